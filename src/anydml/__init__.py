@@ -1,0 +1,96 @@
+"""anydml: DirectML's operators on any machine, from Python.
+
+>>> import numpy as np, anydml as dml
+>>> dml.cumulative_summation(np.array([2, 1, 3, 5], "float32"), axis=0)
+array([ 2.,  3.,  6., 11.], dtype=float32)
+"""
+
+from anydml.enums import (
+    AxisDirection,
+    DataType,
+    ExecutionFlags,
+    Feature,
+    FeatureLevel,
+    IndexMode,
+    TensorFlags,
+)
+from anydml.errors import (
+    BindingError,
+    DescriptionError,
+    DmlError,
+    EngineMissingError,
+    Fault,
+    FeatureLevelError,
+    IndexRangeError,
+)
+from anydml.functions import cumulative_product, cumulative_summation, gather_nd, slice, slice1
+from anydml.operator_type import OperatorType
+from anydml.operators import (
+    OPERATORS,
+    CumulativeProduct,
+    CumulativeSummation,
+    GatherND,
+    GatherND1,
+    LevelSupport,
+    OperatorDesc,
+    Report,
+    Slice,
+    Slice1,
+    TensorSupport,
+    support,
+)
+from anydml.runtime.binding import BindingProperties, BufferBinding
+from anydml.runtime.commands import CommandList, CommandRecorder
+from anydml.runtime.compiled import BoundOperator, CompiledOperator, Operator
+from anydml.runtime.device import Device
+from anydml.runtime.initializer import OperatorInitializer
+from anydml.runtime.table import BindingTable
+from anydml.tensor import TensorDesc
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "OPERATORS",
+    "AxisDirection",
+    "BindingError",
+    "BindingProperties",
+    "BindingTable",
+    "BoundOperator",
+    "BufferBinding",
+    "CommandList",
+    "CommandRecorder",
+    "CompiledOperator",
+    "CumulativeProduct",
+    "CumulativeSummation",
+    "DataType",
+    "DescriptionError",
+    "Device",
+    "DmlError",
+    "EngineMissingError",
+    "ExecutionFlags",
+    "Fault",
+    "Feature",
+    "FeatureLevel",
+    "FeatureLevelError",
+    "GatherND",
+    "GatherND1",
+    "IndexMode",
+    "IndexRangeError",
+    "LevelSupport",
+    "Operator",
+    "OperatorDesc",
+    "OperatorInitializer",
+    "OperatorType",
+    "Report",
+    "Slice",
+    "Slice1",
+    "TensorDesc",
+    "TensorFlags",
+    "TensorSupport",
+    "cumulative_product",
+    "cumulative_summation",
+    "gather_nd",
+    "slice",
+    "slice1",
+    "support",
+]

@@ -1,0 +1,112 @@
+"""The reference engine: the primitives in plain NumPy, a few lines each. Never fast, and the oracle for every other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
+
+import numpy as np
+
+from anydml.memory import numpy_view
+from anydml.primitives import IndexedCopy, IndexFault, Scan, StridedCopy, views_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.memory import Buffer
+    from anydml.primitives import Primitive, View
+
+Array = np.ndarray[Any, Any]
+
+
+class ReferenceEngine:
+    """Plain NumPy."""
+
+    name = "reference"
+
+    def compile(self, primitive: Primitive) -> ReferenceProgram:
+        """Nothing to plan."""
+        return ReferenceProgram(primitive)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceProgram:
+    """A primitive, to be bound."""
+
+    primitive: Primitive
+
+    def bind(self, memory: Mapping[str, tuple[Buffer, int]]) -> Callable[[], None]:
+        """Make the NumPy views; a dispatch works on them."""
+        primitive = self.primitive
+        arrays = [_array(view, *memory[view.tensor]) for view in views_of(primitive)]
+        keep_alive = tuple(buffer.owner for buffer, _ in memory.values())
+
+        def dispatch(_memory: tuple[object, ...] = keep_alive) -> None:
+            if isinstance(primitive, StridedCopy):
+                copy(*arrays)
+            elif isinstance(primitive, IndexedCopy):
+                gather(primitive, *arrays)
+            elif isinstance(primitive, Scan):
+                scan(primitive, *arrays)
+            else:
+                assert_never(primitive)
+
+        return dispatch
+
+
+def _array(view: View, buffer: Buffer, offset: int) -> Array:
+    first = buffer.address + offset + view.offset * view.data_type.size_in_bytes
+    return numpy_view(first, view.sizes, view.strides, view.data_type.dtype)
+
+
+def _bits(array: Array) -> Array:
+    """The same elements as unsigned integers, so that a copy moves every bit of a NaN."""
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+def copy(source: Array, target: Array) -> None:
+    """Move every element."""
+    np.copyto(_bits(target), _bits(source))
+
+
+def gather(primitive: IndexedCopy, source: Array, indices: Array, target: Array) -> None:
+    """Look every tuple up, batch by batch."""
+    coordinates = resolve(primitive, indices)
+    for batch in np.ndindex(indices.shape[: primitive.batch_rank]):
+        chosen = tuple(coordinate[batch] for coordinate in coordinates)
+        np.copyto(_bits(target)[(*batch, ...)], _bits(source)[batch][chosen])
+
+
+def resolve(primitive: IndexedCopy, indices: Array) -> list[Array]:
+    """Turn the coordinates of every tuple into ones of 0 .. size - 1, or find the first tuple that has none.
+
+    They are compared in their own type: an unsigned one has no negatives, and 2^64 - 1 must not turn into -1.
+    """
+    sizes = primitive.indexed_sizes
+    columns = [indices[..., k] for k in range(len(sizes))]
+    signed = indices.dtype.kind == "i"
+    above = [index >= size for index, size in zip(columns, sizes, strict=True)]
+    below = [(index < -size) & signed for index, size in zip(columns, sizes, strict=True)]
+    outside = np.stack([a | b for a, b in zip(above, below, strict=True)], axis=-1)
+    if outside.any() and not primitive.clamp:
+        *position, k = (int(p) for p in np.argwhere(outside)[0])
+        found = tuple(int(i) for i in indices[tuple(position)])
+        raise IndexFault(tuple(position), found, primitive.batch_rank + k, sizes[k])
+    return [
+        np.where(a, size - 1, np.where(b, 0, index.astype(np.int64) + size * ((index < 0) & signed)))
+        for index, size, a, b in zip(columns, sizes, above, below, strict=True)
+    ]
+
+
+def scan(primitive: Scan, source: Array, target: Array) -> None:
+    """Add up or multiply along the axis, floats in float64; rounding happens once, in the write."""
+    if primitive.reverse:
+        source, target = np.flip(source, primitive.axis), np.flip(target, primitive.axis)
+    accumulate = np.cumsum if primitive.function == "sum" else np.cumprod
+    accumulator = np.float64 if source.dtype.kind == "f" else source.dtype
+    with np.errstate(all="ignore"):
+        tally = accumulate(source, axis=primitive.axis, dtype=accumulator)
+        if primitive.exclusive:
+            start = np.full_like(np.take(tally, [0], primitive.axis), 0 if primitive.function == "sum" else 1)
+            tally = np.concatenate([start, np.delete(tally, -1, primitive.axis)], primitive.axis)
+        np.copyto(target, tally, casting="same_kind")

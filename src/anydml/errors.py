@@ -1,0 +1,119 @@
+"""The errors: one family, each saying operator, field, rule, the value found and, where there is one, the way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from anydml.enums import FeatureLevel
+
+E_INVALIDARG = 0x80070057
+E_BOUNDS = 0x8000000B
+DXGI_ERROR_UNSUPPORTED = 0x887A0004
+DXGI_ERROR_DEVICE_REMOVED = 0x887A0005
+
+
+def show(value: object, limit: int = 120) -> str:
+    """Write a value into a message: one line, never long, and never an error of its own."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a hostile __repr__, or an int of over 4,300 digits, must not hide the fault
+        return f"a {type(value).__name__} that cannot be written out"
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One rule broken by one field."""
+
+    field: str
+    """DirectML's name of the field, with the index of the offending element: `InputWindowStrides[2]`."""
+    rule: str
+    """What must hold, as a sentence that names the field."""
+    value: object = None
+    """The value found."""
+    found: str = ""
+    """The value found as the message words it."""
+    way_out: str = ""
+    """What to do about it, where that is not plain from the rule."""
+    level: FeatureLevel | None = None
+    """For a fault of feature level alone: the lowest level that has what is asked for."""
+
+    def __str__(self) -> str:
+        found = f"got {self.found}" if self.found else ""
+        return "; ".join(part for part in (self.rule, found, self.way_out) if part)
+
+
+class DmlError(Exception):
+    """Anything that goes wrong in anydml.
+
+    `faults` holds every rule broken, `field` and `value` those of the first; `subject` is the operator or object
+    at fault; `hresult` is the code that DirectML gives for an error of this kind.
+    """
+
+    hresult: ClassVar[int] = E_INVALIDARG
+
+    def __init__(self, subject: str, faults: Fault | Iterable[Fault]) -> None:
+        self.subject = subject
+        self.faults: tuple[Fault, ...] = (faults,) if isinstance(faults, Fault) else tuple(faults)
+        super().__init__(subject, self.faults)
+
+    @property
+    def field(self) -> str:
+        """The first field at fault."""
+        return self.faults[0].field if self.faults else ""
+
+    @property
+    def value(self) -> object:
+        """The first value at fault."""
+        return self.faults[0].value if self.faults else None
+
+    def __str__(self) -> str:
+        if len(self.faults) == 1:
+            return f"{self.subject}: {self.faults[0]}"
+        lines = "".join(f"\n  {fault}" for fault in self.faults)
+        return f"{self.subject}: {len(self.faults)} rules are broken{lines}"
+
+
+class DescriptionError(DmlError, ValueError):
+    """A description that DirectML would refuse: a field of it breaks a rule."""
+
+
+class FeatureLevelError(DmlError, ValueError):
+    """A description that is right, but needs a higher feature level than the device has."""
+
+    hresult = DXGI_ERROR_UNSUPPORTED
+
+    @property
+    def needed(self) -> FeatureLevel | None:
+        """The lowest level that has everything asked for."""
+        return max((fault.level for fault in self.faults if fault.level is not None), default=None)
+
+
+class BindingError(DmlError, ValueError):
+    """A buffer or an array that cannot be bound where it was given, or an object used out of its order."""
+
+    hresult = DXGI_ERROR_DEVICE_REMOVED
+
+
+class IndexRangeError(DmlError, IndexError):
+    """An index of a gather that lies outside the dimension it indexes. Nothing was written."""
+
+    hresult = E_BOUNDS
+
+
+class EngineMissingError(DmlError, RuntimeError):
+    """The engine asked for is not there; the message says what to install."""
+
+    hresult = DXGI_ERROR_UNSUPPORTED
+
+
+def raise_description_faults(subject: str, faults: Sequence[Fault]) -> None:
+    """Raise the right member of the family where there are faults: a matter of level alone, or of the description."""
+    if faults:
+        by_level = all(fault.level is not None for fault in faults)
+        raise (FeatureLevelError if by_level else DescriptionError)(subject, faults)

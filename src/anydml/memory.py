@@ -1,0 +1,109 @@
+"""Memory as an engine sees it: ranges of addresses, and views of them by sizes and strides. Nothing here is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Above this many steps a question about overlap counts as answered "yes": no layout that people write comes near.
+_MOST_STEPS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A range of bytes in the memory of some device, kept alive by its owner."""
+
+    address: int
+    size: int
+    writable: bool
+    owner: object = field(repr=False)
+    device: str = "cpu"
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether the two ranges share a byte."""
+        return (
+            self.device == other.device
+            and self.address < other.address + other.size
+            and other.address < self.address + self.size
+        )
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor with no gaps whose last dimension is contiguous."""
+    strides = [1] * len(sizes)
+    for i in range(len(sizes) - 1, 0, -1):
+        strides[i - 1] = strides[i] * sizes[i]
+    return tuple(strides)
+
+
+def span(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """How far a view reaches below and above its first element: (at most 0, at least 0), in the strides' unit."""
+    reach = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
+    return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+
+
+class _Addresses:
+    """Gives NumPy a view by its numbers alone."""
+
+    def __init__(self, address: int, sizes: Sequence[int], strides: Sequence[int], typestr: str) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": tuple(sizes),
+            "strides": tuple(strides),
+            "typestr": typestr,
+        }
+
+
+def numpy_view(
+    address: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Make a NumPy array over host memory that the caller keeps alive: strides in elements, any sign, no check."""
+    steps = [stride * dtype.itemsize for stride in strides]
+    return np.asarray(_Addresses(address, sizes, steps, dtype.str))
+
+
+def share_elements(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two views share a byte of an element: exact, unlike a comparison of their ranges."""
+    try:
+        return np.shares_memory(a, b, max_work=_MOST_STEPS)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two coordinates of one view are the same element.
+
+    Two coordinates that differ by d meet where the sum of d[k]·stride[k] is 0 with |d[k]| < size[k]. Strides that
+    nest, each passing everything below it, never meet; otherwise a bounded search for such a d decides.
+    """
+    dims = sorted(((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1), reverse=True)
+    reach_below = [0] * (len(dims) + 1)
+    for k in range(len(dims) - 1, -1, -1):
+        reach_below[k] = reach_below[k + 1] + dims[k][0] * (dims[k][1] - 1)
+    if all(stride > reach_below[k + 1] for k, (stride, _) in enumerate(dims)):
+        return False
+    if math.prod(size for _, size in dims) > reach_below[0] + 1:
+        return True  # more elements than places
+    pending = [(0, 0, False)]  # (dimension, sum so far, whether some d was not 0)
+    for _ in range(_MOST_STEPS):
+        if not pending:
+            return False
+        k, total, differs = pending.pop()
+        if k == len(dims):
+            if differs:
+                return True
+            continue
+        stride, size = dims[k]
+        low = max(1 - size if differs else 0, -((total + reach_below[k + 1]) // stride))
+        high = min(size - 1, (reach_below[k + 1] - total) // stride)
+        if high - low > _MOST_STEPS:
+            return True
+        pending.extend((k + 1, total + d * stride, differs or d != 0) for d in range(low, high + 1))
+    return True

@@ -1,0 +1,236 @@
+"""What every description is: frozen fields, parsed once, checked against a feature level, lowered to a verb."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+
+from anydml.enums import FeatureLevel
+from anydml.errors import DescriptionError, Fault, raise_description_faults
+from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
+from anydml.operators.fields import FIELD_TYPES, FieldType, Input, Output, dml_name
+from anydml.operators.support import SupportTable, write_counts
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from anydml.enums import DataType
+    from anydml.primitives import IndexFault, Primitive
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check of a description found. It is true where nothing is wrong."""
+
+    subject: str
+    level: FeatureLevel
+    faults: tuple[Fault, ...]
+    remarks: tuple[str, ...]
+    """What is worth knowing of a valid description."""
+    lowest_level: FeatureLevel | None
+    """The lowest level at which the description is valid; None where it is valid at none."""
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+
+class OperatorDesc:
+    """The common part of the operators' descriptions.
+
+    A subclass is a frozen, keyword-only dataclass with DirectML's fields in snake case. Its annotations say what
+    each field is; bind points, parsing and DirectML's names follow from them.
+    """
+
+    type: ClassVar[OperatorType]
+    support: ClassVar[SupportTable]
+    in_place: ClassVar[bool] = False
+    """Whether the output may be bound to the very memory of the input."""
+
+    def __post_init__(self) -> None:
+        """Parse every field, and report all that cannot be parsed."""
+        faults: list[Fault] = []
+        for name, field_type in self.field_types().items():
+            value = field_type.read(getattr(self, name), dml_name(name), faults)
+            object.__setattr__(self, name, value)
+        if faults:
+            raise DescriptionError(self.type.name, faults)
+
+    # What the fields are
+
+    @classmethod
+    @functools.cache
+    def field_types(cls) -> Mapping[str, FieldType]:
+        """The kind of each field, by its Python name, in DirectML's order."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {field.name: FIELD_TYPES[hints[field.name]] for field in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    @functools.cache
+    def input_names(cls) -> tuple[str, ...]:
+        """The input tensors' fields, in binding order."""
+        return tuple(name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[Input])
+
+    @classmethod
+    @functools.cache
+    def output_names(cls) -> tuple[str, ...]:
+        """The output tensors' fields, in binding order."""
+        return tuple(name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[Output])
+
+    def tensors(self) -> dict[str, TensorDesc]:
+        """The tensors by DirectML's name, inputs first."""
+        return {dml_name(name): getattr(self, name) for name in (*self.input_names(), *self.output_names())}
+
+    # What subclasses say
+
+    def rules(self) -> Iterator[Fault]:
+        """Check everything that does not concern the output."""
+        raise NotImplementedError  # each operator has its own
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The output's sizes as the other fields imply them; the largest, where the operator leaves a choice.
+
+        Holds only where `rules()` finds no fault.
+        """
+        raise NotImplementedError  # each operator has its own
+
+    def output_rules(self) -> Iterator[Fault]:
+        """Check the output against the other fields, in which no fault was found."""
+        raise NotImplementedError  # each operator has its own
+
+    def lower(self) -> Primitive:
+        """The verb that carries this operator out."""
+        raise NotImplementedError  # each operator has its own
+
+    def remarks(self) -> Iterator[str]:
+        """What is worth knowing of this description, though it is valid."""
+        yield from ()
+
+    def word_index_fault(self, fault: IndexFault) -> Fault:
+        """Word an index outside its dimension, for operators that take indices."""
+        raise NotImplementedError  # only gathers
+
+    # What follows
+
+    @classmethod
+    def introduced(cls) -> FeatureLevel:
+        """The feature level at which the operator appeared."""
+        return cls.support.introduced
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Make a description from its fields by name."""
+        return cls(**values)
+
+    @classmethod
+    def infer(cls, **others: Any) -> Self:
+        """Complete a description: the output is packed, of the input's type and of the sizes the other fields imply."""
+        draft = cls.of({"output_tensor": others.get("input_tensor"), **others})
+        raise_description_faults(cls.type.name, list(draft.rules()))
+        data_type: DataType = draft.input_tensor.data_type  # type: ignore[attr-defined]  # every operator has one
+        return replace(draft, output_tensor=TensorDesc(data_type, draft.implied_output_sizes()))  # type: ignore[type-var]
+
+    def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
+        """Check everything at a feature level, and report rather than raise."""
+        level = FeatureLevel(feature_level)
+        own = tuple(self._own_faults())
+        lowest = None
+        if not own:
+            lowest = next((lv for lv in FeatureLevel if not any(self._level_faults(lv, ""))), None)
+        where = f"this check is for {level}"
+        faults = (*self._level_faults(level, where), *own)
+        return Report(self.type.name, level, faults, tuple(self.remarks()), lowest)
+
+    def validate(self, level: FeatureLevel) -> None:
+        """Raise where the description is not valid on a device of this level."""
+        faults = [*self._level_faults(level, f"this device is {level}"), *self._own_faults()]
+        raise_description_faults(self.type.name, faults)
+
+    def _own_faults(self) -> Iterator[Fault]:
+        faults = list(self.rules())
+        yield from faults
+        for name in self.output_names():
+            desc: TensorDesc = getattr(self, name)
+            field = dml_name(name)
+            if desc.is_owned_by_dml:
+                rule = f"{field}.Flags must not have OWNED_BY_DML, which is for inputs"
+                yield Fault(field=f"{field}.Flags", rule=rule, value=desc.flags)
+            if desc.overlaps_itself:
+                rule = f"{field}.Strides must give every coordinate an element of its own"
+                found = f"strides {desc.element_strides} for sizes {desc.sizes}"
+                yield Fault(field=f"{field}.Strides", rule=rule, value=desc.element_strides, found=found)
+        if not faults:
+            yield from self.output_rules()
+
+    def _level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        first = self.introduced()
+        if level < first:
+            yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)
+        row = self.support.row_at(max(level, first))
+        reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
+        for field, desc in self.tensors().items():
+            allowed = row.tensors[field]
+            if desc.data_type not in allowed.data_types and (desc.data_type, allowed.data_types) not in reported:
+                reported.add((desc.data_type, allowed.data_types))
+                yield self._type_fault(field, desc.data_type, where)
+            count = desc.dimension_count
+            if count not in allowed.dimension_counts and count not in reported:
+                reported.add(count)
+                yield self._count_fault(field, count, f"{where}, which takes {write_counts(allowed.dimension_counts)}")
+
+    def _type_fault(self, field: str, data_type: DataType, where: str) -> Fault:
+        first = self.support.first_with(field, data_type=data_type)
+        name = f"{field}.DataType"
+        if first is None:
+            known = sorted({t for row in self.support for t in row.tensors[field].data_types})
+            rule = f"{field} must be of {', '.join(t.name for t in known)}"
+            way_out = "no feature level takes it, so convert the data first"
+            return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)
+        rule = f"{field} of {data_type.name} needs {first.dml_name}"
+        return Fault(field=name, rule=rule, value=data_type, way_out=where, level=first)
+
+    def _count_fault(self, field: str, count: int, where: str) -> Fault:
+        first = self.support.first_with(field, dimension_count=count)
+        name = f"{field}.DimensionCount"
+        if first is None:
+            known = sorted({n for row in self.support for n in row.tensors[field].dimension_counts})
+            rule = f"{field} must have {write_counts(tuple(known))} dimensions"
+            return Fault(field=name, rule=rule, value=count, found=str(count))
+        rule = f"{field} of {count} dimension{'s' if count > 1 else ''} needs {first.dml_name}"
+        return Fault(field=name, rule=rule, value=count, way_out=where, level=first)
+
+
+def same_data_type(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has the type of another."""
+    mine, theirs = (desc.tensors()[name].data_type for name in (field, other))
+    if mine != theirs:
+        rule = f"{field}.DataType must be {other}.DataType, {theirs.name}"
+        yield Fault(field=f"{field}.DataType", rule=rule, value=mine, found=mine.name)
+
+
+def same_dimension_count(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has as many dimensions as another."""
+    mine, theirs = (desc.tensors()[name].dimension_count for name in (field, other))
+    if mine != theirs:
+        rule = f"{field}.DimensionCount must be {other}.DimensionCount, {theirs}"
+        yield Fault(field=f"{field}.DimensionCount", rule=rule, value=mine, found=str(mine))
+
+
+def exact_sizes(desc: OperatorDesc, field: str, sizes: Sequence[int], source: str) -> Iterator[Fault]:
+    """Check that a tensor has the sizes that its source gives."""
+    mine = desc.tensors()[field].sizes
+    if mine != tuple(sizes):
+        rule = f"{field}.Sizes must be {tuple(sizes)}, {source}"
+        yield Fault(field=f"{field}.Sizes", rule=rule, value=mine, found=str(mine))
+
+
+def one_value_per_dimension(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
+    """Check that attribute arrays have DimensionCount values."""
+    count = desc.tensors()["InputTensor"].dimension_count
+    for name in names:
+        values: Sequence[int] = getattr(desc, name)
+        if len(values) != count:
+            field = dml_name(name)
+            rule = f"{field} must have {count} values, one for each dimension of InputTensor"
+            yield Fault(field=field, rule=rule, value=values, found=str(len(values)))

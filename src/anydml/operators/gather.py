@@ -1,0 +1,194 @@
+"""GATHER_ND and GATHER_ND1: copy the elements or blocks that tuples of indices point at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anydml.enums import IndexMode
+from anydml.errors import Fault
+from anydml.operator_type import OperatorType
+from anydml.operators.description import (
+    OperatorDesc,
+    exact_sizes,
+    same_data_type,
+    same_dimension_count,
+)
+from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
+from anydml.operators.support import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
+from anydml.primitives import IndexedCopy, IndexFault, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
+
+
+class _GatherDesc(OperatorDesc):
+    """What the two versions share; GATHER_ND is GATHER_ND1 with no batch dimensions."""
+
+    input_tensor: Input
+    indices_tensor: Input
+    output_tensor: Output
+    input_dimension_count: Uint
+    indices_dimension_count: Uint
+    index_mode: IndexMode
+
+    @property
+    def _batch_rank(self) -> int:
+        return 0
+
+    @property
+    def _input_sizes(self) -> tuple[int, ...]:
+        return self.input_tensor.sizes[self.input_tensor.dimension_count - self.input_dimension_count :]
+
+    @property
+    def _indices_sizes(self) -> tuple[int, ...]:
+        return self.indices_tensor.sizes[self.indices_tensor.dimension_count - self.indices_dimension_count :]
+
+    def rules(self) -> Iterator[Fault]:
+        """The counts of dimensions fit the tensors; a tuple has no more coordinates than there are to index."""
+        counts = list(same_dimension_count(self, "IndicesTensor", "InputTensor"))
+        counts += self._count_rules("InputTensor", "InputDimensionCount", self.input_dimension_count)
+        counts += self._count_rules("IndicesTensor", "IndicesDimensionCount", self.indices_dimension_count)
+        yield from counts
+        if counts:
+            return
+        batch = list(self._batch_rules())
+        yield from batch
+        if batch:
+            return
+        size, most = self._indices_sizes[-1], self.input_dimension_count - self._batch_rank
+        if size > most:
+            field = f"IndicesTensor.Sizes[{self.indices_tensor.dimension_count - 1}]"
+            less = " less BatchDimensionCount" if self._batch_rank else ""
+            rule = f"{field}, the coordinates of a tuple, must lie in 1 .. {most}, InputDimensionCount{less}"
+            yield Fault(field=field, rule=rule, value=size, found=str(size))
+            return
+        needed, count = len(self._gathered_sizes()), self.input_tensor.dimension_count
+        if needed > count:
+            rule = f"the result {self._gathered_sizes()} must fit the {count} dimensions of the tensors"
+            way_out = f"describe all three tensors with {needed} dimensions, leading sizes of 1 added"
+            yield Fault(
+                field="OutputTensor.DimensionCount",
+                rule=rule,
+                value=count,
+                found=str(needed),
+                way_out=way_out,
+            )
+
+    def _count_rules(self, tensor: str, field: str, count: int) -> Iterator[Fault]:
+        desc = self.tensors()[tensor]
+        if not 1 <= count <= desc.dimension_count:
+            rule = f"{field} must lie in 1 .. {desc.dimension_count}, the dimensions of {tensor}"
+            yield Fault(field=field, rule=rule, value=count, found=str(count))
+            return
+        for i, size in enumerate(desc.sizes[: desc.dimension_count - count]):
+            if size != 1:
+                name = f"{tensor}.Sizes[{i}]"
+                rule = f"{name} must be 1, because only the last {field} = {count} dimensions count"
+                yield Fault(field=name, rule=rule, value=size, found=str(size))
+
+    def _batch_rules(self) -> Iterator[Fault]:
+        yield from ()
+
+    def _gathered_sizes(self) -> tuple[int, ...]:
+        indices = self._indices_sizes
+        return indices[:-1] + self._input_sizes[self._batch_rank + indices[-1] :]
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The indices' sizes without the last, then the input's that no tuple indexes; 1s in front."""
+        sizes = self._gathered_sizes()
+        return (1,) * (self.input_tensor.dimension_count - len(sizes)) + sizes
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type and of the implied sizes."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        source = "the sizes of IndicesTensor without the last, then those of InputTensor that no tuple indexes"
+        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
+
+    def lower(self) -> IndexedCopy:
+        """An indexed copy between the dimensions that count."""
+        return IndexedCopy(
+            source=View.of("InputTensor", self.input_tensor).last(self.input_dimension_count),
+            indices=View.of("IndicesTensor", self.indices_tensor).last(self.indices_dimension_count),
+            target=View.of("OutputTensor", self.output_tensor).last(len(self._gathered_sizes())),
+            batch_rank=self._batch_rank,
+            clamp=self.index_mode is IndexMode.CLAMP,
+        )
+
+    def word_index_fault(self, fault: IndexFault) -> Fault:
+        """Name the tuple by its place among the dimensions of IndicesTensor that count."""
+        place = f"indices[{', '.join(map(str, fault.position))}]" if fault.position else "indices"
+        size = fault.size
+        low = -size if self.indices_tensor.data_type.is_signed else 0
+        tuple_text = f"({', '.join(map(str, fault.indices))}{',' if len(fault.indices) == 1 else ''})"
+        rule = f"{place} = {tuple_text} is outside dimension {fault.dimension} of size {size}"
+        way_out = f'take {low} .. {size - 1}, or index_mode="clamp" for the nearest element'
+        return Fault(field="IndicesTensor", rule=rule, value=fault.indices, way_out=way_out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatherND(_GatherDesc):
+    """Copies blocks of the input by tuples of indices: Output[t, …] = Input[Indices[t], …].
+
+    The last size of IndicesTensor is the number of coordinates in a tuple. The two counts say how many dimensions
+    of each tensor are meant, after leading 1s.
+    """
+
+    type = OperatorType.GATHER_ND
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=_INDEX_TYPES),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=_INDEX_TYPES),
+        row("2_1", (4,), UP_TO_32_BITS, IndicesTensor=(T.UINT32,)),
+    )
+
+    input_tensor: Input
+    indices_tensor: Input
+    output_tensor: Output
+    input_dimension_count: Uint
+    indices_dimension_count: Uint
+    index_mode: IndexMode = IndexMode.RAISE
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatherND1(_GatherDesc):
+    """GATHER_ND within batches: Output[b, t, …] = Input[b, Indices[b, t], …].
+
+    The first BatchDimensionCount dimensions that count are common to all three tensors.
+    """
+
+    type = OperatorType.GATHER_ND1
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=_INDEX_TYPES),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=_INDEX_TYPES),
+    )
+
+    input_tensor: Input
+    indices_tensor: Input
+    output_tensor: Output
+    input_dimension_count: Uint
+    indices_dimension_count: Uint
+    batch_dimension_count: Uint
+    index_mode: IndexMode = IndexMode.RAISE
+
+    @property
+    def _batch_rank(self) -> int:
+        return self.batch_dimension_count
+
+    def _batch_rules(self) -> Iterator[Fault]:
+        count = self.batch_dimension_count
+        for field, limit in (
+            ("InputDimensionCount", self.input_dimension_count),
+            ("IndicesDimensionCount", self.indices_dimension_count),
+        ):
+            if count >= limit:
+                rule = f"BatchDimensionCount must be below {field}, {limit}"
+                yield Fault(field="BatchDimensionCount", rule=rule, value=count, found=str(count))
+        pairs = zip(self._input_sizes[:count], self._indices_sizes[:count], strict=False)
+        for i, (size, index_size) in enumerate(pairs):
+            if size != index_size:
+                at = self.indices_tensor.dimension_count - self.indices_dimension_count + i
+                rule = f"IndicesTensor.Sizes[{at}], batch dimension {i}, must be the input's, {size}"
+                yield Fault(field=f"IndicesTensor.Sizes[{at}]", rule=rule, value=index_size, found=str(index_size))

@@ -1,0 +1,169 @@
+"""SLICE and SLICE1: copy one subregion of a tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anydml.errors import Fault
+from anydml.operator_type import OperatorType
+from anydml.operators.description import (
+    OperatorDesc,
+    exact_sizes,
+    one_value_per_dimension,
+    same_data_type,
+    same_dimension_count,
+)
+from anydml.operators.fields import Input, IntArray, Output, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.support import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
+from anydml.primitives import StridedCopy, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice(OperatorDesc):
+    """Copies `sizes` elements from `offsets` on, `strides` apart: Output[i] = Input[offsets + strides·i]."""
+
+    type = OperatorType.SLICE
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS),
+        row("2_1", (4, 5), UP_TO_32_BITS),
+        row("1_0", (4, 5), (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.UINT32, T.UINT16)),
+    )
+
+    input_tensor: Input
+    output_tensor: Output
+    offsets: UintArray
+    sizes: UintArray
+    strides: UintArray
+
+    @property
+    def dimension_count(self) -> int:
+        """DirectML's DimensionCount, the length of the arrays."""
+        return len(self.offsets)
+
+    def rules(self) -> Iterator[Fault]:
+        """Every element copied lies in the input."""
+        lengths = list(one_value_per_dimension(self, "offsets", "sizes", "strides"))
+        yield from lengths
+        for name, values in (("Sizes", self.sizes), ("Strides", self.strides)):
+            for i, value in enumerate(values):
+                if value < 1:
+                    yield Fault(
+                        field=f"{name}[{i}]",
+                        rule=f"{name}[{i}] must be at least 1",
+                        value=value,
+                        found=str(value),
+                    )
+        if lengths:
+            return
+        window = zip(self.offsets, self.sizes, self.strides, self.input_tensor.sizes, strict=True)
+        for i, (offset, size, stride, limit) in enumerate(window):
+            last = offset + (size - 1) * stride
+            if size >= 1 and stride >= 1 and last >= limit:
+                rule = f"Offsets[{i}] + (Sizes[{i}] - 1) * Strides[{i}] must be below InputTensor.Sizes[{i}]"
+                found = f"{offset} + {size - 1} * {stride} >= {limit}"
+                yield Fault(field=f"Offsets[{i}]", rule=rule, value=(offset, size, stride), found=found)
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """Sizes says them."""
+        return tuple(self.sizes)
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type and of Sizes."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        yield from counts or exact_sizes(self, "OutputTensor", self.sizes, "the Sizes of the slice")
+
+    def lower(self) -> StridedCopy:
+        """A copy from the window's view."""
+        source = View.of("InputTensor", self.input_tensor)
+        target = View.of("OutputTensor", self.output_tensor)
+        return StridedCopy(source.window(self.offsets, self.strides, self.sizes), target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice1(OperatorDesc):
+    """Copies from a window of the input; a dimension with a negative stride is walked from the window's end.
+
+    Output[i] = Input[start + strides·i], where start is the window's offset, or its last element for a negative
+    stride. The output may take fewer elements than the window holds.
+    """
+
+    type = OperatorType.SLICE1
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS),
+        row("2_1", (4, 5), UP_TO_32_BITS),
+    )
+
+    input_tensor: Input
+    output_tensor: Output
+    input_window_offsets: UintArray
+    input_window_sizes: UintArray
+    input_window_strides: IntArray
+
+    @property
+    def dimension_count(self) -> int:
+        """DirectML's DimensionCount, the length of the arrays."""
+        return len(self.input_window_offsets)
+
+    def rules(self) -> Iterator[Fault]:
+        """The window is not empty and lies in the input; no stride stands still."""
+        lengths = list(
+            one_value_per_dimension(self, "input_window_offsets", "input_window_sizes", "input_window_strides")
+        )
+        yield from lengths
+        for i, stride in enumerate(self.input_window_strides):
+            if stride == 0:
+                field = f"InputWindowStrides[{i}]"
+                yield Fault(field=field, rule=f"{field} must not be 0", value=stride)
+        for i, size in enumerate(self.input_window_sizes):
+            if size < 1:
+                field = f"InputWindowSizes[{i}]"
+                yield Fault(field=field, rule=f"{field} must be at least 1", value=size, found=str(size))
+        if lengths:
+            return
+        window = zip(self.input_window_offsets, self.input_window_sizes, self.input_tensor.sizes, strict=True)
+        for i, (offset, size, limit) in enumerate(window):
+            if offset + size > limit:
+                rule = f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] must not pass InputTensor.Sizes[{i}]"
+                found = f"{offset} + {size} > {limit}"
+                yield Fault(field=f"InputWindowOffsets[{i}]", rule=rule, value=(offset, size), found=found)
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The most elements that can be copied: 1 + (size - 1) / |stride|, rounded down."""
+        return tuple(
+            1 + (size - 1) // abs(stride)
+            for size, stride in zip(self.input_window_sizes, self.input_window_strides, strict=True)
+        )
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type and takes no more than the window gives."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        yield from counts
+        if counts:
+            return
+        for i, (size, most) in enumerate(zip(self.output_tensor.sizes, self.implied_output_sizes(), strict=True)):
+            if size > most:
+                rule = (
+                    f"OutputTensor.Sizes[{i}] must lie in 1 .. {most},"
+                    f" 1 + (InputWindowSizes[{i}] - 1) / |InputWindowStrides[{i}]|"
+                )
+                yield Fault(field=f"OutputTensor.Sizes[{i}]", rule=rule, value=size, found=str(size))
+
+    def lower(self) -> StridedCopy:
+        """A copy from the window's view."""
+        start = [
+            offset + (size - 1 if stride < 0 else 0)
+            for offset, size, stride in zip(
+                self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=True
+            )
+        ]
+        source = View.of("InputTensor", self.input_tensor)
+        target = View.of("OutputTensor", self.output_tensor)
+        return StridedCopy(source.window(start, self.input_window_strides, target.sizes), target)

@@ -1,0 +1,92 @@
+"""The support tables as data: which types and dimension counts every tensor of an operator may have, at each level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from anydml.enums import DataType, FeatureLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+T = DataType
+BITS_64 = (T.FLOAT64, T.INT64, T.UINT64)
+UP_TO_32_BITS = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.INT8, T.UINT32, T.UINT16, T.UINT8)
+EVERY_TYPE = UP_TO_32_BITS + BITS_64
+ONE_TO_EIGHT = tuple(range(1, 9))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSupport:
+    """What one tensor may be."""
+
+    dimension_counts: tuple[int, ...]
+    data_types: frozenset[DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSupport:
+    """One row of an operator's table: holds from its level upward, until a higher row replaces it."""
+
+    level: FeatureLevel
+    tensors: Mapping[str, TensorSupport]
+    """By DirectML's field name: `InputTensor`."""
+
+
+def row(
+    level: str, dimension_counts: Iterable[int], data_types: Iterable[DataType], **others: Iterable[DataType]
+) -> LevelSupport:
+    """Write a row: the types of InputTensor and OutputTensor, then those of other tensors by name."""
+    counts = tuple(dimension_counts)
+    types = {"InputTensor": tuple(data_types), **others, "OutputTensor": tuple(data_types)}
+    tensors = {name: TensorSupport(counts, frozenset(t)) for name, t in types.items()}
+    return LevelSupport(FeatureLevel(level), MappingProxyType(tensors))
+
+
+@dataclass(frozen=True, slots=True)
+class SupportTable:
+    """An operator's rows, highest level first as the documents have them."""
+
+    rows: tuple[LevelSupport, ...]
+
+    def __iter__(self) -> Iterator[LevelSupport]:
+        return iter(self.rows)
+
+    @property
+    def introduced(self) -> FeatureLevel:
+        """The level at which the operator appeared."""
+        return min(row.level for row in self.rows)
+
+    def at(self, level: FeatureLevel) -> LevelSupport | None:
+        """The row that holds at a level; None below the operator's first."""
+        return self.row_at(level) if level >= self.introduced else None
+
+    def row_at(self, level: FeatureLevel) -> LevelSupport:
+        """The row that holds at a level which has the operator."""
+        return max((row for row in self.rows if row.level <= level), key=lambda row: row.level)
+
+    def first_with(
+        self, tensor: str, *, dimension_count: int | None = None, data_type: DataType | None = None
+    ) -> FeatureLevel | None:
+        """The lowest level at which a tensor may have this dimension count, or this type."""
+        levels = (
+            row.level
+            for row in self.rows
+            if (dimension_count is None or dimension_count in row.tensors[tensor].dimension_counts)
+            and (data_type is None or data_type in row.tensors[tensor].data_types)
+        )
+        return min(levels, default=None)
+
+
+def table(*rows: LevelSupport) -> SupportTable:
+    """Write a table."""
+    return SupportTable(rows)
+
+
+def write_counts(counts: tuple[int, ...]) -> str:
+    """Word dimension counts: `4`, `4 or 5`, `1 to 8`."""
+    if len(counts) > 2 and counts == tuple(range(counts[0], counts[-1] + 1)):
+        return f"{counts[0]} to {counts[-1]}"
+    return " or ".join(map(str, counts))

@@ -1,0 +1,1 @@
+"""The runtime: create, compile, bind, dispatch. Each phase is a type and does one job."""

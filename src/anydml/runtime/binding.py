@@ -1,0 +1,204 @@
+"""Binding: memory is checked against what was described, before anything can write to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.arrays import ArrayView, raw_memory
+from anydml.errors import BindingError, DmlError, Fault, show
+from anydml.memory import Buffer, share_elements
+from anydml.parse import UINT64_MAX, read_int
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+
+    from anydml.tensor import TensorDesc
+
+MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
+TEMPORARY_BUFFER_ALIGNMENT = 256
+PERSISTENT_BUFFER_ALIGNMENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BufferBinding:
+    """DML_BUFFER_BINDING: a range of bytes in a raw buffer.
+
+    The buffer is anything with bytes in one piece: a bytearray, an mmap, a ctypes array, a packed array. Without
+    a size the range goes to the buffer's end.
+    """
+
+    buffer: object
+    offset: int = 0
+    size_in_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BindingProperties:
+    """DML_BINDING_PROPERTIES: what a dispatchable needs bound, and how much scratch and lasting memory."""
+
+    required_descriptor_count: int
+    temporary_resource_size: int
+    persistent_resource_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Memory attached to a bind point."""
+
+    field: str
+    memory: Buffer
+    """The bytes that may be touched."""
+    offset: int
+    """Bytes from there to the tensor's first element."""
+    resource: Buffer
+    """The whole buffer that the memory is a part of."""
+    layout: tuple[tuple[int, int], ...] = ()
+    """(size, stride) of each dimension above size 1."""
+    elements: np.ndarray[Any, Any] | None = None
+    """For an array, its elements: two arrays may interleave and yet not touch."""
+
+    def touches(self, other: Bound) -> bool:
+        """Whether the two share memory: elements for arrays, ranges for raw buffers."""
+        if not self.memory.overlaps(other.memory):
+            return False
+        if self.elements is None or other.elements is None:
+            return True
+        return share_elements(self.elements, other.elements)
+
+    def is_same_place(self, other: Bound) -> bool:
+        """Whether the two are the very same bytes, from the same first element on."""
+        mine = (self.memory.address, self.memory.size, self.offset)
+        return mine == (other.memory.address, other.memory.size, other.offset)
+
+
+def layout_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """What of sizes and strides matters to where elements lie."""
+    return tuple((size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1)
+
+
+def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool, faults: list[Fault]) -> Bound:
+    """Attach an array: its type, sizes and strides must be the described ones, leading sizes of 1 aside."""
+
+    def add(rule: str, value: object, found: str, way_out: str = "") -> None:
+        faults.append(Fault(field=field, rule=f"{field} {rule}", value=value, found=found, way_out=way_out))
+
+    layout = layout_of(seen.sizes, seen.strides)
+    if seen.data_type != desc.data_type:
+        add(f"must be an array of {desc.data_type.name}, as described", seen.data_type, seen.data_type.name)
+    if _core(seen.sizes) != _core(desc.sizes):
+        add(f"must be an array of sizes {desc.sizes}, as described", seen.sizes, str(seen.sizes))
+    elif layout != layout_of(desc.sizes, desc.element_strides):
+        way_out = "describe the array with TensorDesc.of(array), or pass a copy in the described layout"
+        add(
+            f"must have strides {desc.element_strides}, as described",
+            seen.strides,
+            str(seen.strides),
+            way_out,
+        )
+    address = seen.buffer.address + seen.offset
+    alignment = desc.guaranteed_base_offset_alignment
+    if alignment and address % alignment:
+        add(f"must start at a multiple of {alignment} bytes, as guaranteed", address, f"address {address:#x}")
+    if is_output and not seen.buffer.writable:
+        add("must be writable", seen.array, "a read-only array")
+    return Bound(field, seen.buffer, seen.offset, seen.buffer, layout, seen.numpy())
+
+
+def _core(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    first = next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
+    return sizes[first:]
+
+
+def bind_tensor(field: str, desc: TensorDesc, binding: object, *, is_output: bool, faults: list[Fault]) -> Bound | None:
+    """Attach a range of a raw buffer to a described tensor."""
+    alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, desc.guaranteed_base_offset_alignment)
+    bound = bind_range(field, binding, desc.total_tensor_size_in_bytes, alignment, is_output=is_output, faults=faults)
+    if any(stride < 0 for stride in desc.element_strides):
+        rule = f"{field} has negative strides, which a raw buffer cannot be bound to"
+        faults.append(Fault(field=field, rule=rule, value=desc.strides, way_out="bind the array itself"))
+    if bound is None:
+        return None
+    layout = layout_of(desc.sizes, desc.element_strides)
+    return Bound(field, bound.memory, bound.offset, bound.resource, layout)
+
+
+def bind_range(
+    field: str, binding: object, needed: int, alignment: int, *, is_output: bool, faults: list[Fault]
+) -> Bound | None:
+    """Attach a range of a raw buffer: within the buffer, aligned and large enough."""
+    before = len(faults)
+    if not isinstance(binding, BufferBinding):
+        rule = f"{field} must be given a BufferBinding"
+        faults.append(Fault(field=field, rule=rule, value=binding, found=show(binding)))
+        return None
+    try:
+        whole = raw_memory(binding.buffer, field)
+    except DmlError as error:
+        faults.extend(error.faults)
+        return None
+    offset = read_int(binding.offset, f"{field}.Offset", faults, 0, UINT64_MAX)
+    size = max(whole.size - offset, 0)
+    if binding.size_in_bytes is not None:
+        size = read_int(binding.size_in_bytes, f"{field}.SizeInBytes", faults, 0, UINT64_MAX)
+    if len(faults) > before:
+        return None
+    if offset + size > whole.size or offset > whole.size:
+        rule = f"{field}: Offset + SizeInBytes must lie within the buffer of {whole.size} bytes"
+        faults.append(Fault(field=field, rule=rule, value=(offset, size), found=f"{offset} + {size}"))
+    if size < needed:
+        rule = f"{field}: SizeInBytes must be at least {needed}, the total size of what is bound"
+        faults.append(Fault(field=field, rule=rule, value=size, found=str(size)))
+    if offset % alignment:
+        rule = f"{field}: Offset must be a multiple of {alignment}"
+        faults.append(Fault(field=field, rule=rule, value=offset, found=str(offset)))
+    if is_output and not whole.writable:
+        rule = f"{field} must be writable"
+        faults.append(Fault(field=field, rule=rule, value=binding.buffer, found="a read-only buffer"))
+    if len(faults) > before:
+        return None
+    memory = Buffer(whole.address + offset, size, whole.writable, whole.owner, whole.device)
+    return Bound(field, memory, 0, whole)
+
+
+def hazards(inputs: Sequence[Bound], outputs: Sequence[Bound], *, in_place: bool) -> Iterator[Fault]:
+    """Find memory that is written while something else uses it.
+
+    Outputs never touch one another. An input may touch an output only where both are the same place in the same
+    layout and the operator runs in place. Inputs may share what they like.
+    """
+    for i, output in enumerate(outputs):
+        for other in outputs[:i]:
+            if output.touches(other):
+                rule = f"{output.field} must not overlap {other.field}: both are written"
+                yield Fault(field=output.field, rule=rule, value=_range(output))
+        for given in inputs:
+            if output.touches(given):
+                yield from _shared_place(given, output, in_place=in_place)
+
+
+def _shared_place(given: Bound, output: Bound, *, in_place: bool) -> Iterator[Fault]:
+    found = f"{_range(output)} and {_range(given)}"
+    if not in_place:
+        rule = f"{output.field} must not overlap {given.field}: the operator does not run in place"
+    elif not output.is_same_place(given):
+        rule = f"{output.field} may overlap {given.field} only where both are the very same range"
+    elif output.layout != given.layout:
+        rule = f"{output.field} may be bound to the range of {given.field} only with the same strides"
+        found = f"{[stride for _, stride in output.layout]} and {[stride for _, stride in given.layout]}"
+    else:
+        return
+    yield Fault(field=output.field, rule=rule, value=_range(output), found=found)
+
+
+def _range(bound: Bound) -> str:
+    start = bound.memory.address if bound.elements is not None else bound.memory.address - bound.resource.address
+    return f"bytes {start:#x} .. {start + bound.memory.size:#x}"
+
+
+def raise_binding_faults(subject: str, faults: Sequence[Fault]) -> None:
+    """Raise where there are faults."""
+    if faults:
+        raise BindingError(subject, faults)

@@ -1,0 +1,143 @@
+"""Recording and running dispatches over binding tables, as DirectML does on a Direct3D 12 command list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.enums import ExecutionFlags
+from anydml.errors import BindingError, Fault, show
+from anydml.runtime.binding import hazards, raise_binding_faults
+from anydml.runtime.compiled import CompiledOperator
+from anydml.runtime.table import BindingTable, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from anydml.runtime.initializer import OperatorInitializer
+    from anydml.runtime.table import Attached, Bindings, Dispatchable
+
+
+class CommandList:
+    """What a Direct3D 12 command list is to DirectML: dispatches, in the order in which they are to run."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was recorded, and record anew."""
+        self.commands: list[Callable[[], None]] = []
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Record no more."""
+        self.is_closed = True
+
+
+class CommandRecorder:
+    """IDMLCommandRecorder: records dispatches of compiled operators and initializers."""
+
+    def record_dispatch(self, command_list: CommandList, dispatchable: Dispatchable, bindings: BindingTable) -> None:
+        """Record a dispatch, which runs when the list is executed.
+
+        Every binding is checked now, and kept as it is now; for an operator compiled with DESCRIPTORS_VOLATILE
+        both happen when the list is executed.
+        """
+        for name, value, expected in (
+            ("command_list", command_list, CommandList),
+            ("bindings", bindings, BindingTable),
+        ):
+            if not isinstance(value, expected):
+                rule = f"{name} must be a {expected.__name__}"
+                raise BindingError("CommandRecorder", Fault(field=name, rule=rule, value=value, found=show(value)))
+        if command_list.is_closed:
+            fault = Fault(field="command_list", rule="the command list is closed", way_out="reset() it first")
+            raise BindingError("CommandRecorder", fault)
+        if dispatchable is None or bindings.dispatchable is not dispatchable:
+            rule = "bindings must be a table made for this dispatchable"
+            raise BindingError("CommandRecorder", Fault(field="bindings", rule=rule, value=bindings))
+        if isinstance(dispatchable, CompiledOperator) and ExecutionFlags.DESCRIPTORS_VOLATILE in dispatchable.flags:
+            command_list.commands.append(lambda: _prepare(dispatchable, bindings.bindings)())
+        else:
+            command_list.commands.append(_prepare(dispatchable, bindings.bindings))
+
+
+def _prepare(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[], None]:
+    """Check that everything is bound and nothing collides; the result runs it."""
+    faults: list[Fault] = []
+    attached = read(dispatchable, bindings, faults)
+    if isinstance(dispatchable, CompiledOperator):
+        faults += _unbound(dispatchable, bindings)
+        if not faults:
+            faults += _collisions(dispatchable, attached[0])
+        raise_binding_faults(dispatchable.name, faults)
+        return _operator_run(dispatchable, attached[0])
+    if not faults:
+        faults += _initializer_faults(dispatchable, attached)
+    raise_binding_faults(dispatchable.name, faults)
+    return _initializer_run(dispatchable, attached)
+
+
+def _unbound(operator: CompiledOperator, bindings: Bindings) -> Iterator[Fault]:
+    if bindings.inputs is None:
+        yield Fault(field="inputs", rule="inputs must be bound", way_out="call bind_inputs()")
+    if bindings.outputs is None:
+        yield Fault(field="outputs", rule="outputs must be bound", way_out="call bind_outputs()")
+    if operator.owned and bindings.persistent is None:
+        rule = "PersistentResource must be bound, because an input is OWNED_BY_DML"
+        yield Fault(field="PersistentResource", rule=rule, way_out="call bind_persistent_resource()")
+
+
+def _collisions(operator: CompiledOperator, attached: Attached) -> Iterator[Fault]:
+    yield from hazards(attached.inputs, attached.outputs, in_place=operator.desc.in_place)
+    pairs = [(attached.persistent, other) for other in attached.outputs]
+    pairs += [(attached.temporary, other) for other in (*attached.inputs, *attached.outputs)]
+    if attached.persistent:
+        pairs.append((attached.temporary, attached.persistent))
+    for resource, other in pairs:
+        if resource and resource.touches(other):
+            yield Fault(field=resource.field, rule=f"{resource.field} must not overlap {other.field}")
+
+
+def _operator_run(operator: CompiledOperator, attached: Attached) -> Callable[[], None]:
+    memory = {bound.field: (bound.memory, bound.offset) for bound in (*attached.inputs, *attached.outputs)}
+    persistent = attached.persistent.memory if attached.persistent and operator.owned else None
+    dispatch = operator.ready(memory, persistent)
+
+    def run() -> None:
+        if not operator.is_initialized:
+            rule = "the operator must be initialized before it runs"
+            way_out = "record a dispatch of an OperatorInitializer for it first"
+            raise BindingError(operator.name, Fault(field="", rule=rule, way_out=way_out))
+        filled = operator.persistent
+        if persistent is not None and (filled is None or filled.address != persistent.address):
+            rule = "PersistentResource must be the memory that the initializer filled"
+            raise BindingError(operator.name, Fault(field="PersistentResource", rule=rule))
+        dispatch()
+
+    return run
+
+
+def _initializer_faults(initializer: OperatorInitializer, attached: list[Attached]) -> Iterator[Fault]:
+    for i, (operator, bound) in enumerate(zip(initializer.operators, attached, strict=True)):
+        if operator.owned and not bound.inputs:
+            yield Fault(field="inputs", rule=f"operators[{i}]: its inputs that are OWNED_BY_DML must be bound")
+        if operator.owned and not bound.outputs:
+            yield Fault(field="outputs", rule=f"operators[{i}]: its persistent resource must be bound")
+        for given in bound.inputs:
+            if any(given.resource.overlaps(output.resource) for output in bound.outputs):
+                rule = f"{given.field} must not be in the buffer of the persistent resource that it is copied to"
+                yield Fault(field=given.field, rule=rule)
+
+
+def _initializer_run(initializer: OperatorInitializer, attached: list[Attached]) -> Callable[[], None]:
+    pairs = list(zip(initializer.operators, attached, strict=True))
+
+    def run() -> None:
+        for operator, bound in pairs:
+            if operator.owned and operator.is_initialized:
+                rule = "the operator is initialized already, which happens exactly once"
+                raise BindingError(operator.name, Fault(field="", rule=rule, way_out="compile it again for other data"))
+            sources = {given.field.rpartition(".")[2]: (given.memory, given.offset) for given in bound.inputs}
+            operator.copy_owned(sources, bound.outputs[0].memory if operator.owned else None)
+
+    return run

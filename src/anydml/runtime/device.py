@@ -1,0 +1,138 @@
+"""Device: an engine at a feature level, where operators are created and compiled."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from anydml.engines import find_engine
+from anydml.enums import DataType, ExecutionFlags, Feature, FeatureLevel
+from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
+from anydml.operators import OperatorDesc
+from anydml.parse import read_enum
+from anydml.runtime.commands import CommandList, CommandRecorder
+from anydml.runtime.compiled import CompiledOperator, Operator
+from anydml.runtime.initializer import OperatorInitializer
+from anydml.runtime.table import BindingTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.runtime.table import Dispatchable
+
+
+class Device:
+    """IDMLDevice: `Device()` is the best engine at the highest feature level.
+
+    A device of a lower level accepts what DirectML accepts at that level, and no more.
+    """
+
+    def __init__(self, name: str | None = None, *, feature_level: FeatureLevel | str | None = None) -> None:
+        faults: list[Fault] = []
+        highest = FeatureLevel.highest()
+        self.feature_level = (
+            highest
+            if feature_level is None
+            else read_enum(FeatureLevel, feature_level, "feature_level", faults, highest)
+        )
+        if faults:
+            raise DescriptionError("Device", faults)
+        self.engine = find_engine(name)
+        # The functions describe their arrays anew at each call; most calls repeat an earlier description.
+        self.compile_cached = functools.lru_cache(maxsize=512)(self.compile)
+
+    def create_operator(self, desc: OperatorDesc) -> Operator:
+        """Check a description against everything the documents say of it at this device's level."""
+        if not isinstance(desc, OperatorDesc):
+            rule = "desc must be an operator description, such as Slice1(...)"
+            raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
+        desc.validate(self.feature_level)
+        return Operator(self, desc)
+
+    def compile_operator(
+        self, operator: Operator, flags: ExecutionFlags | str | int = ExecutionFlags.NONE
+    ) -> CompiledOperator:
+        """Make an operator ready for the engine. It must be initialized before it runs from a command list."""
+        faults: list[Fault] = []
+        if not isinstance(operator, Operator) or operator.device is not self:
+            rule = "operator must be an Operator of this device"
+            faults.append(
+                Fault(
+                    field="operator",
+                    rule=rule,
+                    value=operator,
+                    found=show(operator),
+                    way_out="see create_operator",
+                )
+            )
+        flags = read_enum(ExecutionFlags, flags, "flags", faults, ExecutionFlags.NONE)
+        if faults:
+            raise DescriptionError("Device", faults)
+        return CompiledOperator(operator, flags)
+
+    def compile(self, desc: OperatorDesc, flags: ExecutionFlags | str | int = ExecutionFlags.NONE) -> CompiledOperator:
+        """Create and compile in one step: the result is called with arrays, again and again."""
+        compiled = self.compile_operator(self.create_operator(desc), flags)
+        if not compiled.owned:
+            compiled.initialize()
+        return compiled
+
+    def create_operator_initializer(self, operators: Sequence[CompiledOperator] = ()) -> OperatorInitializer:
+        """An initializer for compiled operators."""
+        return OperatorInitializer(operators)
+
+    def create_binding_table(self, dispatchable: Dispatchable | None = None) -> BindingTable:
+        """A binding table for a compiled operator or an initializer. There are no descriptor heaps to name here."""
+        return BindingTable(dispatchable)
+
+    def create_command_recorder(self) -> CommandRecorder:
+        """A recorder."""
+        return CommandRecorder()
+
+    def create_command_list(self) -> CommandList:
+        """A list to record into."""
+        return CommandList()
+
+    def execute(self, command_list: CommandList) -> None:
+        """Close a command list, and run what was recorded, in order; it is done when this returns."""
+        if not isinstance(command_list, CommandList):
+            rule = "command_list must be a CommandList"
+            fault = Fault(field="command_list", rule=rule, value=command_list, found=show(command_list))
+            raise DescriptionError("Device", fault)
+        command_list.close()
+        for command in command_list.commands:
+            command()
+
+    def check_feature_support(self, feature: Feature | str | int, query: object) -> FeatureLevel | bool:
+        """Ask what the device supports.
+
+        `("FEATURE_LEVELS", [levels])` gives the highest of the levels that the device has;
+        `("TENSOR_DATA_TYPE_SUPPORT", type)` whether a tensor may have the type.
+        """
+        faults: list[Fault] = []
+        kind = read_enum(Feature, feature, "feature", faults, Feature.FEATURE_LEVELS)
+        if faults:
+            raise DescriptionError("Device", faults)
+        if kind is Feature.TENSOR_DATA_TYPE_SUPPORT:
+            data_type = read_enum(DataType, query, "query", faults, DataType.FLOAT32)
+            if faults:
+                raise DescriptionError("Device", faults)
+            return data_type.introduced <= self.feature_level
+        asked = query if isinstance(query, (list, tuple, set, frozenset)) else [query]
+        levels = [read_enum(FeatureLevel, level, "query", faults, FeatureLevel.LEVEL_1_0) for level in asked]
+        if faults:
+            raise DescriptionError("Device", faults)
+        supported = [level for level in levels if level <= self.feature_level]
+        if not supported:
+            rule = f"query must have a level that the device supports, up to {self.feature_level}"
+            raise FeatureLevelError("Device", Fault(field="query", rule=rule, value=query, found=show(query)))
+        return max(supported)
+
+    def __repr__(self) -> str:
+        return f"Device({self.engine.name!r}, feature_level={str(self.feature_level)!r})"
+
+
+@functools.cache
+def default_device() -> Device:
+    """The device that the functions use: the best engine at the highest feature level."""
+    return Device()

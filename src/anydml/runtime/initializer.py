@@ -1,0 +1,37 @@
+"""OperatorInitializer: hands compiled operators the tensors that they own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.errors import BindingError, Fault, show
+from anydml.runtime.binding import BindingProperties
+from anydml.runtime.compiled import CompiledOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class OperatorInitializer:
+    """IDMLOperatorInitializer: every compiled operator is initialized once, before it first runs from a command list.
+
+    An operator with inputs flagged OWNED_BY_DML gets its copy of them then, in its persistent resource.
+    """
+
+    name = "OperatorInitializer"
+
+    def __init__(self, operators: Sequence[CompiledOperator] = ()) -> None:
+        self.reset(operators)
+
+    def reset(self, operators: Sequence[CompiledOperator] = ()) -> None:
+        """Initialize another set of operators from now on."""
+        if not isinstance(operators, (list, tuple)) or not all(isinstance(op, CompiledOperator) for op in operators):
+            rule = "operators must be a list of CompiledOperators"
+            raise BindingError(self.name, Fault(field="operators", rule=rule, value=operators, found=show(operators)))
+        self.operators = tuple(operators)
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """What must be bound: the owned inputs, and the persistent resource of each operator that has some."""
+        count = sum(len(op.owned) + 1 for op in self.operators if op.owned)
+        return BindingProperties(count, 0, 0)
