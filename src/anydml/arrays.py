@@ -81,11 +81,7 @@ def view(array: object, subject: str, field: str, *, convert: bool = True) -> Ar
     try:
         return _view_numpy(_as_numpy(array, convert), array)
     except DmlError as error:
-        faults = [
-            Fault(field=field, rule=f"{field} {f.rule}", value=f.value, found=f.found, way_out=f.way_out)
-            for f in error.faults
-        ]
-        raise type(error)(subject, faults) from error.__cause__
+        raise error.within(subject, f"{field} ") from error.__cause__
 
 
 def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:

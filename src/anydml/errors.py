@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,6 +71,11 @@ class DmlError(Exception):
     def value(self) -> object:
         """The first value at fault."""
         return self.faults[0].value if self.faults else None
+
+    def within(self, subject: str, prefix: str) -> Self:
+        """The same error, told of a field of something larger: `Sizes[0] …` becomes `InputTensor.Sizes[0] …`."""
+        faults = [replace(f, field=(prefix + f.field).strip(), rule=prefix + f.rule) for f in self.faults]
+        return type(self)(subject, faults)
 
     def __str__(self) -> str:
         if len(self.faults) == 1:

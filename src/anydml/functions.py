@@ -198,16 +198,7 @@ class _Call:
             desc = TensorDesc(seen.data_type, seen.sizes, strides=seen.strides, signed_strides=signed)
             return desc.padded(self.described_rank)
         except DescriptionError as error:
-            raise self._refuse(field, error) from None
-
-    def _refuse(self, field: str, error: DescriptionError) -> DescriptionError:
-        return DescriptionError(
-            self.name,
-            [
-                Fault(field=f"{field}.{f.field}", rule=f"{field}.{f.rule}", value=f.value, found=f.found)
-                for f in error.faults
-            ],
-        )
+            raise error.within(self.name, f"{field}.") from None
 
     def run(self, *, output_sizes: Any = None, result_rank: int | None = None, **attributes: Any) -> Any:
         """Describe, compile or find compiled, bind and dispatch."""
@@ -233,7 +224,7 @@ class _Call:
             try:
                 asked = TensorDesc(data_type, self.pad(output_sizes, 1))
             except DescriptionError as error:
-                raise self._refuse("OutputTensor", error) from None
+                raise error.within(self.name, "OutputTensor.") from None
             if self.out is not None and asked.sizes != output.sizes:
                 rule = f"out must have the output_sizes, {tuple(output_sizes)}"
                 fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
@@ -242,4 +233,4 @@ class _Call:
             return self.cls.of({"output_tensor": output, **fields})
         if output_sizes is not None:
             return self.cls.of({"output_tensor": asked, **fields})
-        return self.cls.infer(**fields)
+        return self.cls.infer(feature_level=self.device.feature_level, **fields)

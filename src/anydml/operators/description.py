@@ -124,12 +124,19 @@ class OperatorDesc:
         return cls(**values)
 
     @classmethod
-    def infer(cls, **others: Any) -> Self:
+    def infer(cls, *, feature_level: FeatureLevel | str = FeatureLevel.highest(), **others: Any) -> Self:  # noqa: B008
         """Complete a description: the output is packed, of the input's type and of the sizes the other fields imply."""
         draft = cls.of({"output_tensor": others.get("input_tensor"), **others})
-        raise_description_faults(cls.type.name, list(draft.rules()))
+        if faults := list(draft.rules()):
+            level = FeatureLevel(feature_level)
+            faults = [*draft._level_faults(level, f"this device is {level}"), *faults]
+            raise_description_faults(cls.type.name, faults)
         data_type: DataType = draft.input_tensor.data_type  # type: ignore[attr-defined]  # every operator has one
-        return replace(draft, output_tensor=TensorDesc(data_type, draft.implied_output_sizes()))  # type: ignore[type-var]
+        try:
+            output = TensorDesc(data_type, draft.implied_output_sizes())
+        except DescriptionError as error:
+            raise error.within(cls.type.name, "OutputTensor.") from None
+        return replace(draft, output_tensor=output)  # type: ignore[type-var]  # every subclass is a dataclass
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
         """Check everything at a feature level, and report rather than raise."""
