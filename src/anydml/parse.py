@@ -8,6 +8,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from anydml.errors import DescriptionError, Fault, show
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ def read_enum(cls: type[E], value: object, field: str, faults: list[Fault], stan
     if isinstance(value, cls):
         return value
     try:
+        if isinstance(value, (bool, float, np.bool_, np.floating)):  # equal to an int, and not meant as one
+            raise TypeError
         return cls(value)
     except DescriptionError as error:
         fault = error.faults[0]

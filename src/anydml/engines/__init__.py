@@ -46,5 +46,5 @@ def find_engine(name: str | None) -> Engine:
         if engine.name == name:
             return engine
     names = ", ".join(repr(known) for known in ("cpu", *(engine.name for engine in _HOST_ENGINES)))
-    rule = f"there is no device {show(repr(name))} in this version; there are {names}"
+    rule = f"there is no device {show(name)} in this version; there are {names}"
     raise EngineMissingError("Device", Fault(field="name", rule=rule, value=name))

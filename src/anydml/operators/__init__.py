@@ -11,7 +11,7 @@ from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
 from anydml.operators.description import OperatorDesc, Report
 from anydml.operators.gather import GatherND, GatherND1
 from anydml.operators.slice import Slice, Slice1
-from anydml.operators.support import LevelSupport, SupportTable, TensorSupport
+from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
 OPERATORS: dict[OperatorType, type[OperatorDesc]] = {
     cls.type: cls for cls in (Slice, Slice1, GatherND, GatherND1, CumulativeSummation, CumulativeProduct)

@@ -10,7 +10,7 @@ from anydml.errors import Fault
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc, exact_sizes, same_data_type, same_dimension_count
 from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
-from anydml.operators.support import ONE_TO_EIGHT, T, row, table
+from anydml.operators.tables import ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Scan, View
 
 if TYPE_CHECKING:

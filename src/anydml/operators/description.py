@@ -10,7 +10,7 @@ from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
 from anydml.operators.fields import FIELD_TYPES, FieldType, Input, Output, dml_name
-from anydml.operators.support import SupportTable, write_counts
+from anydml.operators.tables import SupportTable, write_counts
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class OperatorDesc:
         draft = cls.of({"output_tensor": others.get("input_tensor"), **others})
         if faults := list(draft.rules()):
             level = FeatureLevel(feature_level)
-            faults = [*draft._level_faults(level, f"this device is {level}"), *faults]
+            faults = [*draft.level_faults(level, f"this device is {level}"), *faults]
             raise_description_faults(cls.type.name, faults)
         data_type: DataType = draft.input_tensor.data_type  # type: ignore[attr-defined]  # every operator has one
         try:
@@ -144,14 +144,14 @@ class OperatorDesc:
         own = tuple(self._own_faults())
         lowest = None
         if not own:
-            lowest = next((lv for lv in FeatureLevel if not any(self._level_faults(lv, ""))), None)
+            lowest = next((lv for lv in FeatureLevel if not any(self.level_faults(lv, ""))), None)
         where = f"this check is for {level}"
-        faults = (*self._level_faults(level, where), *own)
+        faults = (*self.level_faults(level, where), *own)
         return Report(self.type.name, level, faults, tuple(self.remarks()), lowest)
 
     def validate(self, level: FeatureLevel) -> None:
         """Raise where the description is not valid on a device of this level."""
-        faults = [*self._level_faults(level, f"this device is {level}"), *self._own_faults()]
+        faults = [*self.level_faults(level, f"this device is {level}"), *self._own_faults()]
         raise_description_faults(self.type.name, faults)
 
     def _own_faults(self) -> Iterator[Fault]:
@@ -170,7 +170,8 @@ class OperatorDesc:
         if not faults:
             yield from self.output_rules()
 
-    def _level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+    def level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        """Find what the level does not have; `where` says whose level it is."""
         first = self.introduced()
         if level < first:
             yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)

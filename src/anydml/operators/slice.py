@@ -15,7 +15,7 @@ from anydml.operators.description import (
     same_dimension_count,
 )
 from anydml.operators.fields import Input, IntArray, Output, UintArray  # noqa: TC001 - read at run time
-from anydml.operators.support import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
+from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:

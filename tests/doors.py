@@ -1,0 +1,70 @@
+"""The three doors, each as one function from a description and arrays to the output array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+
+
+def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray]) -> np.ndarray:
+    """`device.compile(desc)`, called; and bound and dispatched twice, which must agree."""
+    run = device.compile(desc)
+    result: np.ndarray = run(*arrays)
+    (output,) = run.outputs.values()
+    again = np.empty(output.sizes, output.data_type.dtype)
+    bound = run.bind(*arrays, out=again)
+    for _ in range(2):
+        again.view(np.uint8)[...] = 0xA5
+        assert bound.dispatch() is again
+        assert again.tobytes() == result.tobytes()
+    return result
+
+
+def through_objects(
+    device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray], *, in_place: bool = False, owned: bool = False
+) -> np.ndarray:
+    """DirectML's objects over one raw buffer: inputs at offsets, the output behind them or, in place, the input itself.
+
+    With `owned` the first input is handed over to the initializer; it must be described so.
+    """
+    compiled = device.compile_operator(device.create_operator(desc))
+    (output,) = compiled.outputs.values()
+    offsets, size = [], 16
+    for tensor in (*compiled.inputs.values(), output):
+        offsets.append(size)
+        size += -(-tensor.total_tensor_size_in_bytes // 16) * 16 + 16
+    arena = bytearray(b"\xa5" * size)
+    bindings: list[dml.BufferBinding | None] = []
+    for tensor, array, offset in zip(compiled.inputs.values(), arrays, offsets, strict=False):
+        arena[offset : offset + array.nbytes] = array.tobytes()
+        bindings.append(dml.BufferBinding(arena, offset, tensor.total_tensor_size_in_bytes))
+    target = bindings[0] if in_place else dml.BufferBinding(arena, offsets[-1], output.total_tensor_size_in_bytes)
+    assert target is not None
+
+    commands, recorder = device.create_command_list(), device.create_command_recorder()
+    initializer = device.create_operator_initializer([compiled])
+    table = device.create_binding_table(initializer)
+    persistent = bytearray(max(compiled.binding_properties.persistent_resource_size, 1))
+    if owned:
+        table.bind_inputs([[bindings[0], *[None] * (len(bindings) - 1)]])
+        table.bind_outputs([dml.BufferBinding(persistent)])
+        bindings[0] = None
+    recorder.record_dispatch(commands, initializer, table)
+    table.reset(compiled)
+    table.bind_inputs(bindings)
+    table.bind_outputs([target])
+    if owned:
+        table.bind_persistent_resource(dml.BufferBinding(persistent))
+    recorder.record_dispatch(commands, compiled, table)
+    device.execute(commands)
+    return view_output(arena, target.offset, output)
+
+
+def view_output(arena: bytearray, offset: int, output: dml.TensorDesc) -> np.ndarray:
+    """The output's elements where they lie in a raw buffer."""
+    width = output.data_type.size_in_bytes
+    strides: Any = [stride * width for stride in output.element_strides]
+    return np.ndarray(output.sizes, output.data_type.dtype, arena, offset, strides)
