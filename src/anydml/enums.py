@@ -227,7 +227,7 @@ class _Flags(enum.IntFlag, boundary=enum.STRICT):
             members = [read_name(cls, part, cls._prefix()) for part in value.split("|")]
             if None not in members:
                 return functools.reduce(lambda a, b: a | b, (member for member in members if member is not None))
-        elif isinstance(value, int) and not isinstance(value, bool):
+        elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             try:
                 return super()._missing_(value)
             except ValueError:

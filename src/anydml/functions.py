@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def slice(
     x: Any,
-    offsets: Sequence[int],
-    sizes: Sequence[int],
-    strides: Sequence[int] | None = None,
+    offsets: Sequence[int] | int,
+    sizes: Sequence[int] | int,
+    strides: Sequence[int] | int | None = None,
     *,
     out: Any = None,
     device: Device | str | None = None,
@@ -48,10 +48,10 @@ def slice(
 
 def slice1(
     x: Any,
-    input_window_offsets: Sequence[int],
-    input_window_sizes: Sequence[int],
-    input_window_strides: Sequence[int] | None = None,
-    output_sizes: Sequence[int] | None = None,
+    input_window_offsets: Sequence[int] | int,
+    input_window_sizes: Sequence[int] | int,
+    input_window_strides: Sequence[int] | int | None = None,
+    output_sizes: Sequence[int] | int | None = None,
     *,
     out: Any = None,
     device: Device | str | None = None,
@@ -226,7 +226,7 @@ class _Call:
             except DescriptionError as error:
                 raise error.within(self.name, "OutputTensor.") from None
             if self.out is not None and asked.sizes != output.sizes:
-                rule = f"out must have the output_sizes, {tuple(output_sizes)}"
+                rule = f"out must have the output_sizes, {output_sizes}"
                 fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
                 raise DescriptionError(self.name, fault)
         if self.out is not None:

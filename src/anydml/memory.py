@@ -84,6 +84,8 @@ def overlaps_itself(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     nest, each passing everything below it, never meet; otherwise a bounded search for such a d decides.
     """
     dims = sorted(((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1), reverse=True)
+    if any(stride == 0 for stride, _ in dims):
+        return True
     reach_below = [0] * (len(dims) + 1)
     for k in range(len(dims) - 1, -1, -1):
         reach_below[k] = reach_below[k + 1] + dims[k][0] * (dims[k][1] - 1)

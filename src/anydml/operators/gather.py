@@ -179,14 +179,17 @@ class GatherND1(_GatherDesc):
 
     def _batch_rules(self) -> Iterator[Fault]:
         count = self.batch_dimension_count
-        for field, limit in (
-            ("InputDimensionCount", self.input_dimension_count),
-            ("IndicesDimensionCount", self.indices_dimension_count),
-        ):
+        limits = {
+            "InputDimensionCount": self.input_dimension_count,
+            "IndicesDimensionCount": self.indices_dimension_count,
+        }
+        for field, limit in limits.items():
             if count >= limit:
                 rule = f"BatchDimensionCount must be below {field}, {limit}"
                 yield Fault(field="BatchDimensionCount", rule=rule, value=count, found=str(count))
-        pairs = zip(self._input_sizes[:count], self._indices_sizes[:count], strict=False)
+        if count >= min(limits.values()):
+            return
+        pairs = zip(self._input_sizes[:count], self._indices_sizes[:count], strict=True)
         for i, (size, index_size) in enumerate(pairs):
             if size != index_size:
                 at = self.indices_tensor.dimension_count - self.indices_dimension_count + i
