@@ -133,9 +133,12 @@ def _elsewhere(array: object, where: str) -> BindingError:
 
 
 def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
-    kind, index = array.__dlpack_device__()
-    if int(kind) not in _HOST_DEVICES:
-        raise _elsewhere(array, f"{_DLPACK_NAMES.get(int(kind), f'DLPack device {int(kind)}')}:{int(index)}")
+    try:
+        kind, index = (int(number) for number in array.__dlpack_device__())
+    except Exception as error:
+        raise _no_array(array, f"could not be read through DLPack ({show(error)})") from error
+    if kind not in _HOST_DEVICES:
+        raise _elsewhere(array, f"{_DLPACK_NAMES.get(kind, f'DLPack device {kind}')}:{index}")
     if (dtype := getattr(array, "dtype", None)) is not None:
         _data_type(dtype)  # names a type that DirectML lacks better than DLPack's own refusal does
     try:

@@ -194,8 +194,11 @@ class _Call:
     def describe(self, field: str, seen: ArrayView) -> TensorDesc:
         """Describe an array, as the operator's tensor that it is."""
         signed = any(stride < 0 for stride in seen.strides)
+        sizes, strides = seen.sizes, seen.strides
+        if field == "OutputTensor" and not sizes:  # a single element, which a description gives one dimension
+            sizes, strides = (1,), (1,)
         try:
-            desc = TensorDesc(seen.data_type, seen.sizes, strides=seen.strides, signed_strides=signed)
+            desc = TensorDesc(seen.data_type, sizes, strides=strides, signed_strides=signed)
             return desc.padded(self.described_rank)
         except DescriptionError as error:
             raise error.within(self.name, f"{field}.") from None

@@ -9,7 +9,7 @@ from anydml.enums import AxisDirection
 from anydml.errors import Fault
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc, exact_sizes, same_data_type, same_dimension_count
-from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
+from anydml.operators.fields import Direction, Input, Output, Uint  # noqa: TC001 - read at run time
 from anydml.operators.tables import ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Scan, View
 
@@ -29,7 +29,7 @@ class _CumulativeDesc(OperatorDesc):
     input_tensor: Input
     output_tensor: Output
     axis: Uint
-    axis_direction: AxisDirection
+    axis_direction: Direction
 
     def rules(self) -> Iterator[Fault]:
         """The axis is one of the input's."""
@@ -74,7 +74,7 @@ class CumulativeSummation(_CumulativeDesc):
     input_tensor: Input
     output_tensor: Output
     axis: Uint
-    axis_direction: AxisDirection = AxisDirection.INCREASING
+    axis_direction: Direction = AxisDirection.INCREASING
     has_exclusive_sum: bool = False
 
     def lower(self) -> Scan:
@@ -101,7 +101,7 @@ class CumulativeProduct(_CumulativeDesc):
     input_tensor: Input
     output_tensor: Output
     axis: Uint
-    axis_direction: AxisDirection = AxisDirection.INCREASING
+    axis_direction: Direction = AxisDirection.INCREASING
     has_exclusive_product: bool = False
 
     def lower(self) -> Scan:

@@ -59,6 +59,9 @@ Output: TypeAlias = Annotated[TensorDesc, "output"]
 Uint: TypeAlias = Annotated[int, "UINT"]
 UintArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY"]
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
+# Read as members; typed so that a caller may write the string.
+Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
+OutsideIndex: TypeAlias = Annotated[IndexMode | str, "IndexMode"]
 
 FIELD_TYPES: dict[Any, FieldType] = {
     Input: FieldType("input", "TENSOR_DESC", _read_tensor),
@@ -67,6 +70,6 @@ FIELD_TYPES: dict[Any, FieldType] = {
     UintArray: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     IntArray: FieldType("attribute", "INT_ARRAY", _read_int_array),
     bool: FieldType("attribute", "UINT", read_bool),
-    AxisDirection: FieldType("attribute", "UINT", _read_direction),
-    IndexMode: FieldType("addition", "", _read_index_mode),
+    Direction: FieldType("attribute", "UINT", _read_direction),
+    OutsideIndex: FieldType("addition", "", _read_index_mode),
 }

@@ -14,7 +14,7 @@ from anydml.operators.description import (
     same_data_type,
     same_dimension_count,
 )
-from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
+from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import IndexedCopy, IndexFault, View
 
@@ -32,7 +32,7 @@ class _GatherDesc(OperatorDesc):
     output_tensor: Output
     input_dimension_count: Uint
     indices_dimension_count: Uint
-    index_mode: IndexMode
+    index_mode: OutsideIndex
 
     @property
     def _batch_rank(self) -> int:
@@ -149,7 +149,7 @@ class GatherND(_GatherDesc):
     output_tensor: Output
     input_dimension_count: Uint
     indices_dimension_count: Uint
-    index_mode: IndexMode = IndexMode.RAISE
+    index_mode: OutsideIndex = IndexMode.RAISE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class GatherND1(_GatherDesc):
     input_dimension_count: Uint
     indices_dimension_count: Uint
     batch_dimension_count: Uint
-    index_mode: IndexMode = IndexMode.RAISE
+    index_mode: OutsideIndex = IndexMode.RAISE
 
     @property
     def _batch_rank(self) -> int:

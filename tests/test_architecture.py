@@ -1,0 +1,83 @@
+"""The architecture: imports point down the layers, `import anydml` is light, and what is public is named."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import anydml as dml
+from cases import CASES
+
+SOURCE = Path(dml.__file__).parent
+# Each layer may import those before it, and itself.
+LAYERS = [
+    ["errors"],
+    ["enums"],
+    ["operator_type", "parse", "memory"],
+    ["arrays"],
+    ["tensor"],
+    ["primitives"],
+    ["operators"],
+    ["engines"],
+    ["runtime"],
+    ["functions"],
+    ["__init__"],
+]
+DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}
+
+
+def layer(module: Path) -> str:
+    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(module: Path) -> set[str]:
+    """The layers that a module imports when it runs; what is for type checkers alone does not count."""
+    found = set()
+    pending: list[ast.AST] = [ast.parse(module.read_text())]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("anydml"):
+            found.add([*node.module.split("."), "__init__"][1])
+        pending += ast.iter_child_nodes(node)
+    return found
+
+
+def test_imports_point_down() -> None:
+    modules = list(SOURCE.rglob("*.py"))
+    assert len(modules) > 20
+    for module in modules:
+        name = layer(module)
+        above = {other for other in imports(module) if DEPTH[other] > DEPTH[name]}
+        assert not above, f"{module.name} of {name} imports {above}"
+        beside = {other for other in imports(module) if DEPTH[other] == DEPTH[name] and other != name}
+        assert not beside, f"{module.name} of {name} imports {beside}"
+
+
+def test_no_operator_knows_an_engine_and_no_engine_an_operator() -> None:
+    for module in (SOURCE / "engines").rglob("*.py"):
+        assert not imports(module) & {"operators", "runtime", "functions"}
+    for module in (SOURCE / "operators").rglob("*.py"):
+        assert not imports(module) & {"engines", "runtime", "functions"}
+
+
+def test_every_operator_has_cases() -> None:
+    assert {case.operator for case in CASES} == set(dml.OPERATORS.values())
+
+
+def test_what_is_public_is_named_and_has_a_docstring() -> None:
+    public = {name for name in vars(dml) if not name.startswith("_")} - {"annotations"}
+    modules = {name for name in public if isinstance(getattr(dml, name), type(sys))}
+    assert public - modules == set(dml.__all__)
+    for name in dml.__all__:
+        assert getattr(dml, name).__doc__, name
+
+
+def test_import_loads_no_optional_dependency_and_is_quick() -> None:
+    optional = ["torch", "numba", "triton", "onnx", "cupy", "jax", "rich", "ctypes.util"]
+    code = f"import sys, anydml; print([m for m in {optional!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    assert found.stdout == "[]\n"

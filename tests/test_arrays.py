@@ -1,0 +1,182 @@
+"""Arrays of any library go in and come out, without a copy: NumPy, PyTorch, and whatever speaks DLPack."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from cases import CASES, Case
+
+X = np.arange(12, dtype="float32").reshape(3, 4)
+
+
+class Tensor:
+    """An array of a library that speaks DLPack and nothing else."""
+
+    def __init__(self, data: np.ndarray, device: tuple[int, int] = (1, 0)) -> None:
+        self.data, self.device = data, device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __array_namespace__(self) -> Any:
+        return Namespace
+
+
+class Namespace:
+    """What the array API standard says such a library has."""
+
+    @staticmethod
+    def from_dlpack(x: Any) -> Tensor:
+        return Tensor(np.from_dlpack(x))
+
+
+class OldTensor(Tensor):
+    """One that knows DLPack before version 1, where nothing says whether memory may be written."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:  # type: ignore[override]  # the old signature is the point
+        return self.data.__dlpack__()
+
+
+def test_the_result_is_of_the_callers_library() -> None:
+    result = dml.slice(Tensor(X), (1, 1), (2, 2))
+    assert type(result) is Tensor
+    np.testing.assert_array_equal(result.data, X[1:3, 1:3])
+    assert type(dml.slice(X, (1, 1), (2, 2))) is np.ndarray
+    desc = dml.CumulativeSummation(input_tensor=dml.TensorDesc.of(X), output_tensor=dml.TensorDesc.of(X), axis=0)
+    assert type(dml.Device().compile(desc)(Tensor(X))) is Tensor
+
+
+@pytest.mark.parametrize("kind", [Tensor, OldTensor])
+def test_out_is_written_where_it_lies(kind: type[Tensor]) -> None:
+    out = kind(np.zeros((3, 4), "float32"))
+    assert dml.cumulative_summation(X, 0, out=out) is out
+    np.testing.assert_array_equal(out.data, np.cumsum(X, axis=0))
+    assert dml.cumulative_summation(out, 0, out=out) is out
+    np.testing.assert_array_equal(out.data, np.cumsum(np.cumsum(X, axis=0), axis=0))
+
+
+def test_read_only_memory_of_another_library() -> None:
+    frozen = np.zeros((3, 4), "float32")
+    frozen.flags.writeable = False
+    with pytest.raises(dml.BindingError, match="OutputTensor must be writable"):
+        dml.cumulative_summation(X, 0, out=Tensor(frozen))
+
+
+def test_an_array_on_another_device_is_not_moved_in_silence() -> None:
+    for device, name in (((2, 1), "cuda:1"), ((10, 0), "rocm:0"), ((99, 0), "DLPack device 99:0")):
+        with pytest.raises(
+            dml.BindingError, match=f"InputTensor lies in the memory of {name}, and this device works in"
+        ):
+            dml.slice(Tensor(X, device), (0, 0), (1, 1))
+
+
+def test_a_library_that_cannot_take_the_result() -> None:
+    class Odd(Tensor):
+        def __array_namespace__(self) -> Any:
+            return object()
+
+    with pytest.raises(dml.BindingError, match=r"could not be made a Odd .*; pass an array of yours as out="):
+        dml.slice(Odd(X), (0, 0), (1, 1))
+
+
+@pytest.mark.parametrize(
+    "plain", [[[1, 2], [3, 4]], ((1, 2), (3, 4)), array.array("i", [1, 2, 3, 4]), bytearray([1, 2, 3, 4])]
+)
+def test_what_numpy_takes_for_an_array(plain: Any) -> None:
+    expected = np.asarray(plain)
+    zeros, sizes = (0,) * expected.ndim, expected.shape
+    result = dml.slice(plain, zeros, sizes)
+    assert isinstance(result, np.ndarray)
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_a_subclass_of_ndarray_is_read_as_memory(tmp_path: Any) -> None:
+    mapped = np.memmap(tmp_path / "x", "float32", "w+", shape=(3, 4))
+    mapped[...] = X
+    dml.cumulative_summation(mapped, 1, out=mapped)
+    np.testing.assert_array_equal(mapped, np.cumsum(X, axis=1))
+
+
+def test_strided_arrays_are_honoured() -> None:
+    x = np.arange(120, dtype="int16").reshape(2, 3, 4, 5)
+    for strided in (x.transpose(3, 1, 0, 2), x[:, ::-1, ::2], np.broadcast_to(x[:, :1], x.shape), x[..., ::-1, 1:3]):
+        result = dml.slice1(strided, (0, 0, 0, 0), strided.shape, (1, -1, 1, -1))
+        np.testing.assert_array_equal(result, strided[:, ::-1, :, ::-1])
+        out = np.empty(strided.shape[::-1], "int16").T
+        dml.slice(strided, (0,) * 4, strided.shape, out=out)
+        np.testing.assert_array_equal(out, strided)
+
+
+def test_ranks_follow_numpy() -> None:
+    x = np.arange(24, dtype="int64").reshape(2, 3, 4)
+    assert dml.gather_nd(x, [1, 2, 3]) == 23  # one tuple, no dimension left
+    assert dml.gather_nd(x, [1, 2, 3]).shape == ()
+    np.testing.assert_array_equal(dml.gather_nd(x, [[1], [-2]]), x[[1, -2]])
+    np.testing.assert_array_equal(
+        dml.gather_nd(x, np.zeros((1, 1, 5, 2), "int32")), np.broadcast_to(x[0, 0], (1, 1, 5, 4))
+    )
+    np.testing.assert_array_equal(dml.gather_nd(x, [[[2]], [[0]]], 1), [[x[0, 2]], [x[1, 0]]])
+    np.testing.assert_array_equal(dml.slice(x[0, 0], 1, 2), x[0, 0, 1:3])
+    np.testing.assert_array_equal(dml.slice1(x, (0, 0, 0), (2, 3, 4), output_sizes=(1, 2, 3)), x[:1, :2, :3])
+    for axis in range(-3, 3):
+        np.testing.assert_array_equal(dml.cumulative_summation(x, axis), np.cumsum(x, axis))
+    out = np.empty((), "int64")
+    assert dml.gather_nd(x, [0, 0, 1], out=out) is out
+    assert out == 1
+
+
+# PyTorch
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_pytorch_tensors(torch: Any, case: Case) -> None:
+    row = dml.support(case.operator)
+    assert row is not None
+    for data_type in row.tensors["InputTensor"].data_types:
+        arrays = [torch.from_numpy(array) for array in case.inputs(data_type)]
+        result = dml.Device().compile(case.desc(data_type))(*arrays)
+        assert isinstance(result, torch.Tensor)
+        assert dml.DataType(result.dtype) is data_type
+        np.testing.assert_array_equal(result.numpy(), case.expected.astype(data_type.dtype))
+        out = torch.empty_like(result)
+        bound = dml.Device().compile(case.desc(data_type)).bind(*arrays, out=out)
+        assert bound.dispatch() is out
+        assert torch.equal(out.view(torch.uint8), result.view(torch.uint8))
+
+
+def test_pytorch_through_the_functions(torch: Any) -> None:
+    x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+    result = dml.slice1(x.T, (0, 0), (4, 3), (-1, 2))
+    assert isinstance(result, torch.Tensor)
+    assert torch.equal(result, x.T.flip(0)[:, ::2])
+    assert dml.cumulative_summation(x, -1, out=x) is x
+    assert torch.equal(x[0], torch.tensor([0.0, 1, 3, 6]))
+    assert torch.equal(dml.gather_nd(x, torch.tensor([[2], [0]])), x[[2, 0]])
+    assert torch.equal(dml.gather_nd(x, [[2], [0]]), x[[2, 0]])
+    assert dml.TensorDesc.of(x.expand(2, 3, 4)).element_strides == (0, 4, 1)
+    assert isinstance(dml.slice(X, (0, 0), (2, 2), out=torch.empty(2, 2)), torch.Tensor)
+
+
+def test_pytorch_tensors_that_cannot_be_taken(torch: Any) -> None:
+    for wrong, message in (
+        (torch.zeros(3, requires_grad=True), r"could not be read through DLPack .*detach\(\)"),
+        (torch.zeros(3, dtype=torch.bfloat16), "must have a data type that is one of .*; got torch.bfloat16"),
+        (torch.zeros(3, dtype=torch.bool), "DirectML has no booleans"),
+        (torch.zeros(3, device="meta"), "lies in the memory of|could not be read through DLPack"),
+        (torch.zeros(3).to_sparse(), "could not be read through DLPack|must be an array"),
+    ):
+        with pytest.raises(dml.DmlError, match=message):
+            dml.slice(wrong, [0], [1])
