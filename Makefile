@@ -1,31 +1,34 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
-#   make test EXTRAS=torch     also installs PyTorch, so that its tests run instead of skipping
-#   make test PYTHON=python3.13
+#   make test EXTRAS=torch        also installs PyTorch, so that its tests run instead of skipping
+#   make test PYTHON=python3.13   with another Python, in a fresh .venv
 PYTHON ?= python3.11
 EXTRAS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint setup clean
+.PHONY: run test lint clean
 
-run: setup
+run: $(VENV)/ready
 	@$(BIN)/python examples/tour.py
 
 test: lint
 	$(BIN)/python -m pytest -n auto
 
-lint: setup
+lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-setup: $(VENV)/ready $(EXTRAS:%=$(VENV)/extra-%)
-
-$(VENV)/ready: requirements/dev.txt pyproject.toml
+# Every version is fixed in requirements/; each has wheels for Python 3.11 to 3.14.
+$(VENV)/ready: requirements/run.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) -r requirements/dev.txt
+	$(PIP) -r requirements/run.txt
 	$(PIP) --no-build-isolation --no-deps --editable .
+	touch $@
+
+$(VENV)/dev: requirements/dev.txt $(VENV)/ready
+	$(PIP) -r requirements/dev.txt
 	touch $@
 
 $(VENV)/extra-%: requirements/%.txt $(VENV)/ready
@@ -33,4 +36,4 @@ $(VENV)/extra-%: requirements/%.txt $(VENV)/ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,6 +11,8 @@ import pytest
 
 import anydml as dml
 from anydml import BufferBinding as Bind
+from anydml.memory import Buffer
+from anydml.runtime.binding import Bound, hazards
 
 T = dml.TensorDesc
 PAIR = T("float32", (2, 4))
@@ -157,6 +159,23 @@ def test_faults_of_several_arrays_are_reported_together() -> None:
     assert caught.value.hresult == 0x887A0005
 
 
+def test_a_result_has_the_described_layout() -> None:
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    columns = T("float32", (2, 4), strides=(1, 3))
+    result = compiled(dml.CumulativeSummation(input_tensor=PAIR, output_tensor=columns, axis=1))(x)
+    assert result.strides == (4, 12)
+    np.testing.assert_array_equal(result, np.cumsum(x, axis=1))
+
+
+def test_a_result_that_memory_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def empty(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(np, "empty", empty)
+    with pytest.raises(dml.BindingError, match=r"OutputTensor of sizes \(2, 4\) could not be allocated"):
+        compiled()(np.zeros((2, 4), "float32"))
+
+
 # Raw buffers
 
 
@@ -263,6 +282,20 @@ def test_two_objects_over_one_memory_are_one_memory() -> None:
     memory = bytearray(64)
     with pytest.raises(dml.BindingError, match="must not overlap InputTensor"):
         execute(copier(), [Bind(memory, 0, 32)], [Bind(np.frombuffer(memory, "uint8"), 16, 32)])
+
+
+def test_outputs_must_not_overlap_one_another() -> None:
+    """No operator has two outputs yet; the rule is there."""
+    memory = Buffer(0x1000, 64, True, None)
+
+    def part(field: str, start: int, size: int) -> Bound:
+        return Bound(field, Buffer(0x1000 + start, size, True, None), 0, memory)
+
+    apart = [part("OutputTensor", 0, 32), part("OutputIndicesTensor", 32, 32)]
+    assert not list(hazards([], apart, in_place=True))
+    crossed = [part("OutputTensor", 0, 32), part("OutputIndicesTensor", 16, 32)]
+    (fault,) = hazards([], crossed, in_place=True)
+    assert str(fault) == "OutputIndicesTensor must not overlap OutputTensor: both are written"
 
 
 def test_in_place_needs_one_layout() -> None:

@@ -13,7 +13,7 @@ from anydml.enums import AxisDirection, IndexMode
 from anydml.errors import DescriptionError, Fault
 from anydml.operators import CumulativeProduct, CumulativeSummation, GatherND, GatherND1, Slice, Slice1
 from anydml.parse import read_int
-from anydml.runtime.device import Device, default_device
+from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ class _Call:
     def __init__(self, cls: type[OperatorDesc], device: Device | str | None, x: object, out: object) -> None:
         if isinstance(device, Device):
             self.device = device
-        else:
-            self.device = default_device() if device is None else Device(device)
+        else:  # what is no name cannot be looked up, and is refused by Device
+            self.device = device_named(device) if device is None or isinstance(device, str) else Device(device)
         self.cls = cls
         self.name = cls.type.name
         self.inputs = {"InputTensor": view(x, self.name, "InputTensor")}

@@ -40,10 +40,10 @@ _HOST_ENGINES: tuple[Engine, ...] = (ReferenceEngine(),)
 
 def find_engine(name: str | None) -> Engine:
     """The engine of a name: an engine's own, or "cpu" for the fastest that works in host memory; None for the best."""
-    if name is None or name == "cpu":
+    if name is None or (isinstance(name, str) and name == "cpu"):
         return _HOST_ENGINES[0]
     for engine in _HOST_ENGINES:
-        if engine.name == name:
+        if isinstance(name, str) and engine.name == name:
             return engine
     names = ", ".join(repr(known) for known in ("cpu", *(engine.name for engine in _HOST_ENGINES)))
     rule = f"there is no device {show(name)} in this version; there are {names}"

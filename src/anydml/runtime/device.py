@@ -133,6 +133,6 @@ class Device:
 
 
 @functools.cache
-def default_device() -> Device:
-    """The device that the functions use: the best engine at the highest feature level."""
-    return Device()
+def device_named(name: str | None) -> Device:
+    """The device that a function runs on where it is given a name, or nothing: at the highest feature level."""
+    return Device(name)
