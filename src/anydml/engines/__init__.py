@@ -40,11 +40,10 @@ _HOST_ENGINES: tuple[Engine, ...] = (ReferenceEngine(),)
 
 def find_engine(name: str | None) -> Engine:
     """The engine of a name: an engine's own, or "cpu" for the fastest that works in host memory; None for the best."""
-    if name is None or (isinstance(name, str) and name == "cpu"):
-        return _HOST_ENGINES[0]
-    for engine in _HOST_ENGINES:
-        if isinstance(name, str) and engine.name == name:
-            return engine
-    names = ", ".join(repr(known) for known in ("cpu", *(engine.name for engine in _HOST_ENGINES)))
+    best = _HOST_ENGINES[0]
+    known = {"cpu": best, **{engine.name: engine for engine in _HOST_ENGINES}}
+    if name is None or (isinstance(name, str) and name in known):
+        return best if name is None else known[name]
+    names = ", ".join(map(repr, known))
     rule = f"there is no device {show(name)} in this version; there are {names}"
     raise EngineMissingError("Device", Fault(field="name", rule=rule, value=name))
