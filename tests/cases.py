@@ -36,7 +36,7 @@ class Case:
         }
         if self.indices is not None:
             tensors["indices_tensor"] = dml.TensorDesc(index_type, self.indices.shape)
-        return self.operator.of({**tensors, **self.attributes})
+        return self.operator(**tensors, **self.attributes)
 
     def inputs(self, data_type: dml.DataType, index_type: dml.DataType = dml.DataType.UINT32) -> list[np.ndarray]:
         """The input arrays in binding order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import mmap
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,44 @@ def test_an_array_on_another_device_is_not_moved_in_silence() -> None:
             dml.BindingError, match=f"InputTensor lies in the memory of {name}, and this device works in"
         ):
             dml.slice(Tensor(X, device), (0, 0), (1, 1))
+
+
+class Array:
+    """Has no memory of its own to show: every look at it is a copy."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return X.copy()
+
+
+def test_a_copy_cannot_be_written_to() -> None:
+    np.testing.assert_array_equal(dml.slice(Array(), (1, 0), (1, 4)), X[1:2])
+    with pytest.raises(dml.DescriptionError, match="OutputTensor must be an array that can be written to; got a Array"):
+        dml.slice(X, (0, 0), (3, 4), out=Array())
+
+
+def test_hostile_and_closed_arrays() -> None:
+    class Hostile:
+        def __getattr__(self, name: str) -> Any:
+            raise ValueError("no " + name)
+
+    closed = mmap.mmap(-1, 64)
+    closed.close()
+    released = memoryview(bytearray(4))
+    released.release()
+    for wrong in (Hostile(), closed, released):
+        with pytest.raises(dml.DescriptionError, match=r"InputTensor (must be|could not be)"):
+            dml.slice(wrong, 0, 1)
+
+
+def test_a_library_without_from_dlpack_gets_numpy() -> None:
+    class Exporter:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return X.__dlpack__(**options)
+
+    assert type(dml.slice(Exporter(), (0, 0), (1, 1))) is np.ndarray
 
 
 def test_a_library_that_cannot_take_the_result() -> None:
@@ -172,11 +211,33 @@ def test_pytorch_through_the_functions(torch: Any) -> None:
 
 def test_pytorch_tensors_that_cannot_be_taken(torch: Any) -> None:
     for wrong, message in (
-        (torch.zeros(3, requires_grad=True), r"could not be read through DLPack .*detach\(\)"),
+        (torch.zeros(3, requires_grad=True), r"could not be read in place .*detach\(\)"),
         (torch.zeros(3, dtype=torch.bfloat16), "must have a data type that is one of .*; got torch.bfloat16"),
         (torch.zeros(3, dtype=torch.bool), "DirectML has no booleans"),
-        (torch.zeros(3, device="meta"), "lies in the memory of|could not be read through DLPack"),
-        (torch.zeros(3).to_sparse(), "could not be read through DLPack|must be an array"),
+        (torch.zeros(3, device="meta"), "could not be read in place"),
+        (torch.zeros(3).to_sparse(), "could not be read in place"),
     ):
         with pytest.raises(dml.DmlError, match=message):
             dml.slice(wrong, [0], [1])
+
+
+def test_a_pytorch_tensor_stays_where_it_is_while_bound(torch: Any) -> None:
+    x, out = torch.arange(1000.0), torch.zeros(1000)
+    desc = dml.CumulativeSummation(input_tensor=dml.TensorDesc.of(x), output_tensor=dml.TensorDesc.of(out), axis=0)
+    bound = dml.Device().compile(desc).bind(x, out=out)
+    with pytest.raises(RuntimeError, match="resize"):
+        out.resize_(10**6)
+    assert bound.dispatch() is out
+
+
+def test_a_pytorch_tensor_of_negated_memory_is_refused(torch: Any) -> None:
+    imaginary = torch.imag(torch.tensor([1 + 2j, 3 + 4j]).conj())
+    with pytest.raises(dml.DescriptionError, match=r"could not be read in place .*resolve_neg\(\)"):
+        dml.slice(imaginary, 0, 2)
+
+
+def test_a_subclass_of_a_pytorch_tensor(torch: Any) -> None:
+    class Mine(torch.Tensor):  # type: ignore[misc]
+        pass
+
+    assert isinstance(dml.slice(torch.ones(4).as_subclass(Mine), 0, 2), torch.Tensor)

@@ -150,6 +150,8 @@ def test_owned_tensors_are_initialized_once() -> None:
     with pytest.raises(dml.BindingError, match="InputTensor must be an array of FLOAT32"):
         run.initialize(np.zeros((2, 4)))
     np.testing.assert_array_equal(run.initialize(np.ones((2, 4), "float32"))(), [[1, 2, 3, 4]] * 2)
+    with pytest.raises(dml.BindingError, match="is initialized already, which happens exactly once"):
+        run.initialize(np.zeros((2, 4), "float32"))
 
 
 def test_faults_of_several_arrays_are_reported_together() -> None:
@@ -276,6 +278,17 @@ def test_ranges_that_intersect_are_hazards() -> None:
     with pytest.raises(dml.BindingError, match="very same range"):
         execute(compiled(), [Bind(memory, 0, 32)], [Bind(memory, 0, 48)])
     execute(compiled(), [Bind(memory, 0, 32)], [Bind(memory, 0, 32)])
+
+
+def test_ranges_in_different_objects_are_told_by_address() -> None:
+    memory = np.zeros(96, "uint8")
+    start = memory.__array_interface__["data"][0]
+    with pytest.raises(
+        dml.BindingError, match=rf"got bytes {start + 32:#x} .. {start + 96:#x} and bytes {start:#x} .. "
+    ):
+        execute(compiled(), [Bind(memory[:64])], [Bind(memory[32:])])
+    with pytest.raises(dml.BindingError, match="without SizeInBytes reaches to the end of its buffer"):
+        execute(compiled(), [Bind(memory)], [Bind(memory, 64)])
 
 
 def test_two_objects_over_one_memory_are_one_memory() -> None:

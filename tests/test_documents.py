@@ -120,7 +120,7 @@ def test_an_input_owned_by_dml(case: Case, engine: str) -> None:
     device = dml.Device(engine)
     desc = case.desc(DataType.FLOAT32)
     tensor = dml.TensorDesc("float32", case.x.shape, flags="DML_TENSOR_FLAG_OWNED_BY_DML")
-    desc = type(desc).of({**{name: getattr(desc, name) for name in desc.field_types()}, "input_tensor": tensor})
+    desc = type(desc)(**{**{name: getattr(desc, name) for name in desc.field_types()}, "input_tensor": tensor})
     x, *others = case.inputs(DataType.FLOAT32)
     np.testing.assert_array_equal(through_objects(device, desc, [x, *others], owned=True), case.expected)
     run = device.compile(desc).initialize(x)

@@ -73,7 +73,14 @@ def test_operator_types_are_the_headers() -> None:
     assert OperatorType("slice1").dml_name == "DML_OPERATOR_SLICE1"
 
 
+@pytest.mark.parametrize("cls", [DataType, FeatureLevel, AxisDirection, dml.IndexMode, OperatorType, TensorFlags])
+@pytest.mark.parametrize("value", [np.arange(3), [1], {}, True, 1.0, object()], ids=lambda v: type(v).__name__)
+def test_what_no_enumeration_reads(cls: Any, value: Any) -> None:
+    with pytest.raises(dml.DescriptionError, match="must be"):
+        cls(value)
+
+
 def test_a_boolean_or_a_float_is_no_number_of_an_enumeration() -> None:
     for value in (True, 1.0, np.True_, np.float32(1)):
-        with pytest.raises(dml.DescriptionError, match="DataType must be a DataType"):
+        with pytest.raises(dml.DescriptionError, match="DataType must be one of FLOAT32, "):
             dml.TensorDesc(value, (1,))

@@ -165,8 +165,14 @@ def test_owned_inputs_are_bound_for_the_initializer_alone() -> None:
 def test_resources_must_not_collide() -> None:
     owned = running_sum(OWNED)
     memory = bytearray(1024)
-    with pytest.raises(dml.BindingError, match="must not be in the buffer of the persistent resource"):
+    with pytest.raises(dml.BindingError, match="must not be in the buffer of a persistent resource"):
         initialize(owned, inputs=[[Bind(memory, 512, 16)]], outputs=[Bind(memory, 0, 256)])
+    both = [[Bind(bytearray(16))], [Bind(bytearray(16))]]
+    with pytest.raises(dml.BindingError, match=r"operators\[1\].PersistentResource must not overlap operators\[0\]"):
+        initialize(owned, running_sum(OWNED), inputs=both, outputs=[Bind(memory, 0, 256), Bind(memory, 0, 256)])
+    crossed = [[Bind(bytearray(16))], [Bind(memory, 512, 16)]]
+    with pytest.raises(dml.BindingError, match=r"operators\[1\].InputTensor must not be in the buffer of a persistent"):
+        initialize(owned, running_sum(OWNED), inputs=crossed, outputs=[Bind(memory, 0, 256), Bind(bytearray(256))])
     initialize(owned, inputs=[[Bind(bytearray(16))]], outputs=[Bind(memory, 0, 256)])
     with pytest.raises(dml.BindingError, match="PersistentResource must not overlap OutputTensor"):
         record(owned, [None], [Bind(memory, 128, 16)], Bind(memory, 0, 256))
@@ -203,6 +209,22 @@ def test_a_closed_list_takes_no_more() -> None:
         DEVICE.create_command_recorder().record_dispatch(commands, compiled, table)
     commands.reset()
     assert not commands.is_closed
+
+
+def test_inputs_that_are_all_owned_need_no_binding() -> None:
+    compiled, memory, out = running_sum(OWNED), bytearray(256), bytes_of(0, 0, 0, 0)
+    initialize(compiled, inputs=[[Bind(bytes_of(1, 1, 1, 1))]], outputs=[Bind(memory)])
+    DEVICE.execute(record(compiled, None, [Bind(out)], Bind(memory)))
+    assert floats(out) == [1, 2, 3, 4]
+
+
+def test_a_volatile_table_given_to_another_operator() -> None:
+    compiled = running_sum(flags="DESCRIPTORS_VOLATILE")
+    commands, table = DEVICE.create_command_list(), DEVICE.create_binding_table(compiled)
+    DEVICE.create_command_recorder().record_dispatch(commands, compiled, table)
+    table.reset(running_sum())
+    with pytest.raises(dml.BindingError, match="bindings must be a table made for this dispatchable"):
+        DEVICE.execute(commands)
 
 
 def test_feature_support() -> None:

@@ -33,7 +33,7 @@ class Broken:
 
 
 def create(cls: type[dml.OperatorDesc], level: str = "6_4", **fields: Any) -> Callable[[], object]:
-    return lambda: dml.Device(feature_level=level).create_operator(cls.of(fields))
+    return lambda: dml.Device(feature_level=level).create_operator(cls(**fields))
 
 
 def slice_(**changes: Any) -> Callable[[], object]:
@@ -118,7 +118,7 @@ TENSORS = [
     Broken(
         "negative stride",
         lambda: T("float32", (2,), strides=(-1,)),
-        "TensorDesc: Strides[0] must be at least 0; got -1",
+        "TensorDesc: Strides[0] must be at least 0; got -1; signed_strides=True describes an array that runs backwards",
     ),
     Broken(
         "total too small",
@@ -141,6 +141,11 @@ TENSORS = [
         lambda: T("float64", (3,), guaranteed_base_offset_alignment=4),
         "TensorDesc: GuaranteedBaseOffsetAlignment must be 0 or a power of two of at least the element's size,"
         " 8 for FLOAT64; got 4",
+    ),
+    Broken(
+        "signed strides",
+        lambda: T("float32", (2,), signed_strides="no"),  # type: ignore[arg-type]
+        "TensorDesc: signed_strides must be True or False; got 'no'",
     ),
     Broken(
         "unknown type",
@@ -174,6 +179,7 @@ SLICES = [
            "SLICE: Strides must have 4 values, one for each dimension of InputTensor; got 0"),
     Broken("size 0", slice_(sizes=(1, 1, 0, 2)), "SLICE: Sizes[2] must be at least 1; got 0"),
     Broken("stride 0", slice_(strides=(1, 0, 1, 1)), "SLICE: Strides[1] must be at least 1; got 0"),
+    Broken("negative slice stride", slice_(strides=(1, 1, 1, -1)), "SLICE: Strides[3] must be at least 1; got -1"),
     Broken("negative offset", slice_(offsets=(0, 0, -1, 0)), "SLICE: Offsets[2] must be at least 0; got -1"),
     Broken("past the end", slice_(offsets=(0, 0, 1, 1)),
            "SLICE: Offsets[3] + (Sizes[3] - 1) * Strides[3] must be below InputTensor.Sizes[3]; got 1 + 1 * 3 >= 4",
@@ -312,6 +318,7 @@ CUMULATIVE = [
 ]  # fmt: skip
 
 X = np.ones((3, 4), "float32")
+BAD = dml.Slice(input_tensor=T("int8", 4), output_tensor=T("int8", 4), offsets=[9], sizes=[4], strides=[1])
 FUNCTIONS = [
     Broken("axis out of range", lambda: dml.cumulative_summation(X, 2),
            "CUMULATIVE_SUMMATION: Axis must lie in -2 .. 1; got 2"),
@@ -359,6 +366,48 @@ FUNCTIONS = [
     Broken("result too large", lambda: dml.gather_nd(np.broadcast_to(np.uint8(1), (1, 70000)),
                                                      np.broadcast_to(np.uint32(0), (70000, 1))),
            "GATHER_ND: OutputTensor.Sizes must multiply to at most 2^32 - 1 = 4294967295 elements; got 4900000000"),
+    Broken("window past the end, described with four dimensions",
+           lambda: dml.slice1(X, (0, 2), (3, 3), device=dml.Device(feature_level="2_1")),
+           "SLICE1: InputWindowOffsets[1] + InputWindowSizes[1] must not pass InputTensor.Sizes[1]; got 2 + 3 > 4"),
+    Broken("too many values, described with four dimensions",
+           lambda: dml.slice(X, (0, 0, 0), (1, 1), device=dml.Device(feature_level="2_1")),
+           "SLICE: Offsets must have 2 values, one for each dimension of InputTensor; got 3"),
+    Broken("no list, on a device that pads",
+           lambda: dml.slice(X, {0: 1}, (1, 1), device=dml.Device(feature_level="2_1")),  # type: ignore[arg-type]
+           "SLICE: Offsets must be a list of whole numbers, one for each dimension; got {0: 1}"),
+    Broken("tuple too long, in the array's own dimensions",
+           lambda: dml.gather_nd(np.ones((2, 2, 2)), np.zeros((2, 5), int)),
+           "GATHER_ND: IndicesTensor.Sizes[1], the coordinates of a tuple, must lie in 1 .. 3, InputDimensionCount;"
+           " got 5"),
+    Broken("batches that differ, in the array's own dimensions",
+           lambda: dml.gather_nd(np.ones((3, 2, 2)), [[0], [1]], 1),
+           "GATHER_ND1: IndicesTensor.Sizes[0], batch dimension 0, must be the input's, 3; got 2"),
+    Broken("result of too many dimensions", lambda: dml.gather_nd(np.ones((2,) * 5), np.zeros((1,) * 6, int)),
+           "GATHER_ND: the result must have at most 8 dimensions; got 9"),
+    Broken("result of too many dimensions for the level",
+           lambda: dml.gather_nd(np.ones((2, 2, 2, 2), "int8"), np.zeros((1, 1, 1, 1), "uint32"),
+                                 device=dml.Device(feature_level="2_1")),
+           "GATHER_ND: a result of 6 dimensions needs DML_FEATURE_LEVEL_3_0; this device is 2_1",
+           dml.FeatureLevelError),
+    Broken("below the operator's first level",
+           lambda: dml.slice1(X, (0, 0), (1, 1), device=dml.Device(feature_level="1_0")),
+           "SLICE1: the operator needs DML_FEATURE_LEVEL_2_1; this device is 1_0", dml.FeatureLevelError),
+    Broken("everything at once",
+           lambda: dml.cumulative_summation(np.ones(3), 7, "sideways", "maybe"),  # type: ignore[arg-type]
+           "CUMULATIVE_SUMMATION: 3 rules are broken\n"
+           "  Axis must lie in -1 .. 0; got 7\n"
+           "  AxisDirection must be one of INCREASING, DECREASING; got 'sideways'\n"
+           "  HasExclusiveSum must be True or False; got 'maybe'"),
+    Broken("level and axis at once", lambda: dml.cumulative_summation(np.ones(3), 7),
+           "CUMULATIVE_SUMMATION: 2 rules are broken\n"
+           "  InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64; got FLOAT64;"
+           " no feature level takes it, so convert the data first\n"
+           "  Axis must lie in -1 .. 0; got 7"),
+    Broken("an operator made by hand", lambda: dml.Operator(dml.Device(), BAD),
+           "SLICE: Offsets[0] + (Sizes[0] - 1) * Strides[0] must be below InputTensor.Sizes[0]; got 9 + 3 * 1 >= 4"),
+    Broken("no operator to compile",
+           lambda: dml.CompiledOperator(None, dml.ExecutionFlags.NONE),  # type: ignore[arg-type]
+           "CompiledOperator: operator must be an Operator; got None"),
     Broken("missing engine", lambda: dml.slice(X, (0, 0), (1, 1), device="cuda"),
            "Device: there is no device 'cuda' in this version; there are 'cpu', 'reference'", dml.EngineMissingError),
     Broken("no device", lambda: dml.slice(X, (0, 0), (1, 1), device=X[:1]),  # type: ignore[arg-type]
@@ -452,6 +501,33 @@ def test_a_check_reports_without_raising() -> None:
     assert dml.Device().create_operator(desc).remarks == report.remarks
     never = dml.CumulativeSummation(input_tensor=T("float64", (2,)), output_tensor=T("float64", (2,)), axis=0)
     assert never.check().lowest_level is None
+
+
+def test_levels_are_spelled_in_every_way() -> None:
+    desc = dml.CumulativeSummation.infer(input_tensor=F4, axis=3)
+    desc.validate("2_1")
+    assert dml.Slice1.support.at("DML_FEATURE_LEVEL_2_1") == dml.support("SLICE1", "2_1")
+    wrong: Any = np.arange(3)
+    for act in (lambda: desc.check("9"), lambda: desc.validate("9"), lambda: dml.support(dml.Slice, wrong)):
+        with pytest.raises(dml.DescriptionError, match="FeatureLevel: must be one of 1_0, "):
+            act()
+
+
+def test_support_is_data() -> None:
+    row = dml.support(dml.GatherND, "2_1")
+    assert row is not None
+    assert row == pickle.loads(pickle.dumps(row))  # noqa: S301 - our own bytes
+    assert len({row, dml.support(dml.GatherND, "2_1")}) == 1
+    assert dml.support(dml.GatherND, "2_0") is None
+
+
+def test_a_stride_without_meaning_may_be_of_any_size() -> None:
+    far = T("float32", (1, 4), strides=(2**32 - 1, 1))
+    desc = dml.Slice(
+        input_tensor=far, output_tensor=T("float32", (1, 4)), offsets=(0, 0), sizes=(1, 4), strides=(2**32 - 1, 1)
+    )
+    x = np.arange(4, dtype="float32").reshape(1, 4)
+    np.testing.assert_array_equal(dml.Device().compile(desc)(x), x)
 
 
 def test_errors_carry_what_a_caller_needs() -> None:

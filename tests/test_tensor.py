@@ -70,7 +70,7 @@ def test_arrays_that_cannot_be_described() -> None:
         T.of(packed["a"])
     with pytest.raises(dml.DescriptionError, match=r"must have a data type that is one of FLOAT32.*byte order"):
         T.of(np.zeros(3, ">i2"))
-    with pytest.raises(dml.DescriptionError, match=r'no booleans: view them as bytes, x.view\("uint8"\)'):
+    with pytest.raises(dml.DescriptionError, match="no booleans: view the array as uint8"):
         T.of(np.zeros(3, bool))
     for wrong in (None, "text", {}, object(), [[1], [1, 2]], np.zeros(3, "complex64"), np.array(["a"])):
         with pytest.raises(dml.DescriptionError):

@@ -49,24 +49,24 @@ class ArrayView:
         return numpy_view(self.buffer.address + self.offset, self.sizes, self.strides, self.data_type.dtype)
 
     def wrap(self, result: np.ndarray[Any, Any]) -> Any:
-        """Hand a result over in the library that this array is of."""
-        if isinstance(self.array, np.ndarray) or not hasattr(self.array, "__dlpack__"):
+        """Hand a result over in the library that this array is of; in NumPy where that library takes no DLPack."""
+        if isinstance(self.array, np.ndarray) or not hasattr(type(self.array), "__dlpack__"):
             return result
-        library = _library(self.array)
         try:
-            return library.from_dlpack(result)
+            library = _library(self.array)
+            return result if library is None else library.from_dlpack(result)
         except Exception as error:
-            name = type(self.array).__name__
-            rule = f"the result could not be made a {name} ({show(error)})"
+            rule = f"the result could not be made a {type(self.array).__name__} ({show(error)})"
             fault = Fault(field="OutputTensor", rule=rule, value=result, way_out="pass an array of yours as out=")
             raise BindingError("from_dlpack", fault) from error
 
 
 def _library(array: Any) -> Any:
-    """The namespace that holds the library's from_dlpack: the array API standard's, else the root module."""
+    """What holds the library's from_dlpack: the array API's namespace, else the root module of a base class."""
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
-    return sys.modules.get(_root(array))
+    modules = (sys.modules.get(cls.__module__.partition(".")[0]) for cls in type(array).__mro__)
+    return next((module for module in modules if hasattr(module, "from_dlpack")), None)
 
 
 def _root(array: object) -> str:
@@ -82,6 +82,8 @@ def view(array: object, subject: str, field: str, *, convert: bool = True) -> Ar
         return _view_numpy(_as_numpy(array, convert), array)
     except DmlError as error:
         raise error.within(subject, f"{field} ") from error.__cause__
+    except Exception as error:  # a hostile attribute, or one that is not what its name says
+        raise _no_array(array, f"could not be read ({show(error)})").within(subject, f"{field} ") from error
 
 
 def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:
@@ -95,25 +97,27 @@ def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:
         return _from_dlpack(array)
     if hasattr(array, "__cuda_array_interface__"):
         raise _elsewhere(array, "cuda")
-    plain = (list, tuple, int, float, np.generic)
-    if not isinstance(array, plain) and not _has_memory(array):
-        raise _no_array(array, "must be an array: NumPy's, one that speaks DLPack, or a list of numbers")
-    if isinstance(array, plain) and not convert:
+    if not convert and not _is_memory(array):
         raise _no_array(array, "must be an array that can be written to")
+    if not isinstance(array, (list, tuple, int, float, np.generic)) and not (
+        _is_memory(array) or hasattr(type(array), "__array__")
+    ):
+        raise _no_array(array, "must be an array: NumPy's, one that speaks DLPack, or a list of numbers")
     try:
         return np.asarray(array)
     except Exception as error:
         raise _no_array(array, f"could not be made an array ({show(error)})") from error
 
 
-def _has_memory(array: object) -> bool:
-    if isinstance(array, (str, bytes)):
+def _is_memory(array: Any) -> bool:
+    """Whether an array made of this is the same memory, not a copy."""
+    if isinstance(array, (str, bytes, np.generic)):
         return False
-    if hasattr(type(array), "__array_interface__") or hasattr(type(array), "__array__"):
+    if hasattr(type(array), "__array_interface__"):
         return True
     try:
-        memoryview(array)  # type: ignore[arg-type]  # whether it is a buffer is what is asked
-    except TypeError:
+        memoryview(array)
+    except Exception:  # noqa: BLE001 - no buffer, or one that is closed
         return False
     return True
 
@@ -136,15 +140,20 @@ def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
     try:
         kind, index = (int(number) for number in array.__dlpack_device__())
     except Exception as error:
-        raise _no_array(array, f"could not be read through DLPack ({show(error)})") from error
+        raise _no_array(array, f"could not be read in place ({show(error)})") from error
     if kind not in _HOST_DEVICES:
         raise _elsewhere(array, f"{_DLPACK_NAMES.get(kind, f'DLPack device {kind}')}:{index}")
     if (dtype := getattr(array, "dtype", None)) is not None:
         _data_type(dtype)  # names a type that DirectML lacks better than DLPack's own refusal does
+    torch = sys.modules.get("torch")
     try:
+        if torch is not None and isinstance(array, torch.Tensor):
+            # numpy() keeps the storage from being resized under a bound operator, and refuses a tensor whose
+            # values are the negatives of its memory; DLPack does neither.
+            return array.numpy()  # type: ignore[no-any-return]
         return np.from_dlpack(array)
     except Exception as error:
-        raise _no_array(array, f"could not be read through DLPack ({show(error)})") from error
+        raise _no_array(array, f"could not be read in place ({show(error)})") from error
 
 
 def _data_type(dtype: object) -> DataType:

@@ -33,7 +33,21 @@ def read_name(cls: type[E], value: object, prefix: str) -> E | None:
     return cls.__members__.get(value.strip().upper().removeprefix(prefix))
 
 
-class Spelled(enum.IntEnum):
+class SpelledType(enum.EnumMeta):
+    """Lets `_missing_` refuse what the look-up itself would trip over, or take for an int that it merely equals."""
+
+    def __call__(cls, value: Any, *args: Any, **options: Any) -> Any:
+        """Read a spelling."""
+        try:
+            hash(value)
+            strange = isinstance(value, (bool, float, np.generic))
+        except Exception:  # noqa: BLE001 - a list, an array, or a hostile __hash__
+            strange = True
+        missing: Any = cls
+        return missing._missing_(value) if strange else super().__call__(value, *args, **options)
+
+
+class Spelled(enum.IntEnum, metaclass=SpelledType):
     """An enumeration that reads spellings, in `_missing_`."""
 
     if TYPE_CHECKING:
@@ -60,7 +74,8 @@ class DataType(Spelled):
     @classmethod
     def _missing_(cls, value: object) -> DataType:
         member = read_name(cls, value, "DML_TENSOR_DATA_TYPE_")
-        if member is None and value is not None and not isinstance(value, (int, float)):
+        number_or_array = (int, float, np.generic, np.ndarray, type(None))  # np.dtype() has ideas of its own on these
+        if member is None and not isinstance(value, number_or_array):
             member = cls._of_dtype(value)
         if member is None:
             raise _no_member(cls, value, cls.__members__)
@@ -75,9 +90,7 @@ class DataType(Spelled):
         except Exception:  # noqa: BLE001 - np.dtype() raises whatever the object's own `dtype` attribute raises
             return None
         if dtype == np.bool_:
-            raise _no_member(
-                cls, value, cls.__members__, 'DirectML has no booleans: view them as bytes, x.view("uint8")'
-            )
+            raise _no_member(cls, value, cls.__members__, "DirectML has no booleans: view the array as uint8")
         if not dtype.isnative:
             raise _no_member(
                 cls,
@@ -197,7 +210,7 @@ class Feature(Spelled):
         return member
 
 
-class IndexMode(enum.Enum):
+class IndexMode(enum.Enum, metaclass=SpelledType):
     """What a gather does with an index outside its dimension. An addition to DirectML's fields."""
 
     RAISE = "raise"
@@ -212,7 +225,7 @@ class IndexMode(enum.Enum):
         return member
 
 
-class _Flags(enum.IntFlag, boundary=enum.STRICT):
+class _Flags(enum.IntFlag, boundary=enum.STRICT, metaclass=SpelledType):
     """Flags that also read the names: one, or several with | between them."""
 
     if TYPE_CHECKING:

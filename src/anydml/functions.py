@@ -6,12 +6,15 @@ Ranks are the arrays' own, negative axes count from the end, the result is a new
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, view
 from anydml.enums import AxisDirection, IndexMode
-from anydml.errors import DescriptionError, Fault
+from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operators import CumulativeProduct, CumulativeSummation, GatherND, GatherND1, Slice, Slice1
+from anydml.operators.fields import dml_name
 from anydml.parse import read_int
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
@@ -37,13 +40,9 @@ def slice(
     >>> slice(np.arange(10), [2], [3], [2])
     array([2, 4, 6])
     """
-    call = _Call(Slice, device, x, out)
+    call = _Call(Slice, device, out, x)
     strides = (1,) * call.rank if strides is None else strides
-    return call.run(
-        offsets=call.pad(offsets, 0),
-        sizes=call.pad(sizes, 1),
-        strides=call.pad(strides, 1),
-    )
+    return call.run({"offsets": 0, "sizes": 1, "strides": 1}, offsets=offsets, sizes=sizes, strides=strides)
 
 
 def slice1(
@@ -63,13 +62,13 @@ def slice1(
     >>> slice1(np.arange(10), [2], [6], [-2])
     array([7, 5, 3])
     """
-    call = _Call(Slice1, device, x, out)
+    call = _Call(Slice1, device, out, x, output_sizes=output_sizes)
     strides = (1,) * call.rank if input_window_strides is None else input_window_strides
     return call.run(
-        output_sizes=output_sizes,
-        input_window_offsets=call.pad(input_window_offsets, 0),
-        input_window_sizes=call.pad(input_window_sizes, 1),
-        input_window_strides=call.pad(strides, 1),
+        {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1},
+        input_window_offsets=input_window_offsets,
+        input_window_sizes=input_window_sizes,
+        input_window_strides=strides,
     )
 
 
@@ -96,19 +95,15 @@ def gather_nd(
     cls = GatherND1 if batch or faults else GatherND
     if faults:
         raise DescriptionError(cls.type.name, faults)
-    call = _Call(cls, device, x, out)
-    seen = view(indices, call.name, "IndicesTensor")
-    call.add("IndicesTensor", seen)
-    # Where the indices are not yet known to be right, any rank will do to describe them.
-    tuple_size = seen.sizes[-1] if seen.sizes else 0
-    result_rank = max(len(seen.sizes) - 1 + call.rank - batch - tuple_size, 0)
-    call.make_room(len(seen.sizes), result_rank)
+    call = _Call(cls, device, out, x, indices)
+    call.make_room_for_gathered(batch)
+    attributes = {"batch_dimension_count": batch} if batch else {}
     return call.run(
-        result_rank=result_rank,
+        {},
         input_dimension_count=call.rank,
-        indices_dimension_count=len(seen.sizes),
+        indices_dimension_count=len(call.inputs[1].sizes),
         index_mode=index_mode,
-        **({"batch_dimension_count": batch} if batch else {}),
+        **attributes,
     )
 
 
@@ -126,8 +121,9 @@ def cumulative_summation(
     >>> cumulative_summation(np.array([2, 1, 3, 5]), 0)
     array([ 2,  3,  6, 11])
     """
-    call = _Call(CumulativeSummation, device, x, out)
-    return call.run(axis=call.axis(axis), axis_direction=axis_direction, has_exclusive_sum=has_exclusive_sum)
+    call = _Call(CumulativeSummation, device, out, x)
+    number = call.axis(axis)
+    return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_sum=has_exclusive_sum)
 
 
 def cumulative_product(
@@ -144,96 +140,145 @@ def cumulative_product(
     >>> cumulative_product(np.array([2, 1, 3, 5]), 0)
     array([ 2,  2,  6, 30])
     """
-    call = _Call(CumulativeProduct, device, x, out)
-    return call.run(axis=call.axis(axis), axis_direction=axis_direction, has_exclusive_product=has_exclusive_product)
+    call = _Call(CumulativeProduct, device, out, x)
+    number = call.axis(axis)
+    return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_product=has_exclusive_product)
 
 
 class _Call:
-    """One call: arrays are described, with leading dimensions of size 1 where the device's level asks for more."""
+    """One call of a function: arrays are described at their own rank and checked, then padded for the device's level.
 
-    def __init__(self, cls: type[OperatorDesc], device: Device | str | None, x: object, out: object) -> None:
+    Every fault is told in the caller's own dimensions; leading dimensions of size 1 that a level asks for are
+    added afterwards.
+    """
+
+    def __init__(
+        self,
+        cls: type[OperatorDesc],
+        device: Device | str | None,
+        out: object,
+        *inputs: object,
+        output_sizes: Any = None,
+    ) -> None:
         if isinstance(device, Device):
             self.device = device
         else:  # what is no name cannot be looked up, and is refused by Device
             self.device = device_named(device) if device is None or isinstance(device, str) else Device(device)
         self.cls = cls
         self.name = cls.type.name
-        self.inputs = {"InputTensor": view(x, self.name, "InputTensor")}
+        fields = [dml_name(name) for name in cls.input_names()]
+        self.inputs = [view(x, self.name, field) for field, x in zip(fields, inputs, strict=True)]
         self.out = None if out is None else view(out, self.name, "OutputTensor", convert=False)
-        self.rank = len(self.inputs["InputTensor"].sizes)
-        self.described_rank = self.rank
-        self.make_room(self.rank)
-
-    def add(self, field: str, seen: ArrayView) -> None:
-        """Take another input."""
-        self.inputs[field] = seen
-
-    def make_room(self, *ranks: int) -> None:
-        """Describe with the smallest dimension count of this level that has room for every tensor."""
-        needed = max(self.described_rank, *ranks)
-        row = self.cls.support.at(self.device.feature_level)
-        counts = row.tensors["InputTensor"].dimension_counts if row else ()
-        self.described_rank = min((count for count in counts if count >= needed), default=needed)
-
-    def pad(self, values: Any, fill: int) -> Any:
-        """Values for the leading dimensions that were added; what is no list is left for the description to refuse."""
-        missing = self.described_rank - self.rank
-        try:
-            return (fill,) * missing + tuple(values) if missing else values
-        except TypeError:
-            return (fill,) * missing + (values,)
+        self.output_sizes = output_sizes
+        self.faults: list[Fault] = []
+        self.rank = len(self.inputs[0].sizes)
+        self.result_rank = self.common_rank = self.rank
 
     def axis(self, axis: object) -> int:
-        """An axis of the array, negative from the end, as one of the described tensor."""
-        faults: list[Fault] = []
-        number = read_int(axis, "Axis", faults, -max(self.rank, 1), max(self.rank, 1) - 1)
-        if faults:
-            raise DescriptionError(self.name, faults)
-        return number % max(self.rank, 1) + self.described_rank - self.rank
+        """An axis of the array, negative from the end."""
+        rank = max(self.rank, 1)
+        return read_int(axis, "Axis", self.faults, -rank, rank - 1) % rank
 
-    def describe(self, field: str, seen: ArrayView) -> TensorDesc:
-        """Describe an array, as the operator's tensor that it is."""
+    def make_room_for_gathered(self, batch: int) -> None:
+        """A gather's tensors have different ranks, and are described with as many dimensions as the largest."""
+        indices = self.inputs[1].sizes
+        tuple_size = indices[-1] if indices else 0
+        self.result_rank = max(len(indices) - 1 + self.rank - batch - tuple_size, 0)
+        self.common_rank = max(self.rank, len(indices))
+        counts = {count for row in self.cls.support for count in row.tensors["OutputTensor"].dimension_counts}
+        if self.result_rank > max(counts):
+            rule = f"the result must have at most {max(counts)} dimensions"
+            self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, found=str(self.result_rank)))
+            return
+        at_level = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
+        first = self.cls.support.first_with("OutputTensor", dimension_count=self.result_rank)
+        if self.result_rank > max(at_level.tensors["OutputTensor"].dimension_counts) and first is not None:
+            rule = f"a result of {self.result_rank} dimensions needs {first.dml_name}"
+            where = f"this device is {self.device.feature_level}"
+            self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, way_out=where, level=first))
+            return
+        self.common_rank = max(self.common_rank, self.result_rank)
+
+    def run(self, fills: dict[str, int], **attributes: Any) -> Any:
+        """Describe, check, pad, compile or find compiled, bind and dispatch.
+
+        `fills` are the values of attribute arrays for leading dimensions that are added.
+        """
+        try:
+            desc = self._describe(attributes)
+        except DescriptionError as error:
+            raise DescriptionError(self.name, [*self.faults, *error.faults]) from None
+        padded = self._padded(desc, fills)
+        level = self.device.feature_level
+        own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
+        raise_description_faults(
+            self.name, [*padded.level_faults(level, f"this device is {level}"), *self.faults, *own]
+        )
+        compiled = self.device.compile_cached(padded)
+        if self.out is not None:
+            return compiled.bind_views(self.inputs, self.out).dispatch()
+        (output,) = compiled.outputs.values()
+        result = allocate(output.data_type, output.sizes[len(output.sizes) - self.result_rank :])
+        compiled.bind_views(self.inputs, view(result, self.name, "OutputTensor")).dispatch()
+        return self.inputs[0].wrap(result)
+
+    def _describe(self, attributes: dict[str, Any]) -> OperatorDesc:
+        tensors = {
+            name: self._tensor(dml_name(name), seen).padded(self.common_rank)
+            for name, seen in zip(self.cls.input_names(), self.inputs, strict=True)
+        }
+        output = None
+        if self.output_sizes is not None:
+            try:
+                output = TensorDesc(self.inputs[0].data_type, self.output_sizes)
+            except DescriptionError as error:
+                raise error.within(self.name, "OutputTensor.") from None
+        if self.out is not None:
+            if output is not None and output.sizes != self.out.sizes:
+                rule = f"out must have the output_sizes, {output.sizes}"
+                fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
+                raise DescriptionError(self.name, fault)
+            output = self._tensor("OutputTensor", self.out)
+        if output is None:
+            return self.cls.draft(**tensors, **attributes)
+        return self.cls(output_tensor=output.padded(self.common_rank), **tensors, **attributes)
+
+    def _tensor(self, field: str, seen: ArrayView) -> TensorDesc:
         signed = any(stride < 0 for stride in seen.strides)
         sizes, strides = seen.sizes, seen.strides
         if field == "OutputTensor" and not sizes:  # a single element, which a description gives one dimension
             sizes, strides = (1,), (1,)
         try:
-            desc = TensorDesc(seen.data_type, sizes, strides=strides, signed_strides=signed)
-            return desc.padded(self.described_rank)
+            return TensorDesc(seen.data_type, sizes, strides=strides, signed_strides=signed)
         except DescriptionError as error:
             raise error.within(self.name, f"{field}.") from None
 
-    def run(self, *, output_sizes: Any = None, result_rank: int | None = None, **attributes: Any) -> Any:
-        """Describe, compile or find compiled, bind and dispatch."""
-        tensors = {
-            "input_tensor" if field == "InputTensor" else "indices_tensor": self.describe(field, seen)
-            for field, seen in self.inputs.items()
+    def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
+        """The same with the smallest dimension count that the level takes, where that is larger."""
+        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
+        counts = row.tensors["InputTensor"].dimension_counts
+        rank = min((count for count in counts if count >= self.common_rank), default=self.common_rank)
+        added = rank - self.common_rank
+        if not added:
+            return desc
+        changes: dict[str, Any] = {
+            name: getattr(desc, name).padded(getattr(desc, name).dimension_count + added)
+            for name in (*desc.input_names(), *desc.output_names())
         }
-        desc = self._complete({**tensors, **attributes}, output_sizes)
-        compiled = self.device.compile_cached(desc)
-        output: TensorDesc = desc.output_tensor  # type: ignore[attr-defined]  # every operator here has one
-        if self.out is not None:
-            return compiled.bind_views(list(self.inputs.values()), self.out).dispatch()
-        rank = self.rank if result_rank is None else result_rank
-        result = allocate(output.data_type, output.sizes[len(output.sizes) - rank :])
-        compiled.bind_views(list(self.inputs.values()), view(result, self.name, "OutputTensor")).dispatch()
-        return self.inputs["InputTensor"].wrap(result)
+        changes |= {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
+        if "axis" in desc.field_types():
+            changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
+        return replace(desc, **changes)  # type: ignore[type-var]  # every description is a dataclass
 
-    def _complete(self, fields: dict[str, Any], output_sizes: Any) -> OperatorDesc:
-        if self.out is not None:
-            output = self.describe("OutputTensor", self.out)
-        if output_sizes is not None:
-            data_type = fields["input_tensor"].data_type
-            try:
-                asked = TensorDesc(data_type, self.pad(output_sizes, 1))
-            except DescriptionError as error:
-                raise error.within(self.name, "OutputTensor.") from None
-            if self.out is not None and asked.sizes != output.sizes:
-                rule = f"out must have the output_sizes, {output_sizes}"
-                fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
-                raise DescriptionError(self.name, fault)
-        if self.out is not None:
-            return self.cls.of({"output_tensor": output, **fields})
-        if output_sizes is not None:
-            return self.cls.of({"output_tensor": asked, **fields})
-        return self.cls.infer(feature_level=self.device.feature_level, **fields)
+    def _in_callers_dimensions(self, fault: Fault) -> Fault:
+        """Number a gather's dimensions as the caller's arrays have them, without those added to match ranks."""
+        ranks = {"InputTensor": self.rank, "OutputTensor": self.result_rank}
+        if len(self.inputs) > 1:
+            ranks["IndicesTensor"] = len(self.inputs[1].sizes)
+
+        def shift(match: re.Match[str]) -> str:
+            added = self.common_rank - ranks[match[1]]
+            return f"{match[1]}.Sizes[{max(int(match[2]) - added, 0)}]"
+
+        field, rule = (re.sub(r"(\w+Tensor)\.Sizes\[(\d+)\]", shift, text) for text in (fault.field, fault.rule))
+        return replace(fault, field=field, rule=rule)

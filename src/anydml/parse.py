@@ -8,8 +8,6 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from anydml.errors import DescriptionError, Fault, show
 
 if TYPE_CHECKING:
@@ -24,7 +22,9 @@ _LONGEST_LIST = 64
 E = TypeVar("E", bound="enum.Enum")
 
 
-def read_int(value: object, field: str, faults: list[Fault], low: int = 0, high: int = UINT32_MAX) -> int:
+def read_int(
+    value: object, field: str, faults: list[Fault], low: int = 0, high: int = UINT32_MAX, way_out: str = ""
+) -> int:
     """Read a whole number of a range; booleans and floats are not whole numbers."""
     try:
         if isinstance(value, bool):
@@ -38,12 +38,15 @@ def read_int(value: object, field: str, faults: list[Fault], low: int = 0, high:
     rule = f"{field} must lie in {low} .. {high}"
     if high >= INT32_MAX:  # the end of a type's range, which nobody has in mind
         rule = f"{field} must be at least {low}" if number < low else f"{field} must be at most {high}"
-    faults.append(Fault(field=field, rule=rule, value=value, found=show(number)))
+    way_out = way_out if number < low else ""
+    faults.append(Fault(field=field, rule=rule, value=value, found=show(number), way_out=way_out))
     return min(max(number, low), high)
 
 
-def read_ints(value: object, field: str, faults: list[Fault], low: int = 0, high: int = UINT32_MAX) -> tuple[int, ...]:
-    """Read a list of whole numbers; a number alone is a list of one, as NumPy has it."""
+def read_ints(
+    value: object, field: str, faults: list[Fault], low: int = 0, high: int = UINT32_MAX, way_out: str = ""
+) -> tuple[int, ...]:
+    """Read a list of whole numbers; a number alone is a list of one, as NumPy has it. `way_out` is for those below."""
     if isinstance(value, tuple) and all(type(item) is int and low <= item <= high for item in value):
         return value
     try:
@@ -54,7 +57,7 @@ def read_ints(value: object, field: str, faults: list[Fault], low: int = 0, high
         rule = f"{field} must be a list of whole numbers, one for each dimension"
         faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
         return ()
-    return tuple(read_int(item, f"{field}[{i}]", faults, low, high) for i, item in enumerate(items))
+    return tuple(read_int(item, f"{field}[{i}]", faults, low, high, way_out) for i, item in enumerate(items))
 
 
 def _items(value: Any) -> list[object] | None:
@@ -85,8 +88,6 @@ def read_enum(cls: type[E], value: object, field: str, faults: list[Fault], stan
     if isinstance(value, cls):
         return value
     try:
-        if isinstance(value, (bool, float, np.bool_, np.floating)):  # equal to an int, and not meant as one
-            raise TypeError
         return cls(value)
     except DescriptionError as error:
         fault = error.faults[0]

@@ -28,18 +28,23 @@ class View:
     @classmethod
     def of(cls, tensor: str, desc: TensorDesc) -> View:
         """The whole of a described tensor."""
-        return cls(tensor, desc.data_type, desc.sizes, desc.element_strides)
+        return cls(tensor, desc.data_type, desc.sizes, _meaningful(desc.sizes, desc.element_strides))
 
     def window(self, start: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> View:
         """The elements start + steps·i for i below sizes, in each dimension."""
         offset = self.offset + sum(s * stride for s, stride in zip(start, self.strides, strict=True))
         strides = tuple(step * stride for step, stride in zip(steps, self.strides, strict=True))
-        return View(self.tensor, self.data_type, tuple(sizes), strides, offset)
+        return View(self.tensor, self.data_type, tuple(sizes), _meaningful(sizes, strides), offset)
 
     def last(self, dimension_count: int) -> View:
         """The last dimensions alone; those before them have size 1."""
         first = len(self.sizes) - dimension_count
         return View(self.tensor, self.data_type, self.sizes[first:], self.strides[first:], self.offset)
+
+
+def _meaningful(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides with 0 where a size of 1 leaves them without meaning: there they may be of any size."""
+    return tuple(stride if size > 1 else 0 for size, stride in zip(sizes, strides, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ class Scan:
     """target[…, i, …] = the sum or the product of source[…, j, …] for j up to i along one axis.
 
     `reverse` walks from the end; `exclusive` leaves out j = i. FLOAT32 and FLOAT16 accumulate in float64 and round
-    once; integers wrap. The source and the target may be the same memory.
+    once, which makes sums of FLOAT16 exact as long as no partial sum passes 2^29; integers wrap. The source and the
+    target may be the same memory.
     """
 
     source: View

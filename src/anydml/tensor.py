@@ -10,7 +10,7 @@ from anydml.arrays import view
 from anydml.enums import DataType, TensorFlags
 from anydml.errors import DescriptionError, Fault
 from anydml.memory import overlaps_itself, packed_strides, span
-from anydml.parse import UINT32_MAX, UINT64_MAX, read_enum, read_int, read_ints
+from anydml.parse import UINT32_MAX, UINT64_MAX, read_bool, read_enum, read_int, read_ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +52,10 @@ class TensorDesc:
         put = object.__setattr__
         put(self, "data_type", read_enum(DataType, data_type, "DataType", faults, DataType.FLOAT32))
         put(self, "sizes", read_ints(sizes, "Sizes", faults, low=1))
-        put(self, "signed_strides", bool(signed_strides))
-        low, high = (-_INT64_MAX, _INT64_MAX) if signed_strides else (0, UINT32_MAX)
-        put(self, "strides", None if strides is None else read_ints(strides, "Strides", faults, low, high))
+        put(self, "signed_strides", read_bool(signed_strides, "signed_strides", faults))
+        low, high = (-_INT64_MAX, _INT64_MAX) if self.signed_strides else (0, UINT32_MAX)
+        way_out = "signed_strides=True describes an array that runs backwards"
+        put(self, "strides", None if strides is None else read_ints(strides, "Strides", faults, low, high, way_out))
         put(self, "flags", read_enum(TensorFlags, flags, "Flags", faults, TensorFlags.NONE))
         alignment = read_int(guaranteed_base_offset_alignment, "GuaranteedBaseOffsetAlignment", faults)
         put(self, "guaranteed_base_offset_alignment", alignment)
@@ -82,6 +83,7 @@ class TensorDesc:
             rule = f"Sizes must multiply to at most 2^32 - 1 = {MAX_ELEMENTS} elements"
             faults.append(Fault(field="Sizes", rule=rule, value=self.sizes, found=str(self.element_count)))
         elif self.extent > MAX_ELEMENTS:
+            # The reference: "the total size of a buffer tensor may not exceed (2^32 - 1) elements", gaps and all.
             rule = f"Sizes and Strides must span at most 2^32 - 1 = {MAX_ELEMENTS} elements"
             faults.append(Fault(field="Strides", rule=rule, value=self.strides, found=str(self.extent)))
         alignment, width = self.guaranteed_base_offset_alignment, self.data_type.size_in_bytes

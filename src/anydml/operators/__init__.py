@@ -24,7 +24,7 @@ def find_operator(operator: OperatorLike) -> type[OperatorDesc]:
     """The description class of an operator, by class, description, type or name."""
     if isinstance(operator, OperatorDesc):
         return type(operator)
-    if isinstance(operator, type) and issubclass(operator, OperatorDesc):
+    if isinstance(operator, type) and issubclass(operator, OperatorDesc) and operator is not OperatorDesc:
         return operator
     kind = OperatorType(operator)
     if kind not in OPERATORS:

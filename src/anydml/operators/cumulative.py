@@ -21,6 +21,7 @@ _TYPES = (T.FLOAT32, T.FLOAT16, T.INT32, T.UINT32)
 _TYPES_5_0 = (*_TYPES, T.INT64, T.UINT64)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _CumulativeDesc(OperatorDesc):
     """What the sum and the product share."""
 
@@ -29,7 +30,7 @@ class _CumulativeDesc(OperatorDesc):
     input_tensor: Input
     output_tensor: Output
     axis: Uint
-    axis_direction: Direction
+    axis_direction: Direction = AxisDirection.INCREASING
 
     def rules(self) -> Iterator[Fault]:
         """The axis is one of the input's."""
@@ -71,10 +72,6 @@ class CumulativeSummation(_CumulativeDesc):
         row("2_1", (4,), (*_TYPES, T.UINT16)),
     )
 
-    input_tensor: Input
-    output_tensor: Output
-    axis: Uint
-    axis_direction: Direction = AxisDirection.INCREASING
     has_exclusive_sum: bool = False
 
     def lower(self) -> Scan:
@@ -98,10 +95,6 @@ class CumulativeProduct(_CumulativeDesc):
         row("3_1", (4,), _TYPES),
     )
 
-    input_tensor: Input
-    output_tensor: Output
-    axis: Uint
-    axis_direction: Direction = AxisDirection.INCREASING
     has_exclusive_product: bool = False
 
     def lower(self) -> Scan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
@@ -36,7 +37,7 @@ class Report:
         return not self.faults
 
 
-class OperatorDesc:
+class OperatorDesc(abc.ABC):
     """The common part of the operators' descriptions.
 
     A subclass is a frozen, keyword-only dataclass with DirectML's fields in snake case. Its annotations say what
@@ -47,6 +48,11 @@ class OperatorDesc:
     support: ClassVar[SupportTable]
     in_place: ClassVar[bool] = False
     """Whether the output may be bound to the very memory of the input."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            """Each operator has its own fields."""
 
     def __post_init__(self) -> None:
         """Parse every field, and report all that cannot be parsed."""
@@ -84,24 +90,24 @@ class OperatorDesc:
 
     # What subclasses say
 
+    @abc.abstractmethod
     def rules(self) -> Iterator[Fault]:
         """Check everything that does not concern the output."""
-        raise NotImplementedError  # each operator has its own
 
+    @abc.abstractmethod
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The output's sizes as the other fields imply them; the largest, where the operator leaves a choice.
 
         Holds only where `rules()` finds no fault.
         """
-        raise NotImplementedError  # each operator has its own
 
+    @abc.abstractmethod
     def output_rules(self) -> Iterator[Fault]:
         """Check the output against the other fields, in which no fault was found."""
-        raise NotImplementedError  # each operator has its own
 
+    @abc.abstractmethod
     def lower(self) -> Primitive:
         """The verb that carries this operator out."""
-        raise NotImplementedError  # each operator has its own
 
     def remarks(self) -> Iterator[str]:
         """What is worth knowing of this description, though it is valid."""
@@ -119,42 +125,48 @@ class OperatorDesc:
         return cls.support.introduced
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """Make a description from its fields by name."""
-        return cls(**values)
+    def draft(cls, **others: Any) -> Self:
+        """Complete a description with the output that the other fields imply: packed, of the input's type.
 
-    @classmethod
-    def infer(cls, *, feature_level: FeatureLevel | str = FeatureLevel.highest(), **others: Any) -> Self:  # noqa: B008
-        """Complete a description: the output is packed, of the input's type and of the sizes the other fields imply."""
-        draft = cls.of({"output_tensor": others.get("input_tensor"), **others})
-        if faults := list(draft.rules()):
-            level = FeatureLevel(feature_level)
-            faults = [*draft.level_faults(level, f"this device is {level}"), *faults]
-            raise_description_faults(cls.type.name, faults)
-        data_type: DataType = draft.input_tensor.data_type  # type: ignore[attr-defined]  # every operator has one
+        Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong.
+        """
+        given = others.get("input_tensor")
+        stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
+        draft = cls(**{"output_tensor": stand_in, **others})
+        if stand_in is None or any(draft.rules()):
+            return draft
         try:
-            output = TensorDesc(data_type, draft.implied_output_sizes())
+            output = TensorDesc(stand_in.data_type, draft.implied_output_sizes())
         except DescriptionError as error:
             raise error.within(cls.type.name, "OutputTensor.") from None
         return replace(draft, output_tensor=output)  # type: ignore[type-var]  # every subclass is a dataclass
 
+    @classmethod
+    def infer(cls, **others: Any) -> Self:
+        """Complete a description with the output that the other fields imply, or say which rules they break."""
+        draft = cls.draft(**others)
+        raise_description_faults(cls.type.name, list(draft.rules()))
+        return draft
+
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
         """Check everything at a feature level, and report rather than raise."""
         level = FeatureLevel(feature_level)
-        own = tuple(self._own_faults())
+        own = tuple(self.own_faults())
         lowest = None
         if not own:
             lowest = next((lv for lv in FeatureLevel if not any(self.level_faults(lv, ""))), None)
-        where = f"this check is for {level}"
-        faults = (*self.level_faults(level, where), *own)
+        faults = (*self.level_faults(level, f"this check is for {level}"), *own)
         return Report(self.type.name, level, faults, tuple(self.remarks()), lowest)
 
-    def validate(self, level: FeatureLevel) -> None:
+    def validate(self, feature_level: FeatureLevel | str) -> None:
         """Raise where the description is not valid on a device of this level."""
-        faults = [*self.level_faults(level, f"this device is {level}"), *self._own_faults()]
-        raise_description_faults(self.type.name, faults)
+        level = FeatureLevel(feature_level)
+        raise_description_faults(
+            self.type.name, [*self.level_faults(level, f"this device is {level}"), *self.own_faults()]
+        )
 
-    def _own_faults(self) -> Iterator[Fault]:
+    def own_faults(self) -> Iterator[Fault]:
+        """Find what is wrong at any level."""
         faults = list(self.rules())
         yield from faults
         for name in self.output_names():
@@ -185,7 +197,8 @@ class OperatorDesc:
             count = desc.dimension_count
             if count not in allowed.dimension_counts and count not in reported:
                 reported.add(count)
-                yield self._count_fault(field, count, f"{where}, which takes {write_counts(allowed.dimension_counts)}")
+                takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
+                yield self._count_fault(field, count, where + takes)
 
     def _type_fault(self, field: str, data_type: DataType, where: str) -> Fault:
         first = self.support.first_with(field, data_type=data_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from anydml.enums import AxisDirection, IndexMode
@@ -42,6 +42,14 @@ def _read_uint_array(value: object, field: str, faults: list[Fault]) -> tuple[in
     return read_ints(value, field, faults, 0, UINT32_MAX)
 
 
+def _read_size_array(value: object, field: str, faults: list[Fault]) -> tuple[int, ...]:
+    """A size of 0 is left to the operator's rules, which are reported together; a negative one is none at all."""
+    below: list[Fault] = []
+    values = read_ints(value, field, below, 0, UINT32_MAX)
+    faults += [replace(f, rule=f.rule.replace("at least 0", "at least 1")) for f in below]
+    return values
+
+
 def _read_int_array(value: object, field: str, faults: list[Fault]) -> tuple[int, ...]:
     return read_ints(value, field, faults, -INT32_MAX - 1, INT32_MAX)
 
@@ -58,6 +66,7 @@ Input: TypeAlias = Annotated[TensorDesc, "input"]
 Output: TypeAlias = Annotated[TensorDesc, "output"]
 Uint: TypeAlias = Annotated[int, "UINT"]
 UintArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY"]
+SizeArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY of at least 1"]
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
 # Read as members; typed so that a caller may write the string.
 Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
@@ -68,6 +77,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Output: FieldType("output", "TENSOR_DESC", _read_tensor),
     Uint: FieldType("attribute", "UINT", read_int),
     UintArray: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
+    SizeArray: FieldType("attribute", "UINT_ARRAY", _read_size_array),
     IntArray: FieldType("attribute", "INT_ARRAY", _read_int_array),
     bool: FieldType("attribute", "UINT", read_bool),
     Direction: FieldType("attribute", "UINT", _read_direction),

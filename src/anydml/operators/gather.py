@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _GatherDesc(OperatorDesc):
     """What the two versions share; GATHER_ND is GATHER_ND1 with no batch dimensions."""
 
@@ -32,7 +33,7 @@ class _GatherDesc(OperatorDesc):
     output_tensor: Output
     input_dimension_count: Uint
     indices_dimension_count: Uint
-    index_mode: OutsideIndex
+    index_mode: OutsideIndex = IndexMode.RAISE
 
     @property
     def _batch_rank(self) -> int:
@@ -144,13 +145,6 @@ class GatherND(_GatherDesc):
         row("2_1", (4,), UP_TO_32_BITS, IndicesTensor=(T.UINT32,)),
     )
 
-    input_tensor: Input
-    indices_tensor: Input
-    output_tensor: Output
-    input_dimension_count: Uint
-    indices_dimension_count: Uint
-    index_mode: OutsideIndex = IndexMode.RAISE
-
 
 @dataclass(frozen=True, kw_only=True)
 class GatherND1(_GatherDesc):
@@ -165,13 +159,7 @@ class GatherND1(_GatherDesc):
         row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=_INDEX_TYPES),
     )
 
-    input_tensor: Input
-    indices_tensor: Input
-    output_tensor: Output
-    input_dimension_count: Uint
-    indices_dimension_count: Uint
     batch_dimension_count: Uint
-    index_mode: OutsideIndex = IndexMode.RAISE
 
     @property
     def _batch_rank(self) -> int:

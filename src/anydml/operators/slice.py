@@ -14,7 +14,7 @@ from anydml.operators.description import (
     same_data_type,
     same_dimension_count,
 )
-from anydml.operators.fields import Input, IntArray, Output, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.fields import Input, IntArray, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import StridedCopy, View
 
@@ -37,8 +37,8 @@ class Slice(OperatorDesc):
     input_tensor: Input
     output_tensor: Output
     offsets: UintArray
-    sizes: UintArray
-    strides: UintArray
+    sizes: SizeArray
+    strides: SizeArray
 
     @property
     def dimension_count(self) -> int:
@@ -103,7 +103,7 @@ class Slice1(OperatorDesc):
     input_tensor: Input
     output_tensor: Output
     input_window_offsets: UintArray
-    input_window_sizes: UintArray
+    input_window_sizes: SizeArray
     input_window_strides: IntArray
 
     @property

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType, FeatureLevel
@@ -31,7 +30,7 @@ class LevelSupport:
     """One row of an operator's table: holds from its level upward, until a higher row replaces it."""
 
     level: FeatureLevel
-    tensors: Mapping[str, TensorSupport]
+    tensors: Mapping[str, TensorSupport] = field(hash=False)
     """By DirectML's field name: `InputTensor`."""
 
 
@@ -42,7 +41,7 @@ def row(
     counts = tuple(dimension_counts)
     types = {"InputTensor": tuple(data_types), **others, "OutputTensor": tuple(data_types)}
     tensors = {name: TensorSupport(counts, frozenset(t)) for name, t in types.items()}
-    return LevelSupport(FeatureLevel(level), MappingProxyType(tensors))
+    return LevelSupport(FeatureLevel(level), tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,9 @@ class SupportTable:
         """The level at which the operator appeared."""
         return min(row.level for row in self.rows)
 
-    def at(self, level: FeatureLevel) -> LevelSupport | None:
+    def at(self, level: FeatureLevel | str) -> LevelSupport | None:
         """The row that holds at a level; None below the operator's first."""
+        level = FeatureLevel(level)
         return self.row_at(level) if level >= self.introduced else None
 
     def row_at(self, level: FeatureLevel) -> LevelSupport:

@@ -173,14 +173,16 @@ def hazards(inputs: Sequence[Bound], outputs: Sequence[Bound], *, in_place: bool
         for other in outputs[:i]:
             if output.touches(other):
                 rule = f"{output.field} must not overlap {other.field}: both are written"
-                yield Fault(field=output.field, rule=rule, value=_range(output))
+                yield Fault(field=output.field, rule=rule, value=output.memory.address)
         for given in inputs:
             if output.touches(given):
                 yield from _shared_place(given, output, in_place=in_place)
 
 
 def _shared_place(given: Bound, output: Bound, *, in_place: bool) -> Iterator[Fault]:
-    found = f"{_range(output)} and {_range(given)}"
+    one_buffer = given.elements is None and given.resource.address == output.resource.address
+    found = f"{_range(output, one_buffer)} and {_range(given, one_buffer)}"
+    way_out = "a BufferBinding without SizeInBytes reaches to the end of its buffer" if given.elements is None else ""
     if not in_place:
         rule = f"{output.field} must not overlap {given.field}: the operator does not run in place"
     elif not output.is_same_place(given):
@@ -188,13 +190,14 @@ def _shared_place(given: Bound, output: Bound, *, in_place: bool) -> Iterator[Fa
     elif output.layout != given.layout:
         rule = f"{output.field} may be bound to the range of {given.field} only with the same strides"
         found = f"{[stride for _, stride in output.layout]} and {[stride for _, stride in given.layout]}"
+        way_out = ""
     else:
         return
-    yield Fault(field=output.field, rule=rule, value=_range(output), found=found)
+    yield Fault(field=output.field, rule=rule, value=_range(output, one_buffer), found=found, way_out=way_out)
 
 
-def _range(bound: Bound) -> str:
-    start = bound.memory.address if bound.elements is not None else bound.memory.address - bound.resource.address
+def _range(bound: Bound, in_buffer: bool) -> str:
+    start = bound.memory.address - (bound.resource.address if in_buffer else 0)
     return f"bytes {start:#x} .. {start + bound.memory.size:#x}"
 
 

@@ -53,12 +53,22 @@ class CommandRecorder:
             fault = Fault(field="command_list", rule="the command list is closed", way_out="reset() it first")
             raise BindingError("CommandRecorder", fault)
         if dispatchable is None or bindings.dispatchable is not dispatchable:
-            rule = "bindings must be a table made for this dispatchable"
-            raise BindingError("CommandRecorder", Fault(field="bindings", rule=rule, value=bindings))
+            raise _foreign_table(bindings)
         if isinstance(dispatchable, CompiledOperator) and ExecutionFlags.DESCRIPTORS_VOLATILE in dispatchable.flags:
-            command_list.commands.append(lambda: _prepare(dispatchable, bindings.bindings)())
+            command_list.commands.append(lambda: _prepare_late(dispatchable, bindings)())
         else:
             command_list.commands.append(_prepare(dispatchable, bindings.bindings))
+
+
+def _foreign_table(bindings: BindingTable) -> BindingError:
+    rule = "bindings must be a table made for this dispatchable"
+    return BindingError("CommandRecorder", Fault(field="bindings", rule=rule, value=bindings))
+
+
+def _prepare_late(operator: CompiledOperator, bindings: BindingTable) -> Callable[[], None]:
+    if bindings.dispatchable is not operator:
+        raise _foreign_table(bindings)
+    return _prepare(operator, bindings.bindings)
 
 
 def _prepare(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[], None]:
@@ -78,7 +88,7 @@ def _prepare(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[], Non
 
 
 def _unbound(operator: CompiledOperator, bindings: Bindings) -> Iterator[Fault]:
-    if bindings.inputs is None:
+    if bindings.inputs is None and len(operator.owned) < len(operator.inputs):
         yield Fault(field="inputs", rule="inputs must be bound", way_out="call bind_inputs()")
     if bindings.outputs is None:
         yield Fault(field="outputs", rule="outputs must be bound", way_out="call bind_outputs()")
@@ -123,10 +133,12 @@ def _initializer_faults(initializer: OperatorInitializer, attached: list[Attache
             yield Fault(field="inputs", rule=f"operators[{i}]: its inputs that are OWNED_BY_DML must be bound")
         if operator.owned and not bound.outputs:
             yield Fault(field="outputs", rule=f"operators[{i}]: its persistent resource must be bound")
-        for given in bound.inputs:
-            if any(given.resource.overlaps(output.resource) for output in bound.outputs):
-                rule = f"{given.field} must not be in the buffer of the persistent resource that it is copied to"
-                yield Fault(field=given.field, rule=rule)
+    outputs = [output for bound in attached for output in bound.outputs]
+    yield from hazards([], outputs, in_place=False)
+    for given in (given for bound in attached for given in bound.inputs):
+        if any(given.resource.overlaps(output.resource) for output in outputs):
+            rule = f"{given.field} must not be in the buffer of a persistent resource, which is written"
+            yield Fault(field=given.field, rule=rule)
 
 
 def _initializer_run(initializer: OperatorInitializer, attached: list[Attached]) -> Callable[[], None]:
@@ -134,9 +146,7 @@ def _initializer_run(initializer: OperatorInitializer, attached: list[Attached])
 
     def run() -> None:
         for operator, bound in pairs:
-            if operator.owned and operator.is_initialized:
-                rule = "the operator is initialized already, which happens exactly once"
-                raise BindingError(operator.name, Fault(field="", rule=rule, way_out="compile it again for other data"))
+            operator.check_not_initialized()
             sources = {given.field.rpartition(".")[2]: (given.memory, given.offset) for given in bound.inputs}
             operator.copy_owned(sources, bound.outputs[0].memory if operator.owned else None)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, view
 from anydml.enums import DataType
-from anydml.errors import BindingError, Fault, IndexRangeError
+from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.memory import Buffer
+from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
 from anydml.primitives import IndexFault, StridedCopy, View
 from anydml.runtime.binding import (
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from anydml.arrays import ArrayView
     from anydml.enums import ExecutionFlags
-    from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
 
@@ -33,6 +33,10 @@ class Operator:
     """IDMLOperator: a description found valid on a device."""
 
     def __init__(self, device: Device, desc: OperatorDesc) -> None:
+        if not isinstance(desc, OperatorDesc):
+            rule = "desc must be an operator description, such as Slice1(...)"
+            raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
+        desc.validate(device.feature_level)
         self.device = device
         self.desc = desc
 
@@ -53,6 +57,9 @@ class CompiledOperator:
     """
 
     def __init__(self, operator: Operator, flags: ExecutionFlags) -> None:
+        if not isinstance(operator, Operator):
+            rule = "operator must be an Operator"
+            raise DescriptionError("CompiledOperator", Fault(field="operator", rule=rule, found=show(operator)))
         desc = operator.desc
         self.device = operator.device
         self.operator = operator
@@ -100,6 +107,7 @@ class CompiledOperator:
     def initialize(self, *owned: object) -> CompiledOperator:
         """Copy the inputs that are OWNED_BY_DML, in the order of the fields; they need not live on."""
         self._check_count("initialize", list(self.owned), owned, "the inputs flagged OWNED_BY_DML")
+        self.check_not_initialized()
         faults: list[Fault] = []
         bound = [
             bind_array(field, tensor, view(array, self.name, field), is_output=False, faults=faults)
@@ -167,8 +175,17 @@ class CompiledOperator:
                 dispatch()
             except IndexFault as fault:
                 raise IndexRangeError(desc.type.name, desc.word_index_fault(fault)) from None
+            except MemoryError as error:
+                rule = f"memory ran out while the operator ran ({show(error)})"
+                raise BindingError(desc.type.name, Fault(field="", rule=rule)) from error
 
         return run
+
+    def check_not_initialized(self) -> None:
+        """An operator that owns tensors is initialized exactly once: what is bound to it relies on them."""
+        if self.owned and self.is_initialized:
+            rule = "the operator is initialized already, which happens exactly once"
+            raise BindingError(self.name, Fault(field="", rule=rule, way_out="compile it again for other data"))
 
     def copy_owned(self, sources: Mapping[str, tuple[Buffer, int]], persistent: Buffer | None) -> None:
         """Fill the persistent resource; the operator is initialized from then on."""
@@ -199,6 +216,6 @@ class BoundOperator:
         self._out = out
 
     def dispatch(self) -> Any:
-        """Run it: no validation, no allocation, no planning. Returns the output array."""
+        """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
         self._run()
         return self._out

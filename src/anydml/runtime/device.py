@@ -39,14 +39,10 @@ class Device:
             raise DescriptionError("Device", faults)
         self.engine = find_engine(name)
         # The functions describe their arrays anew at each call; most calls repeat an earlier description.
-        self.compile_cached = functools.lru_cache(maxsize=512)(self.compile)
+        self._compile_once = functools.lru_cache(maxsize=512)(self.compile)
 
     def create_operator(self, desc: OperatorDesc) -> Operator:
         """Check a description against everything the documents say of it at this device's level."""
-        if not isinstance(desc, OperatorDesc):
-            rule = "desc must be an operator description, such as Slice1(...)"
-            raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
-        desc.validate(self.feature_level)
         return Operator(self, desc)
 
     def compile_operator(
@@ -76,6 +72,10 @@ class Device:
         if not compiled.owned:
             compiled.initialize()
         return compiled
+
+    def compile_cached(self, desc: OperatorDesc) -> CompiledOperator:
+        """The same compiled operator for the same description: for those whose tensors are all bound at each run."""
+        return self._compile_once(desc) if isinstance(desc, OperatorDesc) else self.compile(desc)
 
     def create_operator_initializer(self, operators: Sequence[CompiledOperator] = ()) -> OperatorInitializer:
         """An initializer for compiled operators."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -37,21 +38,31 @@ class ReferenceProgram:
 
     def bind(self, memory: Mapping[str, tuple[Buffer, int]]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
-        primitive = self.primitive
-        arrays = [_array(view, *memory[view.tensor]) for view in views_of(primitive)]
-        keep_alive = tuple(buffer.owner for buffer, _ in memory.values())
+        arrays = [_array(view, *memory[view.tensor]) for view in views_of(self.primitive)]
+        owners = tuple(buffer.owner for buffer, _ in memory.values())
+        return _Dispatch(_kernel(self.primitive), arrays, owners)
 
-        def dispatch(_memory: tuple[object, ...] = keep_alive) -> None:
-            if isinstance(primitive, StridedCopy):
-                copy(*arrays)
-            elif isinstance(primitive, IndexedCopy):
-                gather(primitive, *arrays)
-            elif isinstance(primitive, Scan):
-                scan(primitive, *arrays)
-            else:
-                assert_never(primitive)
 
-        return dispatch
+@dataclass(frozen=True, slots=True)
+class _Dispatch:
+    """A kernel and its arrays, whose memory stays alive with it."""
+
+    kernel: Callable[..., None]
+    arrays: list[Array]
+    owners: tuple[object, ...]
+
+    def __call__(self) -> None:
+        self.kernel(*self.arrays)
+
+
+def _kernel(primitive: Primitive) -> Callable[..., None]:
+    if isinstance(primitive, StridedCopy):
+        return copy
+    if isinstance(primitive, IndexedCopy):
+        return functools.partial(gather, primitive)
+    if isinstance(primitive, Scan):
+        return functools.partial(scan, primitive)
+    assert_never(primitive)
 
 
 def _array(view: View, buffer: Buffer, offset: int) -> Array:
