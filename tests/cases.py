@@ -9,6 +9,7 @@ import numpy as np
 
 import anydml as dml
 
+ENGINES = ["reference", "cpu"]
 GRID = np.arange(1, 17).reshape(1, 1, 4, 4)
 ROWS = np.array([[2, 1, 3, 5], [3, 8, 7, 3], [9, 6, 2, 4]]).reshape(1, 1, 3, 4)
 INCREASING, DECREASING = "DML_AXIS_DIRECTION_INCREASING", "DML_AXIS_DIRECTION_DECREASING"

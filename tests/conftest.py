@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-ENGINES = ["reference"]
+from cases import ENGINES
 
 
 @pytest.fixture(params=ENGINES)

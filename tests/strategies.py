@@ -304,7 +304,7 @@ def _steps(limit: int, size: int) -> tuple[tuple[int, int], ...]:
 
 @functools.cache
 def _windows(limit: int, size: int) -> tuple[tuple[int, int, int], ...]:
-    """Every (offset, window size, stride) that lets `size` elements be copied out of `limit`, be it more or not."""
+    """Every (offset, window size, stride) that lets `size` elements or more be copied out of `limit`."""
     strides = range(1, (limit - 1) // (size - 1) + 1) if size > 1 else (1, 2, limit + 1, 2**31 - 1)
     return tuple(
         (offset, window, -(2**31) if sign * stride == 1 - 2**31 else sign * stride)

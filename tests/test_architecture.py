@@ -19,6 +19,7 @@ LAYERS = [
     ["arrays"],
     ["tensor"],
     ["primitives"],
+    ["plan"],
     ["operators"],
     ["engines"],
     ["runtime"],

@@ -254,7 +254,7 @@ def test_binding_properties() -> None:
 
 
 def test_reprs_say_what_they_are() -> None:
-    assert repr(DEVICE) == "Device('reference', feature_level='5_0')"
+    assert repr(DEVICE) == "Device('cpu', feature_level='5_0')"
     assert repr(running_sum()).startswith(
         "CompiledOperator(CumulativeSummation(input_tensor=TensorDesc('float32', (4,))"
     )

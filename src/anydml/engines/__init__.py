@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import functools
+import importlib.util
+from typing import TYPE_CHECKING
 
 from anydml.engines.reference import ReferenceEngine
 from anydml.errors import EngineMissingError, Fault, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from anydml.memory import Buffer
-    from anydml.primitives import Primitive
+    from anydml.engines.protocol import Engine
 
-
-class Program(Protocol):
-    """A primitive made ready to run."""
-
-    def bind(self, memory: Mapping[str, tuple[Buffer, int]]) -> Callable[[], None]:
-        """Attach each tensor to its memory: a buffer, and the bytes to its first element. The result dispatches.
-
-        What is bound was checked before. A dispatch validates nothing but the values of indices, which it does
-        before it writes; it may be called from many threads.
-        """
+_CPU_NEEDS = ("llvmlite", "numba")
 
 
-class Engine(Protocol):
-    """An implementation of the primitives."""
+@functools.cache
+def _cpu() -> Engine:
+    missing = [name for name in _CPU_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        rule = f"the cpu engine needs {' and '.join(missing)}"
+        way_out = f'pip install {" ".join(missing)}, or use Device("reference")'
+        raise EngineMissingError("Device", Fault(field="name", rule=rule, value="cpu", way_out=way_out))
+    from anydml.engines.cpu import CpuEngine  # imports llvmlite, which `import anydml` does not
 
-    name: str
-
-    def compile(self, primitive: Primitive) -> Program:
-        """Plan a primitive and pick its kernels."""
+    return CpuEngine()
 
 
-# The device "cpu" is the first of these; an engine may also be asked for by its own name.
-_HOST_ENGINES: tuple[Engine, ...] = (ReferenceEngine(),)
+@functools.cache
+def _reference() -> Engine:
+    return ReferenceEngine()
+
+
+# Best first.
+ENGINES: dict[str, Callable[[], Engine]] = {"cpu": _cpu, "reference": _reference}
 
 
 def find_engine(name: str | None) -> Engine:
-    """The engine of a name: an engine's own, or "cpu" for the fastest that works in host memory; None for the best."""
-    best = _HOST_ENGINES[0]
-    known = {"cpu": best, **{engine.name: engine for engine in _HOST_ENGINES}}
-    if name is None or (isinstance(name, str) and name in known):
-        return best if name is None else known[name]
-    names = ", ".join(map(repr, known))
-    rule = f"there is no device {show(name)} in this version; there are {names}"
+    """The engine of a name; for None the best whose dependencies are there."""
+    if name is None:
+        try:
+            return _cpu()
+        except EngineMissingError:
+            return _reference()
+    if isinstance(name, str) and name in ENGINES:
+        return ENGINES[name]()
+    rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
     raise EngineMissingError("Device", Fault(field="name", rule=rule, value=name))

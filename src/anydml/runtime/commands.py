@@ -111,7 +111,7 @@ def _collisions(operator: CompiledOperator, attached: Attached) -> Iterator[Faul
 def _operator_run(operator: CompiledOperator, attached: Attached) -> Callable[[], None]:
     memory = {bound.field: (bound.memory, bound.offset) for bound in (*attached.inputs, *attached.outputs)}
     persistent = attached.persistent.memory if attached.persistent and operator.owned else None
-    dispatch = operator.ready(memory, persistent)
+    bound = operator.attach(memory, persistent)
 
     def run() -> None:
         if not operator.is_initialized:
@@ -122,7 +122,7 @@ def _operator_run(operator: CompiledOperator, attached: Attached) -> Callable[[]
         if persistent is not None and (filled is None or filled.address != persistent.address):
             rule = "PersistentResource must be the memory that the initializer filled"
             raise BindingError(operator.name, Fault(field="PersistentResource", rule=rule))
-        dispatch()
+        bound.dispatch()
 
     return run
 

@@ -141,7 +141,7 @@ class CompiledOperator:
             faults += hazards(bound, [target], in_place=self.desc.in_place)
         raise_binding_faults(self.name, faults)
         memory = {b.field: (b.memory, b.offset) for b in (*bound, target)}
-        return BoundOperator(self.ready(memory, self.persistent), output.array)
+        return self.attach(memory, self.persistent, output.array)
 
     def __call__(self, *inputs: object, out: object = None) -> Any:
         """Run on arrays; without `out` the result is a new array of the first input's library."""
@@ -162,24 +162,15 @@ class CompiledOperator:
 
     # Memory
 
-    def ready(self, memory: Mapping[str, tuple[Buffer, int]], persistent: Buffer | None) -> Callable[[], None]:
-        """Attach checked memory; the result runs the operator."""
+    def attach(
+        self, memory: Mapping[str, tuple[Buffer, int]], persistent: Buffer | None, out: object = None
+    ) -> BoundOperator:
+        """Attach memory that was checked."""
         owned = {}
         if persistent is not None:
             owned = {field: (persistent, place) for field, place in self.persistent_places.items()}
-        dispatch = self._program.bind({**memory, **owned})
-        desc = self.desc
-
-        def run() -> None:
-            try:
-                dispatch()
-            except IndexFault as fault:
-                raise IndexRangeError(desc.type.name, desc.word_index_fault(fault)) from None
-            except MemoryError as error:
-                rule = f"memory ran out while the operator ran ({show(error)})"
-                raise BindingError(desc.type.name, Fault(field="", rule=rule)) from error
-
-        return run
+        everything = {**memory, **owned}
+        return BoundOperator(self.desc, self._program.bind(everything), everything, out)
 
     def check_not_initialized(self) -> None:
         """An operator that owns tensors is initialized exactly once: what is bound to it relies on them."""
@@ -209,13 +200,20 @@ def allocate_bytes(size: int) -> Buffer | None:
 
 
 class BoundOperator:
-    """A compiled operator with its arrays attached."""
+    """A compiled operator with its memory attached, which it keeps alive."""
 
-    def __init__(self, run: Callable[[], None], out: object) -> None:
-        self._run = run
-        self._out = out
+    __slots__ = ("_desc", "_dispatch", "_memory", "_out")
+
+    def __init__(self, desc: OperatorDesc, dispatch: Callable[[], Any], memory: object, out: object) -> None:
+        self._desc, self._dispatch, self._memory, self._out = desc, dispatch, memory, out
 
     def dispatch(self) -> Any:
         """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
-        self._run()
+        try:
+            self._dispatch()
+        except IndexFault as fault:
+            raise IndexRangeError(self._desc.type.name, self._desc.word_index_fault(fault)) from None
+        except MemoryError as error:
+            rule = f"memory ran out while the operator ran ({show(error)})"
+            raise BindingError(self._desc.type.name, Fault(field="", rule=rule)) from error
         return self._out

@@ -39,30 +39,13 @@ class ReferenceProgram:
     def bind(self, memory: Mapping[str, tuple[Buffer, int]]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
         arrays = [_array(view, *memory[view.tensor]) for view in views_of(self.primitive)]
-        owners = tuple(buffer.owner for buffer, _ in memory.values())
-        return _Dispatch(_kernel(self.primitive), arrays, owners)
-
-
-@dataclass(frozen=True, slots=True)
-class _Dispatch:
-    """A kernel and its arrays, whose memory stays alive with it."""
-
-    kernel: Callable[..., None]
-    arrays: list[Array]
-    owners: tuple[object, ...]
-
-    def __call__(self) -> None:
-        self.kernel(*self.arrays)
-
-
-def _kernel(primitive: Primitive) -> Callable[..., None]:
-    if isinstance(primitive, StridedCopy):
-        return copy
-    if isinstance(primitive, IndexedCopy):
-        return functools.partial(gather, primitive)
-    if isinstance(primitive, Scan):
-        return functools.partial(scan, primitive)
-    assert_never(primitive)
+        if isinstance(self.primitive, StridedCopy):
+            return functools.partial(copy, *arrays)
+        if isinstance(self.primitive, IndexedCopy):
+            return functools.partial(gather, self.primitive, *arrays)
+        if isinstance(self.primitive, Scan):
+            return functools.partial(scan, self.primitive, *arrays)
+        assert_never(self.primitive)
 
 
 def _array(view: View, buffer: Buffer, offset: int) -> Array:

@@ -1,0 +1,179 @@
+"""From a kernel's name to its address: compiled by Numba once a machine, then loaded from a cache without Numba.
+
+Numba takes 0.4 s to import and 0.3 s and more to compile a kernel; llvmlite loads the object code of one in 0.07 s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import re
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from anydml.errors import EngineMissingError, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_lock = threading.Lock()
+_DIGEST = 32
+SLOW = 0.5
+"""Seconds after which a compilation says what takes so long."""
+
+# What Python calls: the words lie in a bytes object, `self`; None is returned, or False for a status other than 0.
+_ENTRY = """
+define ptr @entry(ptr %self, ptr %unused) {{
+  %words = getelementptr i8, ptr %self, i64 {offset}
+  %address = ptrtoint ptr %words to i64
+  %units = load i64, ptr %words
+  %status = call i64 @kernel(i64 %address, i64 0, i64 %units)
+  %failed = icmp ne i64 %status, 0
+  %slot = select i1 %failed, i64 16, i64 8
+  %place = getelementptr i8, ptr %words, i64 %slot
+  %result = load ptr, ptr %place
+  {count}
+  ret ptr %result
+}}
+"""
+# Before 3.12 None and False are counted like any object.
+_COUNT = """%old = load i64, ptr %result
+  %new = add i64 %old, 1
+  store i64 %new, ptr %result"""
+
+
+class Kernel:
+    """Compiled code: its address, and the object that keeps it alive."""
+
+    def __init__(self, name: str, code: bytes) -> None:
+        self.name = name
+        machine = _machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        self.address = self._engine.get_function_address("kernel")
+        self.entry = self._engine.get_function_address("entry")
+
+
+@functools.cache
+def _cpu() -> tuple[str, str]:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def _machine() -> Any:
+    cpu, features = _cpu()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+
+
+@functools.cache
+def get_kernel(name: str) -> Kernel:
+    """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached."""
+    with _lock:
+        path = _cache_folder() / f"{name.replace(' ', '-')}-{_version()}.o"
+        code = _read(path)
+        if code is None:
+            with _say_what_takes_long(name, path.parent):
+                code = _compile(name)
+            _write(path, code)
+        return Kernel(name, code)
+
+
+@functools.cache
+def _version() -> str:
+    """Everything that compiled code depends on: the kernels' source, the compiler, the CPU, and Python's objects."""
+    folder = Path(__file__).parent
+    parts = [path.read_bytes() for path in (*sorted((folder / "kernels").glob("*.py")), folder / "language.py")]
+    parts += [Path(__file__).read_bytes(), llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    if given := os.environ.get("ANYDML_CACHE_DIR"):
+        return Path(given)
+    if sys.platform == "win32":
+        root = Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir()))
+    elif sys.platform == "darwin":
+        root = Path("~/Library/Caches").expanduser()
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return root / "anydml"
+
+
+def _read(path: Path) -> bytes | None:
+    """Cached code, where it is whole: a digest goes before it."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    code = data[_DIGEST:]
+    return code if hashlib.sha256(code).digest() == data[:_DIGEST] else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Cache code, in one step; a folder that cannot be written to costs the next process a compilation, no more."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _say_what_takes_long(name: str, folder: Path) -> Iterator[None]:
+    def say() -> None:
+        sys.stderr.write(f"anydml: compiling the kernel '{name}' for this CPU, once; it is kept in {folder}\n")
+
+    timer = threading.Timer(SLOW, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _compile(name: str) -> bytes:
+    try:
+        import numba
+    except ImportError as error:
+        rule = "the cpu engine needs Numba to compile its kernels"
+        fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
+        raise EngineMissingError("cpu", fault) from error
+    from anydml.engines.cpu.registry import make_kernel
+
+    # Parts are inlined by Numba itself: a call that LLVM inlines leaves behind how Python is told of its failure.
+    source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
+    function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
+    text = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
+    count = _COUNT if sys.version_info < (3, 12) else ""
+    module = llvm.parse_assembly(text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count))
+    module.verify()
+    machine = _machine()
+    assembly = machine.emit_assembly(module)
+    called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp)\s+\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
+    there = {*re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE), "memcpy", "memset", "memmove"}
+    if foreign := called - there:
+        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def has_float16() -> bool:
+    """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
+    return platform.machine().lower() in ("aarch64", "arm64") or "+f16c" in _cpu()[1].split(",")

@@ -1,0 +1,180 @@
+"""Strided copy: contiguous runs, runs backwards, every second element, any strides, one element repeated, transposes.
+
+Words after the header: source, target, count, source step, target step, segments, segment length, outer rank, then
+size, source stride and target stride of each outer dimension, outermost first. Addresses and strides are in bytes,
+counts in elements. A unit is one segment of one row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.language import (
+    VECTOR_BYTES,
+    copy_bytes,
+    larger,
+    load_bits,
+    load_word,
+    make_move,
+    make_transpose,
+    quotient,
+    remainder,
+    scratch,
+    smaller,
+    store_bits,
+    store_word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST = HEADER * 8
+OUTER = FIRST + 8 * 8
+
+
+def make_row(kind: str, width: int, stream: bool) -> Any:
+    """row(source, target, count, source step, target step), for one shape of the innermost dimension."""
+    load, store = load_bits[width], store_bits[width]
+    lanes = VECTOR_BYTES // width
+
+    def strided(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+        for i in range(count):
+            store(target, i * target_step, load(source, i * source_step))
+
+    def repeated(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+        value = load(source, source_step * 0)
+        for i in range(count):
+            store(target, i * target_step, value)
+
+    def gathered(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+        for i in range(count):
+            store(target, i * width, load(source, i * source_step))
+
+    def run(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+        if count * width >= VECTOR_BYTES:
+            copy_bytes(target, source, count * width)
+        else:
+            for i in range(count):
+                store(target, i * width, load(source, i * width))
+
+    if kind in ("strided", "repeated", "gathered") or (kind == "run" and not stream):
+        return {"strided": strided, "repeated": repeated, "gathered": gathered, "run": run}[kind]
+
+    # Whole vectors: `step` elements of the source for one of the target, from `back` elements before the first on.
+    step = {"run": 1, "backward": -1, "second": 2, "second_back": -2}[kind]
+    span = lanes * abs(step)
+    back = span - 1 if step < 0 else 0
+    move = make_move(width, lambda i: back + step * i, abs(step), stream=stream)
+
+    def vectors(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+        i = 0
+        if stream:  # up to the first whole line of the target
+            i = smaller(count, (-target % VECTOR_BYTES) // width)
+            for j in range(i):
+                store(target, j * width, load(source, j * step * width))
+        # The last vector of a stride above 1 would read past what the last element needs.
+        whole = (count - i) // lanes if step * step == 1 else larger(count - i - 1, 0) // lanes
+        for j in range(whole):
+            at = i + j * lanes
+            move(target + at * width, source + (at * step - back) * width)
+        for j in range(i + whole * lanes, count):
+            store(target, j * width, load(source, j * step * width))
+
+    return vectors
+
+
+def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """The kernel for rows of one kind."""
+    row = compile_inline(make_row(kind, width, stream))
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        count = load_word(words, FIRST + 16)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        segments, length = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
+        rank = load_word(words, FIRST + 56)
+        at = scratch()
+        rest = quotient(begin, segments)
+        segment = begin - rest * segments
+        for k in range(rank - 1, -1, -1):
+            size = load_word(words, OUTER + 24 * k)
+            i = remainder(rest, size)
+            rest = quotient(rest, size)
+            store_word(at, 8 * k, i)
+            source += i * load_word(words, OUTER + 24 * k + 8)
+            target += i * load_word(words, OUTER + 24 * k + 16)
+        for _ in range(begin, end):
+            first = segment * length
+            row(
+                source + first * source_step,
+                target + first * target_step,
+                smaller(length, count - first),
+                source_step,
+                target_step,
+            )
+            segment += 1
+            if segment < segments:
+                continue
+            segment = 0
+            k = rank - 1
+            while k >= 0:  # the next row: one on in the innermost dimension that has one
+                i = load_word(at, 8 * k) + 1
+                size = load_word(words, OUTER + 24 * k)
+                source += load_word(words, OUTER + 24 * k + 8)
+                target += load_word(words, OUTER + 24 * k + 16)
+                if i < size:
+                    store_word(at, 8 * k, i)
+                    break
+                store_word(at, 8 * k, 0)
+                source -= size * load_word(words, OUTER + 24 * k + 8)
+                target -= size * load_word(words, OUTER + 24 * k + 16)
+                k -= 1
+        return 0
+
+    return kernel
+
+
+BLOCK = 32
+
+
+def make_transposed(width: int) -> Any:
+    """A transpose: the target is contiguous along one dimension, the source along another.
+
+    Words as above, but rank counts the dimensions outside both; `count` is along the target's contiguous dimension,
+    with source step across; segments and length describe the source's: its size, and the target's stride along it.
+    A unit is a strip of BLOCK by the whole of `count` elements.
+    """
+    load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 24)
+        others, along = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
+        rank = load_word(words, FIRST + 56)
+        strips = (others + BLOCK - 1) // BLOCK
+        for unit in range(begin, end):
+            rest = quotient(unit, strips)
+            strip = unit - rest * strips
+            source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+            for k in range(rank - 1, -1, -1):
+                size = load_word(words, OUTER + 24 * k)
+                i = remainder(rest, size)
+                rest = quotient(rest, size)
+                source += i * load_word(words, OUTER + 24 * k + 8)
+                target += i * load_word(words, OUTER + 24 * k + 16)
+            low = strip * BLOCK
+            high = smaller(low + BLOCK, others)
+            for start in range(0, count, BLOCK):
+                stop = smaller(start + BLOCK, count)
+                for j in range(low, high - 3, 4):
+                    for i in range(start, stop - 3, 4):
+                        tile(target + j * along + i * width, along, source + i * across + j * width, across)
+                    for i in range(start + (stop - start) // 4 * 4, stop):
+                        for jj in range(j, j + 4):
+                            store(target, jj * along + i * width, load(source, i * across + jj * width))
+                for j in range(low + (high - low) // 4 * 4, high):
+                    for i in range(start, stop):
+                        store(target, j * along + i * width, load(source, i * across + j * width))
+        return 0
+
+    return kernel

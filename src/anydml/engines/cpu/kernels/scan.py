@@ -1,0 +1,281 @@
+"""Running sums and products: lines of any layout, rows four at a time, columns by the tile, and one long row.
+
+Words after the header: source, target, length of the axis, source step, target step (along the axis), count across,
+source step across, target step across, tiles across, outer rank, width of a tile or address of the chain, then size,
+source stride and target stride of each outer dimension. Steps are in bytes and signed: a scan from the end starts
+there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.language import (
+    Tally,
+    load_acquire,
+    load_word,
+    make_stack,
+    quotient,
+    remainder,
+    smaller,
+    store_release,
+    take_ticket,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST = HEADER * 8
+OUTER = FIRST + 8 * 11
+ROW_BLOCK = 16
+"""Columns of a row done at once: a cache line of FLOAT32."""
+COLUMN_TILE = 4096
+"""Columns whose totals fit the first cache as float64."""
+PIECES, PIECE = 4, 4112
+"""A tile of a long row: pieces that are added up side by side, not a power of two apart, for the cache's sake.
+
+Fixed, so that the answer does not hang on the number of threads."""
+
+
+def _starts_with_zero(tally: Tally, exclusive: bool) -> bool:
+    """Whether the first element written is 0.0 though the total starts at -0.0: an exclusive sum of floats."""
+    return exclusive and tally.is_float and tally.function == "sum"
+
+
+def make_line(tally: Tally, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """line(source, source step, target, target step, count, total): one line, by the element; the total after it."""
+    load, store, combine = tally.load, tally.store, tally.make_combine()
+
+    def line(source: int, source_step: int, target: int, target_step: int, count: int, total: Any) -> Any:
+        for i in range(count):
+            after = combine(total, load(source, i * source_step))
+            store(target, i * target_step, total if exclusive else after)
+            total = after
+        return total
+
+    return compile_inline(line)
+
+
+def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """Lines of any layout, one by one. A unit is a line."""
+    tally = Tally(kind, function)
+    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 72)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        for unit in range(begin, end):
+            rest, source, target = unit, load_word(words, FIRST), load_word(words, FIRST + 8)
+            for k in range(rank - 1, -1, -1):
+                size = load_word(words, OUTER + 24 * k)
+                i = remainder(rest, size)
+                rest = quotient(rest, size)
+                source += i * load_word(words, OUTER + 24 * k + 8)
+                target += i * load_word(words, OUTER + 24 * k + 16)
+            line(source, source_step, target, target_step, count, start)
+            if clear:
+                store(target, 0, zero)
+        return 0
+
+    return kernel
+
+
+def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows."""
+    tally = Tally(kind, function)
+    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive)
+    load_total, store_total = tally.load_total, tally.store_total
+    stack = make_stack(64)
+    width, total_width = tally.width, tally.total_width
+    block = ROW_BLOCK * width
+    forward = -1 if reverse else 1
+    lead = block - width if reverse else 0
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
+        source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
+        fours, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
+        totals = stack()
+        whole = count // ROW_BLOCK
+        done = whole * ROW_BLOCK
+        for unit in range(begin, end):
+            rest = quotient(unit, fours)
+            first = (unit - rest * fours) * 4
+            source = load_word(words, FIRST) + first * source_across
+            target = load_word(words, FIRST + 8) + first * target_across
+            for k in range(rank - 1, -1, -1):
+                size = load_word(words, OUTER + 24 * k)
+                i = remainder(rest, size)
+                rest = quotient(rest, size)
+                source += i * load_word(words, OUTER + 24 * k + 8)
+                target += i * load_word(words, OUTER + 24 * k + 16)
+            height = smaller(4, across - first)
+            if height < 4:
+                for r in range(height):
+                    s, t = source + r * source_across, target + r * target_across
+                    line(s, forward * width, t, forward * width, count, start)
+                    if clear:
+                        store(t, 0, zero)
+                continue
+            for r in range(4):
+                store_total(totals, r * total_width, start)
+            for i in range(whole):
+                at = forward * i * block - lead
+                rows(target + at, target_across, source + at, source_across, totals)
+            for r in range(4):
+                at = forward * done * width
+                line(
+                    source + r * source_across + at,
+                    forward * width,
+                    target + r * target_across + at,
+                    forward * width,
+                    count - done,
+                    load_total(totals, r * total_width),
+                )
+            if clear:
+                for r in range(4):
+                    store(target + r * target_across, 0, zero)
+        return 0
+
+    return kernel
+
+
+def make_columns(kind: str, function: str, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis."""
+    tally = Tally(kind, function)
+    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    columns = tally.make_columns(exclusive=exclusive)
+    load_total, store_total = tally.load_total, tally.store_total
+    width, total_width = tally.width, tally.total_width
+    stack = make_stack(COLUMN_TILE * total_width)
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        tiles, rank, tile = load_word(words, FIRST + 64), load_word(words, FIRST + 72), load_word(words, FIRST + 80)
+        totals = stack()
+        deep = count // 4 * 4
+        for unit in range(begin, end):
+            rest = quotient(unit, tiles)
+            low = (unit - rest * tiles) * tile
+            wide = smaller(tile, across - low)
+            source = load_word(words, FIRST) + low * width
+            target = load_word(words, FIRST + 8) + low * width
+            for k in range(rank - 1, -1, -1):
+                size = load_word(words, OUTER + 24 * k)
+                i = remainder(rest, size)
+                rest = quotient(rest, size)
+                source += i * load_word(words, OUTER + 24 * k + 8)
+                target += i * load_word(words, OUTER + 24 * k + 16)
+            fours = wide // 4
+            for j in range(fours * 4):
+                store_total(totals, j * total_width, start)
+            for i in range(0, deep, 4):
+                s, t = source + i * source_step, target + i * target_step
+                for j in range(fours):
+                    columns(
+                        t + j * 4 * width, target_step, s + j * 4 * width, source_step, totals + j * 4 * total_width
+                    )
+            s, t = source + deep * source_step, target + deep * target_step
+            for j in range(fours * 4):
+                line(
+                    s + j * width,
+                    source_step,
+                    t + j * width,
+                    target_step,
+                    count - deep,
+                    load_total(totals, j * total_width),
+                )
+            for j in range(fours * 4, wide):
+                line(source + j * width, source_step, target + j * width, target_step, count, start)
+            if clear:
+                for j in range(wide):
+                    store(target, j * width, zero)
+        return 0
+
+    return kernel
+
+
+def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """One long contiguous row. A unit is a worker, which takes tiles in turn until none is left.
+
+    The chain is a ticket, then for each tile the total of everything up to it and, one word on, whether it is there.
+    A worker adds its tile up, waits for the total before it, passes its own on, and only then writes: each element
+    is fetched from memory once.
+    """
+    tally = Tally(kind, function)
+    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive)
+    load, combine = tally.load, compile_inline(_combiner(tally))
+    load_total, store_total = tally.load_total, tally.store_total
+    stack = make_stack(64)
+    width, total_width = tally.width, tally.total_width
+    block = ROW_BLOCK * width
+    forward = -1 if reverse else 1
+    lead = block - width if reverse else 0
+    step = forward * width
+    tile = PIECES * PIECE
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        count, chain = load_word(words, FIRST + 16), load_word(words, FIRST + 80)
+        tiles = (count + tile - 1) // tile
+        totals = stack()
+        while True:
+            t = take_ticket(chain)
+            if t >= tiles:
+                return 0
+            first = t * tile
+            s, d = source + first * step, target + first * step
+            length = smaller(tile, count - first)
+            link = chain + 16 + 16 * t
+            if length < tile:  # the last one: nobody waits for its total
+                carry = start
+                if t > 0:
+                    while load_acquire(link - 8) == 0:
+                        pass
+                    carry = load_total(link - 16, 0)
+                line(s, step, d, step, length, carry)
+                continue
+            a, b, c, e = start, start, start, start
+            for i in range(PIECE):
+                a = combine(a, load(s, i * step))
+                b = combine(b, load(s, (i + PIECE) * step))
+                c = combine(c, load(s, (i + 2 * PIECE) * step))
+                e = combine(e, load(s, (i + 3 * PIECE) * step))
+            carry = start
+            if t > 0:
+                while load_acquire(link - 8) == 0:
+                    pass
+                carry = load_total(link - 16, 0)
+            store_total(totals, 0, carry)
+            carry = combine(carry, a)
+            store_total(totals, total_width, carry)
+            carry = combine(carry, b)
+            store_total(totals, 2 * total_width, carry)
+            carry = combine(carry, c)
+            store_total(totals, 3 * total_width, carry)
+            store_total(link, 0, combine(carry, e))
+            store_release(link + 8, 1)
+            for i in range(PIECE // ROW_BLOCK):
+                at = forward * i * block - lead
+                rows(d + at, PIECE * step, s + at, PIECE * step, totals)
+            if clear and t == 0:
+                store(d, 0, zero)
+
+    return kernel
+
+
+def _combiner(tally: Tally) -> Any:
+    combine = tally.make_combine()
+
+    def both(total: Any, value: Any) -> Any:
+        return combine(total, value)
+
+    return both

@@ -1,0 +1,33 @@
+"""Which source makes the kernel of which name. Loaded only to compile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.kernels.copy import make_copy, make_transposed
+from anydml.engines.cpu.kernels.gather import make_check, make_gather
+from anydml.engines.cpu.kernels.scan import make_columns, make_lines, make_long, make_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
+    """The Python function of a kernel, to be compiled."""
+    family, *rest = name.split()
+    if family == "copy":
+        kind, width, *stream = rest
+        return make_copy(int(width), kind, bool(stream), inline)
+    if family == "transpose":
+        return make_transposed(int(rest[0]))
+    if family == "check":
+        return make_check(rest[0], inline)
+    if family == "gather":
+        shape, width, index = rest
+        return make_gather(index, shape, int(width), inline)
+    makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
+    shape, kind, function, *flags = rest
+    options: list[bool] = ["exclusive" in flags]
+    if shape in ("rows", "long"):
+        options.append("reverse" in flags)
+    return makers[shape](kind, function, *options, inline)
