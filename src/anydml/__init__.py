@@ -5,6 +5,7 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
+from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
     AxisDirection,
     DataType,
@@ -90,6 +91,8 @@ __all__ = [
     "cumulative_product",
     "cumulative_summation",
     "gather_nd",
+    "get_num_threads",
+    "set_num_threads",
     "slice",
     "slice1",
     "support",

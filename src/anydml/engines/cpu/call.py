@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.cpu.threads import KERNEL, get_num_threads, run
+from anydml.engines.threads import get_num_threads, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 SMALL = 128 * 1024
 """Bytes up to which work stays on the caller's thread, and keeps Python's lock: a few microseconds."""
-CHUNK = 1024 * 1024
-"""Bytes of work that a thread takes at a time."""
+CHUNK = 512 * 1024
+"""The least bytes of work that a thread takes at a time."""
+TURNS = 4
+"""Turns that each thread takes, so that one that is held up leaves its share to the others."""
 
+# Calls a kernel with Python's lock released: other Python threads run meanwhile.
+KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _METH_NOARGS = 0x0004
 
 
@@ -87,8 +91,9 @@ class _Shared:
 
     def __call__(self) -> int | None:
         units, call, words = self._units, self._call, address_of(self._words)
-        turns = min(units, max(self._size // CHUNK, 1))
-        if get_num_threads() == 1:
+        threads = get_num_threads()
+        turns = min(units, max(self._size // CHUNK, 1), TURNS * threads)
+        if threads == 1 or turns == 1:
             return call(words, 0, units) or None
         found: list[int] = []
 

@@ -20,6 +20,7 @@ I64, I32, I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 POINTER = ir.PointerType()
 WIDTHS = {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}
 VECTOR_BYTES = 64
+LONG_ROW = 256
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 
@@ -122,6 +123,37 @@ def make_move(width: int, mask: Callable[[int], int], vectors: int, *, stream: b
     return move
 
 
+def make_reverse(width: int, *, stream: bool) -> Any:
+    """move(target, source), as above: a vector of elements of one or two bytes, from the last to the first.
+
+    Words of four bytes are reversed, then what is in each: a shuffle of 64 bytes is slow on Arm, and on one that
+    reverses 32 elements of two bytes LLVM 20 aborts where there is AVX-512.
+    """
+    lanes = VECTOR_BYTES // 4
+    kind = ir.VectorType(I32, lanes)
+    half = ir.Constant(kind, [ir.Constant(I32, 16)] * lanes)
+
+    @intrinsic
+    def move(_typing: Any, _target: Any, _source: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            pairs = _load_vector(builder, args[1], kind)
+            pairs = _shuffle(builder, pairs, ir.Constant(kind, ir.Undefined), range(lanes - 1, -1, -1))
+            if width == 2:
+                swapped = builder.or_(builder.shl(pairs, half), builder.lshr(pairs, half))
+            else:
+                name = f"llvm.bswap.v{lanes}i32"
+                swap = builder.module.globals.get(name) or ir.Function(
+                    builder.module, ir.FunctionType(kind, [kind]), name
+                )
+                swapped = builder.call(swap, [pairs])
+            _store_vector(builder, swapped, args[0], stream)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return move
+
+
 def _shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
     mask = ir.Constant(ir.VectorType(I32, len(lanes)), [ir.Constant(I32, lane) for lane in lanes])
     return builder.shuffle_vector(a, b, mask)
@@ -175,17 +207,19 @@ def _round_to_odd(builder: Any, value: Any) -> Any:
     def like(scalar: Any) -> Any:
         return ir.VectorType(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
 
-    def constant(number: int) -> Any:
-        kind = like(I32)
+    def constant(number: int, scalar: Any = I32) -> Any:
+        kind = like(scalar)
         if isinstance(kind, ir.VectorType):
-            return ir.Constant(kind, [ir.Constant(I32, number)] * kind.count)
+            return ir.Constant(kind, [ir.Constant(scalar, number)] * kind.count)
         return ir.Constant(kind, number)
+
+    def magnitude(double: Any) -> Any:
+        return builder.and_(builder.bitcast(double, like(I64)), constant(2**63 - 1, I64))
 
     nearest = builder.fptrunc(value, like(ir.FloatType()))
     back = builder.fpext(nearest, value.type)
     bits = builder.bitcast(nearest, like(I32))
-    magnitude = builder.module.declare_intrinsic("llvm.fabs", [value.type])
-    too_far = builder.fcmp_ordered(">", builder.call(magnitude, [back]), builder.call(magnitude, [value]))
+    too_far = builder.icmp_unsigned(">", magnitude(back), magnitude(value))
     odd = builder.add(bits, builder.select(too_far, constant(-1), constant(1)))
     is_even = builder.icmp_signed("==", builder.and_(bits, constant(1)), constant(0))
     wrong = builder.and_(is_even, builder.fcmp_unordered("!=", back, value))
@@ -286,9 +320,27 @@ class Tally:
 
         return rows
 
-    def make_columns(self, *, exclusive: bool) -> Any:
-        """columns(target, target_step, source, source_step, totals): four columns, four rows on."""
-        elements, totals = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
+    def make_reduce(self, width: int) -> Any:
+        """reduce(source, totals): take so many elements into as many totals."""
+        elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+
+        @intrinsic
+        def reduce(_typing: Any, _source: Any, _totals: Any) -> Any:
+            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                place = builder.inttoptr(args[1], POINTER)
+                total = builder.load(place, typ=totals)
+                total.align = 8
+                value = self.widen(builder, _load_vector(builder, args[0], elements))
+                builder.store(self.combine(builder, total, value), place).align = 8
+                return context.get_dummy_value()
+
+            return types.void(types.int64, types.int64), generate
+
+        return reduce
+
+    def make_columns(self, width: int, height: int, *, exclusive: bool) -> Any:
+        """columns(target, target_step, source, source_step, totals): some columns, some rows on."""
+        elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
         @intrinsic
         def columns(
@@ -299,7 +351,7 @@ class Tally:
                 place = builder.inttoptr(totals_place, POINTER)
                 total = builder.load(place, typ=totals)
                 total.align = 8
-                for _ in range(4):
+                for _ in range(height):
                     value = self.widen(builder, _load_vector(builder, source, elements))
                     after = self.combine(builder, total, value)
                     result = self.narrow(builder, total if exclusive else after, elements)
@@ -359,6 +411,60 @@ def store_release(_typing: Any, _address: Any, _value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def prefetch(_typing: Any, _address: Any) -> Any:
+    """prefetch(address): have a line fetched that will be read soon; an address that is none does no harm."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        name = "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        how = [ir.Constant(I32, number) for number in (0, 3, 1)]  # to read, to keep, data
+        builder.call(function, [builder.inttoptr(args[0], POINTER), *how])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+def make_piece(width: int) -> Any:
+    """piece(target, source): so many bytes at once."""
+    kind = ir.IntType(8 * width) if width < 16 else ir.VectorType(I64, width // 8)
+
+    @intrinsic
+    def piece(_typing: Any, _target: Any, _source: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            value = _load_vector(builder, args[1], kind)
+            builder.store(value, builder.inttoptr(args[0], POINTER)).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return piece
+
+
+_copy_4, _copy_8, _copy_16 = make_piece(4), make_piece(8), make_piece(16)
+_load_byte, _store_byte = load_bits[1], store_bits[1]
+
+
+def copy_row(target: int, source: int, count: int) -> None:
+    """Copy a row of some bytes: a long one by memcpy, a short one in pieces, of which the last overlaps."""
+    if count >= LONG_ROW:
+        copy_bytes(target, source, count)
+    elif count >= 16:
+        for i in range(count // 16):
+            _copy_16(target + 16 * i, source + 16 * i)
+        _copy_16(target + count - 16, source + count - 16)
+    elif count >= 8:
+        _copy_8(target, source)
+        _copy_8(target + count - 8, source + count - 8)
+    elif count >= 4:
+        _copy_4(target, source)
+        _copy_4(target + count - 4, source + count - 4)
+    else:
+        for i in range(count):
+            _store_byte(target, i, _load_byte(source, i))
 
 
 def _make_binary(instruction: str) -> Any:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import address_of, make_dispatch, make_words
-from anydml.engines.cpu.threads import KERNEL, get_num_threads, run
+from anydml.engines.cpu.call import KERNEL, address_of, make_dispatch, make_words
+from anydml.engines.threads import get_num_threads, run
 from anydml.memory import numpy_view
 from anydml.plan import Loops, loops_of, merge, simplify, squeeze
 from anydml.primitives import IndexFault
@@ -30,6 +30,8 @@ SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
 BLOCK = 32
 """The strip of a transpose, as its kernel has it."""
+PIECES = (1, 2, 4, 8, 16, 32, 64)
+"""Bytes that a gather copies in one step."""
 
 
 def _first(view: View, memory: Memory) -> int:
@@ -58,6 +60,8 @@ class CopyProgram:
     """In bytes, from the tensors' first elements."""
     units: int
     size: int
+    unaligned: str = ""
+    """The kernel for a target that is not aligned to its elements, where that is another."""
 
     @classmethod
     def plan(cls, primitive: StridedCopy) -> CopyProgram:
@@ -80,7 +84,8 @@ class CopyProgram:
         length = -(-count // segments)
         words = (count, source_step * width, target_step * width, segments, length, rank, *_outer(loops, width, rank))
         units = math.prod(loops.sizes[:rank]) * segments
-        return cls(primitive, get_kernel(f"copy {kind} {width}{stream}"), words, offsets, units, size)
+        plain = f"copy {kind} {width}"
+        return cls(primitive, get_kernel(plain + stream), words, offsets, units, size, plain if stream else "")
 
     @classmethod
     def _plan_transpose(
@@ -101,7 +106,10 @@ class CopyProgram:
         source = _first(self.primitive.source, memory) + self.offsets[0]
         target = _first(self.primitive.target, memory) + self.offsets[1]
         words = make_words((source, target, *self.words), self.units)
-        return make_dispatch(self.kernel, words, self.units, self.size)
+        kernel = self.kernel
+        if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
+            kernel = get_kernel(self.unaligned)
+        return make_dispatch(kernel, words, self.units, self.size)
 
 
 def _transposed_dimension(loops: Loops) -> int | None:
@@ -141,11 +149,14 @@ class GatherProgram:
             (source.offset, target.offset),
         )
         block = simplify(block_loops, 1)
-        shape, count, steps = "element", 1, (0, 0)
+        count, steps = 1, (1, 1)
         outer = max(len(block.sizes) - 1, 0)
         if block.sizes:
             count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
-            shape = "row" if outer == 0 and steps == (1, 1) else "any"
+        shape, pieces = f"any {width}", count * width
+        if outer == 0 and steps == (1, 1):
+            shape = f"piece {pieces}" if pieces in PIECES else "row 1"
+            count = count if pieces in PIECES else pieces
         kind = f"{'i' if indices.data_type.is_signed else 'u'}{index_width * 8}"
         indexed = [
             word
@@ -164,7 +175,7 @@ class GatherProgram:
         offsets = (block.offsets[0] * width, indices.offset * index_width, block.offsets[1] * width)
         check_size = tuples.count * depth * index_width
         move_size = check_size + 2 * tuples.count * block.count * width
-        kernel = get_kernel(f"gather {shape} {width} {kind}")
+        kernel = get_kernel(f"gather {shape} {kind}")
         return cls(
             primitive, get_kernel(f"check {kind}"), kernel, (*offsets, *words), tuples.count, (check_size, move_size)
         )
@@ -261,9 +272,11 @@ class ScanProgram:
                 return cls(primitive, kernel, (*along, 1, 0, 0, 1, 0), offsets, 1, size, _places(loops, width))
             kernel = get_kernel(f"scan rows {name}{turned}")
             return cls._plan_across(primitive, kernel, along, loops, offsets, size, 4)
-        if loops.sizes and loops.strides[0][-1] == loops.strides[1][-1] == 1 and loops.sizes[-1] >= 4:
+        if loops.sizes and loops.strides[0][-1] == loops.strides[1][-1] == 1 and loops.sizes[-1] >= 16:
             tile = _column_tile(loops)
-            return cls._plan_across(primitive, get_kernel(f"scan columns {name}"), along, loops, offsets, size, tile)
+            deep = "" if tile >= loops.sizes[-1] == abs(steps[1]) else " deep"
+            kernel = get_kernel(f"scan columns {name}{deep}")
+            return cls._plan_across(primitive, kernel, along, loops, offsets, size, tile)
         rank = len(loops.sizes)
         words = (*along, 1, 0, 0, 1, rank, 0, *_outer(loops, width, rank))
         return cls(primitive, get_kernel(f"scan lines {name}"), words, offsets, loops.count, size)

@@ -30,4 +30,6 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
     options: list[bool] = ["exclusive" in flags]
     if shape in ("rows", "long"):
         options.append("reverse" in flags)
+    if shape == "columns":
+        options.append("deep" in flags)
     return makers[shape](kind, function, *options, inline)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.language import (
     VECTOR_BYTES,
-    copy_bytes,
+    copy_row,
     larger,
     load_bits,
     load_word,
     make_move,
+    make_reverse,
     make_transpose,
     quotient,
     remainder,
@@ -33,10 +34,11 @@ FIRST = HEADER * 8
 OUTER = FIRST + 8 * 8
 
 
-def make_row(kind: str, width: int, stream: bool) -> Any:
+def make_row(kind: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """row(source, target, count, source step, target step), for one shape of the innermost dimension."""
     load, store = load_bits[width], store_bits[width]
     lanes = VECTOR_BYTES // width
+    copy = compile_inline(copy_row)
 
     def strided(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
         for i in range(count):
@@ -52,11 +54,7 @@ def make_row(kind: str, width: int, stream: bool) -> Any:
             store(target, i * width, load(source, i * source_step))
 
     def run(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
-        if count * width >= VECTOR_BYTES:
-            copy_bytes(target, source, count * width)
-        else:
-            for i in range(count):
-                store(target, i * width, load(source, i * width))
+        copy(target, source, count * width)
 
     if kind in ("strided", "repeated", "gathered") or (kind == "run" and not stream):
         return {"strided": strided, "repeated": repeated, "gathered": gathered, "run": run}[kind]
@@ -65,7 +63,10 @@ def make_row(kind: str, width: int, stream: bool) -> Any:
     step = {"run": 1, "backward": -1, "second": 2, "second_back": -2}[kind]
     span = lanes * abs(step)
     back = span - 1 if step < 0 else 0
-    move = make_move(width, lambda i: back + step * i, abs(step), stream=stream)
+    if kind == "backward" and width < 4:
+        move = make_reverse(width, stream=stream)
+    else:
+        move = make_move(width, lambda i: back + step * i, abs(step), stream=stream)
 
     def vectors(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
         i = 0
@@ -86,7 +87,7 @@ def make_row(kind: str, width: int, stream: bool) -> Any:
 
 def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """The kernel for rows of one kind."""
-    row = compile_inline(make_row(kind, width, stream))
+    row = compile_inline(make_row(kind, width, stream, compile_inline))
 
     def kernel(words: int, begin: int, end: int) -> int:
         source, target = load_word(words, FIRST), load_word(words, FIRST + 8)

@@ -16,18 +16,17 @@ from numba.core import types
 
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.language import (
-    VECTOR_BYTES,
-    copy_bytes,
+    copy_row,
     larger,
     load_bits,
     load_word,
     make_load,
+    make_piece,
+    prefetch,
     quotient,
     remainder,
-    scratch,
     smaller,
     store_bits,
-    store_word,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +36,8 @@ FIRST = HEADER * 8
 INDEXED = FIRST + 8 * 10
 TUPLES = INDEXED + 8 * 16
 BLOCKS = TUPLES + 8 * 32
-WORDS = HEADER + 10 + 16 + 32 + 24
+AHEAD = 16
+"""Tuples ahead whose block is fetched already."""
 
 
 def _make_load_index(kind: str) -> Any:
@@ -119,19 +119,22 @@ def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
 
 
 def make_block(shape: str, width: int, compile_inline: Callable[[Any], Any]) -> Any:
-    """block(words, source, target): one element, one contiguous row, or a block of any layout."""
+    """block(words, source, target): a piece of so many bytes, a row of bytes, or a block of any layout."""
+    if shape == "piece":
+        piece = make_piece(width)
+
+        def one_piece(words: int, source: int, target: int) -> None:
+            piece(target, source)
+
+        return compile_inline(one_piece)
+    if shape == "row":
+        copy = compile_inline(copy_row)
+
+        def row(words: int, source: int, target: int) -> None:
+            copy(target, source, load_word(words, FIRST + 40))
+
+        return compile_inline(row)
     load, store = load_bits[width], store_bits[width]
-
-    def element(words: int, source: int, target: int) -> None:
-        store(target, 0, load(source, 0))
-
-    def row(words: int, source: int, target: int) -> None:
-        count = load_word(words, FIRST + 40)
-        if count * width >= VECTOR_BYTES:
-            copy_bytes(target, source, count * width)
-        else:
-            for i in range(count):
-                store(target, i * width, load(source, i * width))
 
     def any_layout(words: int, source: int, target: int) -> None:
         count = load_word(words, FIRST + 40)
@@ -151,7 +154,7 @@ def make_block(shape: str, width: int, compile_inline: Callable[[Any], Any]) -> 
             for i in range(count):
                 store(t, i * target_step, load(s, i * source_step))
 
-    return compile_inline({"element": element, "row": row, "any": any_layout}[shape])
+    return compile_inline(any_layout)
 
 
 def make_gather(kind: str, shape: str, width: int, compile_inline: Callable[[Any], Any]) -> Any:
@@ -160,45 +163,58 @@ def make_gather(kind: str, shape: str, width: int, compile_inline: Callable[[Any
     block = make_block(shape, width, compile_inline)
 
     def kernel(words: int, begin: int, end: int) -> int:
-        source, indices = load_word(words, FIRST), load_word(words, FIRST + 8)
-        target = load_word(words, FIRST + 16)
         coordinates, coordinate_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
         rank = load_word(words, FIRST + 64)
         first_size, first_stride = load_word(words, INDEXED), load_word(words, INDEXED + 8)
         second_size, second_stride = load_word(words, INDEXED + 16), load_word(words, INDEXED + 24)
-        at = scratch()
-        rest = begin
-        for k in range(rank - 1, -1, -1):
-            size = load_word(words, TUPLES + 32 * k)
-            i = remainder(rest, size)
-            rest = quotient(rest, size)
-            store_word(at, 8 * k, i)
-            indices += i * load_word(words, TUPLES + 32 * k + 8)
-            source += i * load_word(words, TUPLES + 32 * k + 16)
-            target += i * load_word(words, TUPLES + 32 * k + 24)
-        for _ in range(begin, end):
-            place = source + clamped(indices, 0, first_size) * first_stride
-            if coordinates > 1:
-                place += clamped(indices, coordinate_step, second_size) * second_stride
-                for k in range(2, coordinates):
-                    size = load_word(words, INDEXED + 16 * k)
-                    place += clamped(indices, k * coordinate_step, size) * load_word(words, INDEXED + 16 * k + 8)
-            block(words, place, target)
-            k = rank - 1
-            while k >= 0:
-                i = load_word(at, 8 * k) + 1
+        inner, index_step, source_step, target_step = 1, 0, 0, 0
+        if rank > 0:
+            last = TUPLES + 32 * (rank - 1)
+            inner, index_step = load_word(words, last), load_word(words, last + 8)
+            source_step, target_step = load_word(words, last + 16), load_word(words, last + 24)
+        unit = begin
+        while unit < end:  # one row of tuples at a time
+            rest = quotient(unit, inner)
+            start = unit - rest * inner
+            count = smaller(inner - start, end - unit)
+            source = load_word(words, FIRST) + start * source_step
+            indices = load_word(words, FIRST + 8) + start * index_step
+            target = load_word(words, FIRST + 16) + start * target_step
+            for k in range(rank - 2, -1, -1):
                 size = load_word(words, TUPLES + 32 * k)
-                indices += load_word(words, TUPLES + 32 * k + 8)
-                source += load_word(words, TUPLES + 32 * k + 16)
-                target += load_word(words, TUPLES + 32 * k + 24)
-                if i < size:
-                    store_word(at, 8 * k, i)
-                    break
-                store_word(at, 8 * k, 0)
-                indices -= size * load_word(words, TUPLES + 32 * k + 8)
-                source -= size * load_word(words, TUPLES + 32 * k + 16)
-                target -= size * load_word(words, TUPLES + 32 * k + 24)
-                k -= 1
+                i = remainder(rest, size)
+                rest = quotient(rest, size)
+                indices += i * load_word(words, TUPLES + 32 * k + 8)
+                source += i * load_word(words, TUPLES + 32 * k + 16)
+                target += i * load_word(words, TUPLES + 32 * k + 24)
+            # Loops of their own for one and two coordinates: the fewer steps between two fetches, the more are under
+            # way at once, and these loops wait for little else.
+            if coordinates == 1:
+                for i in range(count):
+                    if i + AHEAD < count:
+                        prefetch(source + clamped(indices, (i + AHEAD) * index_step, first_size) * first_stride)
+                    place = source + i * source_step + clamped(indices, i * index_step, first_size) * first_stride
+                    block(words, place, target + i * target_step)
+            elif coordinates == 2:
+                for i in range(count):
+                    if i + AHEAD < count:
+                        soon = indices + (i + AHEAD) * index_step
+                        prefetch(
+                            source
+                            + clamped(soon, 0, first_size) * first_stride
+                            + clamped(soon, coordinate_step, second_size) * second_stride
+                        )
+                    place = source + i * source_step + clamped(indices, i * index_step, first_size) * first_stride
+                    place += clamped(indices, i * index_step + coordinate_step, second_size) * second_stride
+                    block(words, place, target + i * target_step)
+            else:
+                for i in range(count):
+                    place = source + i * source_step
+                    for k in range(coordinates):
+                        size, stride = load_word(words, INDEXED + 16 * k), load_word(words, INDEXED + 16 * k + 8)
+                        place += clamped(indices, i * index_step + k * coordinate_step, size) * stride
+                    block(words, place, target + i * target_step)
+            unit += count
         return 0
 
     return kernel

@@ -32,6 +32,8 @@ ROW_BLOCK = 16
 """Columns of a row done at once: a cache line of FLOAT32."""
 COLUMN_TILE = 4096
 """Columns whose totals fit the first cache as float64."""
+COLUMNS = 16
+"""Columns done at once: whole lines are written."""
 PIECES, PIECE = 4, 4112
 """A tile of a long row: pieces that are added up side by side, not a power of two apart, for the cache's sake.
 
@@ -144,12 +146,19 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_
     return kernel
 
 
-def make_columns(kind: str, function: str, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
-    """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis."""
+def make_columns(
+    kind: str, function: str, exclusive: bool, by_two: bool, compile_inline: Callable[[Any], Any]
+) -> Any:
+    """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis.
+
+    `by_two` takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
+    slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8).
+    """
+    depth = 2 if by_two else 1
     tally = Tally(kind, function)
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
-    columns = tally.make_columns(exclusive=exclusive)
+    columns = tally.make_columns(COLUMNS, depth, exclusive=exclusive)
     load_total, store_total = tally.load_total, tally.store_total
     width, total_width = tally.width, tally.total_width
     stack = make_stack(COLUMN_TILE * total_width)
@@ -159,7 +168,7 @@ def make_columns(kind: str, function: str, exclusive: bool, compile_inline: Call
         source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
         tiles, rank, tile = load_word(words, FIRST + 64), load_word(words, FIRST + 72), load_word(words, FIRST + 80)
         totals = stack()
-        deep = count // 4 * 4
+        deep = count // depth * depth
         for unit in range(begin, end):
             rest = quotient(unit, tiles)
             low = (unit - rest * tiles) * tile
@@ -172,26 +181,20 @@ def make_columns(kind: str, function: str, exclusive: bool, compile_inline: Call
                 rest = quotient(rest, size)
                 source += i * load_word(words, OUTER + 24 * k + 8)
                 target += i * load_word(words, OUTER + 24 * k + 16)
-            fours = wide // 4
-            for j in range(fours * 4):
+            blocks = wide // COLUMNS
+            whole = blocks * COLUMNS
+            for j in range(whole):
                 store_total(totals, j * total_width, start)
-            for i in range(0, deep, 4):
+            for i in range(0, deep, depth):
                 s, t = source + i * source_step, target + i * target_step
-                for j in range(fours):
-                    columns(
-                        t + j * 4 * width, target_step, s + j * 4 * width, source_step, totals + j * 4 * total_width
-                    )
+                for j in range(blocks):
+                    at = j * COLUMNS * width
+                    columns(t + at, target_step, s + at, source_step, totals + j * COLUMNS * total_width)
             s, t = source + deep * source_step, target + deep * target_step
-            for j in range(fours * 4):
-                line(
-                    s + j * width,
-                    source_step,
-                    t + j * width,
-                    target_step,
-                    count - deep,
-                    load_total(totals, j * total_width),
-                )
-            for j in range(fours * 4, wide):
+            for j in range(whole):
+                total = load_total(totals, j * total_width)
+                line(s + j * width, source_step, t + j * width, target_step, count - deep, total)
+            for j in range(whole, wide):
                 line(source + j * width, source_step, target + j * width, target_step, count, start)
             if clear:
                 for j in range(wide):
@@ -212,9 +215,9 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
     rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive)
-    load, combine = tally.load, compile_inline(_combiner(tally))
+    reduce, combine = tally.make_reduce(ROW_BLOCK), tally.make_combine()
     load_total, store_total = tally.load_total, tally.store_total
-    stack = make_stack(64)
+    stack = make_stack(256)
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
     forward = -1 if reverse else 1
@@ -227,6 +230,7 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
         count, chain = load_word(words, FIRST + 16), load_word(words, FIRST + 80)
         tiles = (count + tile - 1) // tile
         totals = stack()
+        sums, lanes = totals + 64, totals + 128
         while True:
             t = take_ticket(chain)
             if t >= tiles:
@@ -243,25 +247,24 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
                     carry = load_total(link - 16, 0)
                 line(s, step, d, step, length, carry)
                 continue
-            a, b, c, e = start, start, start, start
-            for i in range(PIECE):
-                a = combine(a, load(s, i * step))
-                b = combine(b, load(s, (i + PIECE) * step))
-                c = combine(c, load(s, (i + 2 * PIECE) * step))
-                e = combine(e, load(s, (i + 3 * PIECE) * step))
+            for p in range(PIECES):  # the total of each piece, in lanes of which the order is fixed
+                for j in range(ROW_BLOCK):
+                    store_total(lanes, j * total_width, start)
+                for i in range(PIECE // ROW_BLOCK):
+                    reduce(s + (p * PIECE + i * ROW_BLOCK) * step - lead, lanes)
+                whole = start
+                for j in range(ROW_BLOCK):
+                    whole = combine(whole, load_total(lanes, j * total_width))
+                store_total(sums, p * total_width, whole)
             carry = start
             if t > 0:
                 while load_acquire(link - 8) == 0:
                     pass
                 carry = load_total(link - 16, 0)
-            store_total(totals, 0, carry)
-            carry = combine(carry, a)
-            store_total(totals, total_width, carry)
-            carry = combine(carry, b)
-            store_total(totals, 2 * total_width, carry)
-            carry = combine(carry, c)
-            store_total(totals, 3 * total_width, carry)
-            store_total(link, 0, combine(carry, e))
+            for p in range(PIECES):
+                store_total(totals, p * total_width, carry)
+                carry = combine(carry, load_total(sums, p * total_width))
+            store_total(link, 0, carry)
             store_release(link + 8, 1)
             for i in range(PIECE // ROW_BLOCK):
                 at = forward * i * block - lead
@@ -270,12 +273,3 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
                 store(d, 0, zero)
 
     return kernel
-
-
-def _combiner(tally: Tally) -> Any:
-    combine = tally.make_combine()
-
-    def both(total: Any, value: Any) -> Any:
-        return combine(total, value)
-
-    return both

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
 import queue
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_THREADS = 1024
-# Calls a kernel with Python's lock released: other Python threads run meanwhile.
-KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def _available() -> int:

@@ -1,0 +1,98 @@
+"""The contestants: each makes a function to be timed, with its output allocated beforehand, and shows its answer."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.engines.threads import run as run_on_threads
+
+if TYPE_CHECKING:
+    from benchmarks.rows import Row
+
+Contestant = tuple[Callable[[], object], Callable[[], np.ndarray]]
+"""What is timed, and what it computed."""
+
+
+def ours(row: Row, device: dml.Device) -> Contestant:
+    out = np.empty(row.output.sizes, row.output.data_type.dtype)
+    bound = device.compile(row.desc).bind(*row.inputs, out=out)
+    return bound.dispatch, lambda: out
+
+
+def numpy(row: Row) -> Contestant:
+    out = np.empty(row.output.sizes, row.output.data_type.dtype)
+    return lambda: row.numpy(out), lambda: out
+
+
+def torch(row: Row, threads: int) -> Contestant | None:
+    if row.torch is None or importlib.util.find_spec("torch") is None:
+        return None
+    import torch as library
+
+    library.set_num_threads(threads)
+    out = library.from_numpy(np.empty(row.output.sizes, row.output.data_type.dtype))
+    try:
+        compute = row.torch(library)
+        first = compute(out)
+    except (RuntimeError, TypeError):  # not every type has every operator
+        return None
+    answer = first if isinstance(first, library.Tensor) else out
+    return lambda: compute(out), lambda: answer.numpy()
+
+
+def onnx_runtime(row: Row, threads: int) -> Contestant | None:
+    if row.onnx is None or importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
+        return None
+    import onnxruntime as ort
+    from onnx import TensorProto, helper, numpy_helper
+
+    kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
+             "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "int64": TensorProto.INT64}  # fmt: skip
+    names = ["x", "indices"][: len(row.inputs)]
+    constants = [numpy_helper.from_array(np.array(c, np.int64), f"c{i}") for i, c in enumerate(row.onnx["constants"])]
+    node = helper.make_node(
+        row.onnx["op"], [*names, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
+    )
+    graph = helper.make_graph(
+        [node], "g",
+        [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in zip(names, row.inputs, strict=True)],
+        [helper.make_tensor_value_info("y", kinds[str(row.inputs[0].dtype)], None)], constants,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        for name, array in zip(names, row.inputs, strict=True):
+            binding.bind_cpu_input(name, array)
+        shape = session.run(None, dict(zip(names, row.inputs, strict=True)))[0].shape
+        out = ort.OrtValue.ortvalue_from_shape_and_type(shape, row.inputs[0].dtype, "cpu")
+        binding.bind_ortvalue_output("y", out)
+        session.run_with_iobinding(binding)
+    except Exception:  # noqa: BLE001 - a type or an operator that it does not have
+        return None
+    return lambda: session.run_with_iobinding(binding), out.numpy
+
+
+def copy_limit(count: int, threads: int) -> Callable[[], object]:
+    """memcpy of so many bytes, split over the threads."""
+    source, target = np.ones(count, np.uint8), np.empty(count, np.uint8)
+    target[:] = 0
+    memcpy = ctypes.CDLL(None).memcpy
+    memcpy.argtypes, memcpy.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
+    s, t = source.ctypes.data, target.ctypes.data
+    parts = max(threads, min(count // 2**22, 4 * threads))
+    bounds = [count * i // parts for i in range(parts + 1)]
+
+    def copy(_keep: Any = (source, target)) -> None:
+        run_on_threads(lambda i: memcpy(t + bounds[i], s + bounds[i], bounds[i + 1] - bounds[i]), parts)
+
+    return copy

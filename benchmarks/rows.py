@@ -1,0 +1,224 @@
+"""The rows: what is measured, as arrays and a description, and the same for each peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+
+LINE = 64
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    name: str
+    family: str
+    """`slice`, `gather` or `scan`; with `tiny`, of a size where only the call counts."""
+    inputs: list[np.ndarray]
+    desc: dml.OperatorDesc
+    numpy: Callable[[np.ndarray], object]
+    """Computes into the output array given."""
+    torch: Callable[[Any], object] | None = None
+    """Given the torch module, makes a function that computes into a tensor."""
+    onnx: dict[str, Any] | None = None
+    goal: float = 1.0
+    """How far ahead of the best peer the row should be."""
+    share: float = 0.0
+    """The share of copy speed it should reach."""
+    lines: int = 0
+    """Bytes of whole cache lines that memory must deliver and take, where that is more than the elements needed."""
+    exact: bool = True
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def output(self) -> dml.TensorDesc:
+        tensor: dml.TensorDesc = self.desc.tensors()["OutputTensor"]
+        return tensor
+
+    @property
+    def bytes(self) -> int:
+        """Each element needed read once, each written once."""
+        width = self.output.data_type.size_in_bytes
+        indices = self.inputs[1].nbytes if len(self.inputs) > 1 else 0
+        return 2 * self.output.element_count * width + indices
+
+
+def slice_row(name: str, x: np.ndarray, window: tuple[slice, ...], **options: Any) -> Row:
+    """A slice, as NumPy writes it."""
+    bounds = [w.indices(n) for w, n in zip(window, x.shape, strict=True)]
+    counts = [len(range(*b)) for b in bounds]
+    offsets = [
+        start if step > 0 else start + (count - 1) * step
+        for (start, _, step), count in zip(bounds, counts, strict=True)
+    ]
+    sizes = [(count - 1) * abs(step) + 1 for (_, _, step), count in zip(bounds, counts, strict=True)]
+    steps = [step for _, _, step in bounds]
+    desc = dml.Slice1.infer(
+        input_tensor=dml.TensorDesc.of(x),
+        input_window_offsets=offsets,
+        input_window_sizes=sizes,
+        input_window_strides=steps,
+    )
+
+    def by_torch(torch: Any) -> Any:
+        t = torch.from_numpy(x)
+        back = [d for d, step in enumerate(steps) if step < 0]
+        ahead = tuple(slice(o, o + n, abs(s)) for o, n, s in zip(offsets, sizes, steps, strict=True))
+        if not back:
+            return lambda out: out.copy_(t[ahead])
+        if all(abs(s) == 1 for s in steps) and tuple(t[ahead].shape) == tuple(t.shape):
+            return lambda _out: torch.flip(t, back)  # it has no out=
+        return lambda out: out.copy_(
+            torch.flip(t[tuple(slice(o, o + n) for o, n in zip(offsets, sizes, strict=True))], back)[
+                tuple(slice(None, None, abs(s)) for s in steps)
+            ]
+        )
+
+    ends = [
+        (w.stop if w.stop is not None else (np.iinfo(np.int64).max if s > 0 else np.iinfo(np.int64).min))
+        for w, s in zip(window, steps, strict=True)
+    ]
+    starts = [b[0] for b in bounds]
+    onnx = {"op": "Slice", "constants": [starts, ends, list(range(x.ndim)), steps]} if x.flags.c_contiguous else None
+    family = options.pop("family", "slice")
+    return Row(name, family, [x], desc, lambda out: np.copyto(out, x[window]), by_torch, onnx, **options)
+
+
+def scan_row(
+    name: str, x: np.ndarray, axis: int, direction: str = "increasing", exclusive: bool = False, **options: Any
+) -> Row:
+    """A running sum."""
+    desc = dml.CumulativeSummation.infer(
+        input_tensor=dml.TensorDesc.of(x), axis=axis, axis_direction=direction, has_exclusive_sum=exclusive
+    )
+    options.setdefault("goal", 1.5)
+
+    def by_numpy(out: np.ndarray) -> None:
+        source, target = (np.flip(x, axis), np.flip(out, axis)) if direction == "decreasing" else (x, out)
+        if not exclusive:
+            np.cumsum(source, axis, out=target)
+            return
+        head, rest = [[slice(None)] * x.ndim for _ in range(2)]
+        head[axis], rest[axis] = slice(0, -1), slice(1, None)
+        np.cumsum(source[tuple(head)], axis, out=target[tuple(rest)])
+        head[axis] = slice(0, 1)
+        target[tuple(head)] = 0
+
+    def by_torch(torch: Any) -> Any:
+        t = torch.from_numpy(x)
+        if direction == "increasing" and not exclusive:
+            return lambda out: torch.cumsum(t, axis, out=out, dtype=t.dtype)
+
+        def run(out: Any) -> None:
+            source = torch.flip(t, [axis]) if direction == "decreasing" else t
+            sums = torch.cumsum(source, axis, dtype=t.dtype)
+            if exclusive:
+                sums = sums - source
+            out.copy_(torch.flip(sums, [axis]) if direction == "decreasing" else sums)
+
+        return run
+
+    onnx = None
+    if x.dtype in (np.float32, np.int32):
+        attributes = {"exclusive": int(exclusive), "reverse": int(direction == "decreasing")}
+        onnx = {"op": "CumSum", "constants": [np.array(axis, np.int64)], "attributes": attributes}
+    family = options.pop("family", "scan")
+    return Row(name, family, [x], desc, by_numpy, by_torch, onnx, exact=x.dtype.kind != "f", **options)
+
+
+def gather_row(name: str, x: np.ndarray, indices: np.ndarray, **options: Any) -> Row:
+    """A gather."""
+    out_rank = indices.ndim - 1 + x.ndim - indices.shape[-1]
+    rank = max(x.ndim, indices.ndim, out_rank)
+    desc = dml.GatherND.infer(
+        input_tensor=dml.TensorDesc.of(x).padded(rank),
+        indices_tensor=dml.TensorDesc.of(indices).padded(rank),
+        input_dimension_count=x.ndim,
+        indices_dimension_count=indices.ndim,
+    )
+    keys = tuple(indices[..., k] for k in range(indices.shape[-1]))
+
+    def by_numpy(out: np.ndarray) -> None:
+        shaped = out.reshape(indices.shape[:-1] + x.shape[indices.shape[-1] :])
+        if len(keys) == 1:
+            np.take(x, keys[0], axis=0, out=shaped, mode="clip")
+        else:
+            shaped[...] = x[keys]
+
+    def by_torch(torch: Any) -> Any:
+        t, i = torch.from_numpy(x), [torch.from_numpy(np.ascontiguousarray(k)) for k in keys]
+        if len(i) == 1:
+            return lambda out: torch.index_select(t, 0, i[0], out=out.view(-1, *t.shape[1:]))
+        return lambda out: out.view(-1).copy_(t[tuple(i)])
+
+    family, onnx = options.pop("family", "gather"), {"op": "GatherND", "constants": []}
+    return Row(name, family, [x, indices], desc, by_numpy, by_torch, onnx, **options)
+
+
+def rows(quick: bool, seed: int = 0) -> list[Callable[[], Row]]:
+    """Every row, made when its turn comes: only one row's arrays are in memory at a time."""
+    rng = np.random.default_rng(seed)
+    n = 4096 if quick else 8192
+
+    def square(dtype: str = "float32") -> np.ndarray:
+        if dtype.startswith("f"):
+            return rng.random((n, n), dtype=np.float32).astype(dtype, copy=False)
+        return rng.integers(0, 100, (n, n), dtype)
+
+    every, back, second = slice(None), slice(None, None, -1), slice(None, None, 2)
+    h = n // 2
+    few = 100_000 if quick else 400_000
+    many = 2_000_000 if quick else 8_000_000
+    made: list[Callable[[], Row]] = [
+        lambda: slice_row("slice, block of half by half", square(), (slice(h // 2, h // 2 + h),) * 2, goal=2.0, share=0.85),
+        lambda: slice_row("slice, last axis, stride 2", square()[:h], (every, second), goal=2.0, share=0.7, lines=h * n * 4 + h * n * 2),
+        lambda: slice_row("slice, last axis reversed", square(), (every, back), goal=2.0, share=0.85),
+        lambda: slice_row("slice, rows reversed", square(), (back, every), goal=2.0, share=0.85),
+        lambda: slice_row("slice, last axis, stride -2, float16", square("float16"), (every, slice(None, None, -2)), goal=2.0, share=0.7, lines=n * n * 2 + n * n),
+        lambda: slice_row("slice, last axis, stride 3", square(), (every, slice(None, None, 3)), goal=2.0, share=0.7, lines=n * n * 4 + (n * -(-n // 3)) * 4),
+        lambda: slice_row("slice, everything (one contiguous run)", square(), (every, every), share=0.85),
+        lambda: slice_row("slice, uint8, last axis reversed", square("uint8"), (every, back), goal=2.0, share=0.85),
+        lambda: slice_row("slice, 5 dimensions, strided", rng.random((8, 16, 32, n // 64, n // 8), dtype=np.float32), (second, every, slice(None, None, -2), every, second), goal=2.0, lines=0),
+        lambda: slice_row("slice, broadcast input", np.broadcast_to(rng.random((1, n), dtype=np.float32), (n, n)), (every, every), goal=1.0, lines=n * n * 4 + n * 4),
+        lambda: slice_row("slice, NHWC described as NCHW", rng.random((16, n // 32, n // 32, 256), dtype=np.float32).transpose(0, 3, 1, 2), (every,) * 4, goal=2.0),
+        lambda: scan_row("running sum, last axis", square(), 1, share=0.6),
+        lambda: scan_row("running sum, axis 2 (rows)", square(), 0, share=0.75),
+        lambda: scan_row("running sum, last axis, float16", square("float16"), 1, share=0.6),
+        lambda: scan_row("running sum, one row", square().reshape(-1), 0, share=0.6),
+        lambda: scan_row("running sum, last axis, int32", square("int32"), 1, share=0.6),
+        lambda: scan_row("running sum, last axis, uint16", square("uint16"), 1, share=0.6),
+        lambda: scan_row("running sum, exclusive", square(), 1, "increasing", True, share=0.6),
+        lambda: scan_row("running sum, decreasing", square(), 1, "decreasing", share=0.6),
+        lambda: scan_row("running sum, axis 1 of [64, 1024, 1024]", rng.random((64, n // 8, n // 8), dtype=np.float32), 1, share=0.75),
+        lambda: gather_row("gather rows of 128", rng.random((few // 2, 128), dtype=np.float32), rng.integers(0, few // 2, (few, 1)), goal=1.3, share=0.6),
+        lambda: gather_row("gather rows of 8", rng.random((few, 8), dtype=np.float32), rng.integers(0, few, (few * 8, 1)), goal=1.3),
+        lambda: gather_row("gather scalars by 2-D index", rng.random((2048, 2048), dtype=np.float32), rng.integers(0, 2048, (many, 2)), goal=1.5),
+    ]  # fmt: skip
+    for mib in (1, 4, 16, 64) if quick else (1, 4, 16, 64, 256, 1024):
+        width = 1024 if mib < 16 else 8192
+        height = mib * 2**20 // 4 // width
+
+        def growth(height: int = height, width: int = width, mib: int = mib) -> Row:
+            return slice_row(
+                f"growth, last axis reversed, {mib} MiB", rng.random((height, width), dtype=np.float32), (every, back)
+            )
+
+        def growth_scan(height: int = height, width: int = width, mib: int = mib) -> Row:
+            return scan_row(
+                f"growth, running sum, {mib} MiB", rng.random((height, width), dtype=np.float32), 1, goal=1.0
+            )
+
+        made += [growth, growth_scan]
+    small = rng.random((4, 4), dtype=np.float32)
+    made += [
+        lambda: slice_row("tiny, slice of 4 x 4", small, (slice(1, 3), slice(0, 4, 2)), family="tiny"),
+        lambda: scan_row("tiny, running sum of 4 x 4", small, 1, family="tiny", goal=1.0),
+        lambda: gather_row("tiny, gather 2 rows of 4 x 4", small, np.array([[2], [0]]), family="tiny"),
+    ]
+    return made

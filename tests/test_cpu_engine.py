@@ -1,0 +1,344 @@
+"""The cpu engine: the reference's bits at every size and for any number of threads, and no byte outside its views."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cpu import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
+TYPES = [str(t.dtype) for t in dml.DataType]
+SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = dml.get_num_threads()
+    dml.set_num_threads(request.param)
+    yield request.param
+    dml.set_num_threads(before)
+
+
+def values(shape: Any, dtype: str, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if dtype.startswith("float"):
+        return np.asarray(rng.standard_normal(shape), dtype)
+    limits = np.iinfo(dtype)
+    return np.asarray(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+
+
+def same(desc: dml.OperatorDesc, *inputs: np.ndarray, layout: Any = None) -> np.ndarray:
+    """Run on both engines, bit for bit; `layout` makes the output array of an empty one."""
+    results = []
+    for device in (REFERENCE, CPU):
+        out = np.zeros(desc.tensors()["OutputTensor"].sizes, inputs[0].dtype)
+        out = out if layout is None else layout(out)
+        fields = {name: getattr(desc, name) for name in desc.field_types()}
+        bound = type(desc)(**{**fields, "output_tensor": dml.TensorDesc.of(out)})
+        device.compile(bound)(*inputs, out=out)
+        results.append(out)
+    wanted, got = results
+    bits = f"u{wanted.dtype.itemsize}"
+    differ = wanted.view(bits) != got.view(bits)
+    if wanted.dtype.kind == "f":
+        differ &= ~(np.isnan(wanted) & np.isnan(got))
+    assert not differ.any(), (np.argwhere(differ)[:5], desc)
+    return got
+
+
+def columns(out: np.ndarray) -> np.ndarray:
+    return np.zeros(out.shape[::-1], out.dtype).T
+
+
+def padded(out: np.ndarray) -> np.ndarray:
+    return np.zeros((*out.shape[:-1], out.shape[-1] * 2 + 1), out.dtype)[..., : out.shape[-1] * 2 : 2]
+
+
+WINDOWS: list[tuple[tuple[int, ...], tuple[slice, ...]]] = [
+    ((300, 1001), (slice(None), slice(None))),
+    ((300, 1001), (slice(7, 290), slice(3, 999))),
+    ((300, 1001), (slice(None), slice(None, None, -1))),
+    ((300, 1001), (slice(None, None, -1), slice(None, None, 2))),
+    ((300, 1001), (slice(None, None, -3), slice(None, None, -2))),
+    ((300, 1001), (slice(None), slice(None, None, 5))),
+    ((300, 1001), (slice(None), slice(4, 5))),
+    ((9, 40, 3, 65), (slice(None), slice(None, None, -1), slice(None), slice(1, 64))),
+    ((9, 40, 3, 65), (slice(None, None, 2), slice(None), slice(None, None, -1), slice(None, None, 3))),
+    ((400001,), (slice(None, None, -1),)),
+    ((3, 5, 2, 4, 3, 2, 6, 7), (slice(None, None, -1),) * 8),
+]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_slices(dtype: str, window: tuple[Any, Any], threads: int) -> None:
+    shape, cut = window
+    base = values(shape, dtype)
+    for x in (base, np.asfortranarray(base), base[::-1], np.broadcast_to(base[:1], base.shape)):
+        bounds = [s.indices(n) for s, n in zip(cut, shape, strict=True)]
+        counts = [len(range(*b)) for b in bounds]
+        desc = dml.Slice1.infer(
+            input_tensor=dml.TensorDesc.of(x),
+            input_window_offsets=[a if s > 0 else a + (n - 1) * s for (a, _, s), n in zip(bounds, counts, strict=True)],
+            input_window_sizes=[(n - 1) * abs(s) + 1 for (_, _, s), n in zip(bounds, counts, strict=True)],
+            input_window_strides=[s for _, _, s in bounds],
+        )
+        for layout in (None, columns, padded):
+            np.testing.assert_array_equal(same(desc, x, layout=layout), x[cut])
+
+
+@pytest.mark.parametrize("dtype", SUMMED)
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("direction", ["increasing", "decreasing"])
+def test_running_sums(dtype: str, exclusive: bool, direction: str, threads: int) -> None:
+    for shape in ((70, 501), (4, 16), (5, 17), (3, 4000), (2, 37, 64), (6, 1, 130, 3), (1000,)):
+        base = values(shape, dtype)
+        for x in (base, np.asfortranarray(base), base[..., ::-1]):
+            for axis in range(x.ndim):
+                desc = dml.CumulativeSummation.infer(
+                    input_tensor=dml.TensorDesc.of(x), axis=axis, axis_direction=direction, has_exclusive_sum=exclusive
+                )
+                same(desc, x)
+                same(desc, x, layout=columns)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_running_products_and_in_place(dtype: str, threads: int) -> None:
+    x = (1 + values((40, 300), "float32") / 100).astype(dtype)
+    for axis in (0, 1):
+        desc = dml.CumulativeProduct.infer(input_tensor=dml.TensorDesc.of(x), axis=axis)
+        wanted = same(desc, x)
+        held = x.copy()
+        assert CPU.compile(desc)(held, out=held) is held
+        assert held.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint64"])
+@pytest.mark.parametrize("direction", ["increasing", "decreasing"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_long_rows_give_the_same_bits_for_any_number_of_threads(dtype: str, direction: str, rows: int) -> None:
+    x = values((rows, 700_001), dtype)
+    desc = dml.CumulativeSummation.infer(
+        input_tensor=dml.TensorDesc.of(x), axis=1, axis_direction=direction, has_exclusive_sum=rows == 3
+    )
+    wanted = REFERENCE.compile(desc)(x)
+    before, found = dml.get_num_threads(), []
+    for number in (1, 2, 5):
+        dml.set_num_threads(number)
+        found.append(CPU.compile(desc)(x))
+    dml.set_num_threads(before)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+    if dtype == "float32":  # added up in fixed pieces, which rounds elsewhere than one by one does
+        close = np.abs(found[0].astype("f8") - wanted) <= np.spacing(np.abs(wanted).astype("f4")).astype("f8") + 1e-6
+        assert close.all()
+    else:
+        assert found[0].tobytes() == wanted.tobytes()
+    held = x.copy()
+    CPU.compile(desc)(held, out=held)
+    assert held.tobytes() == found[0].tobytes()
+
+
+@pytest.mark.parametrize("index_type", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
+def test_gathers(dtype: str, index_type: str, threads: int) -> None:
+    rng = np.random.default_rng(3)
+    for shape, depth, batch, tuples in (
+        ((50, 7), 2, 0, (3000,)),
+        ((50, 8), 1, 0, (41, 30)),
+        ((50, 300), 1, 0, (700,)),
+        ((6, 5, 4, 9), 3, 0, (1000,)),
+        ((6, 5, 4, 9), 4, 0, (1000,)),
+        ((6, 5, 4, 9), 1, 1, (6, 33)),
+        ((6, 5, 4, 9), 2, 2, (6, 5, 11)),
+        ((9,), 1, 0, ()),
+    ):
+        base = values(shape, dtype)
+        sizes = np.array(shape[batch : batch + depth])
+        low = -sizes if index_type.startswith("int") else 0 * sizes
+        indices = rng.integers(low, sizes, (*tuples, depth)).astype(index_type)
+        result_rank = len(tuples) + len(shape) - batch - depth
+        rank = max(len(shape), len(tuples) + 1, result_rank, 1)
+        for x in (base, np.asfortranarray(base), base[::-1]):
+            for chosen in (indices, np.asfortranarray(indices)):
+                desc = dml.GatherND1.infer(
+                    input_tensor=dml.TensorDesc.of(x).padded(rank),
+                    indices_tensor=dml.TensorDesc.of(chosen).padded(rank),
+                    input_dimension_count=len(shape),
+                    indices_dimension_count=len(tuples) + 1,
+                    batch_dimension_count=batch,
+                )
+                same(desc, x, chosen)
+                same(desc, x, chosen, layout=columns)
+
+
+def test_the_first_of_many_indices_outside_is_named(threads: int) -> None:
+    x, out = values((100, 4), "float32"), np.full((300_000, 4), 7, "float32")
+    indices = np.zeros((300_000, 1), "int64")
+    indices[[299_998, 123_457, 200_000]] = 100
+    with pytest.raises(dml.IndexRangeError, match=r"indices\[123457\] = \(100,\) is outside dimension 0 of size 100"):
+        dml.gather_nd(x, indices, out=out, device=CPU)
+    assert (out == 7).all()
+
+
+def test_streams_past_the_cache_give_the_same() -> None:
+    """Outputs from 32 MiB on are written another way, aligned to their elements or not."""
+    x = np.arange(36 * 2**20, dtype="uint8").reshape(2**10, -1)
+    for cut in ((slice(None), slice(None, None, -1)), (slice(None, None, -1), slice(None))):
+        signs = [s.step or 1 for s in cut]
+        np.testing.assert_array_equal(dml.slice1(x, (0, 0), x.shape, signs, device=CPU), x[cut])
+    raw = np.zeros(x.nbytes + 3, "uint8")
+    askew = raw[3:].view("float32").reshape(2**10, -1)
+    dml.slice1(x.view("float32"), (0, 0), askew.shape, (1, -1), out=askew, device=CPU)
+    np.testing.assert_array_equal(askew.view("uint32"), x.view("uint32")[:, ::-1])
+
+
+# Memory
+
+
+class Guarded:
+    """An array with an unreadable page right behind it, or right before it."""
+
+    def __init__(self, size: int, *, at_end: bool) -> None:
+        page = mmap.PAGESIZE
+        inner = -(-size // page) * page
+        self.map = mmap.mmap(-1, inner + 2 * page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        libc = ctypes.CDLL(None, use_errno=True)
+        for guard in (start, start + page + inner):
+            assert libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0) == 0
+        first = page + (inner - size if at_end else 0)
+        self.bytes = np.frombuffer(self.map, np.uint8)[first : first + size]
+
+    def array(self, x: np.ndarray) -> np.ndarray:
+        held = self.bytes.view(x.dtype).reshape(x.shape)
+        held[...] = x
+        return held
+
+
+def guarded(x: np.ndarray, at_end: bool) -> np.ndarray:
+    return Guarded(x.nbytes, at_end=at_end).array(x)
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
+def test_no_kernel_leaves_its_views(dtype: str, at_end: bool) -> None:
+    """Odd sizes and every kind of kernel, against pages that end the process when they are touched."""
+    for rows, count in ((1, 1), (3, 7), (4, 16), (5, 33), (4, 63), (8, 129), (7, 257), (9, 1000)):
+        x = guarded(values((rows, count), dtype), at_end)
+        for steps in ((1, 1), (1, -1), (1, 2), (-1, -2), (1, 3), (2, -3)):
+            sizes = [-(-n // abs(s)) for n, s in zip(x.shape, steps, strict=True)]
+            out = guarded(np.zeros(sizes, dtype), at_end)
+            dml.slice1(x, (0, 0), x.shape, steps, out=out, device=CPU)
+            np.testing.assert_array_equal(out, x[:: steps[0], :: steps[1]])
+        out = guarded(np.zeros((count, rows), dtype), at_end)
+        dml.slice(x.T, (0, 0), (count, rows), out=out, device=CPU)
+        np.testing.assert_array_equal(out, x.T)
+        picks = guarded(np.array([[0], [rows - 1], [rows // 2]]), at_end)
+        out = guarded(np.zeros((3, count), dtype), at_end)
+        dml.gather_nd(x, picks, out=out, device=CPU)
+        np.testing.assert_array_equal(out, x[picks[:, 0]])
+        if dtype != "uint8":
+            for axis in (0, 1):
+                for direction in ("increasing", "decreasing"):
+                    out = guarded(np.zeros(x.shape, dtype), at_end)
+                    dml.cumulative_summation(x, axis, direction, out=out, device=CPU)
+                    again = dml.cumulative_summation(x, axis, direction, device=REFERENCE)
+                    assert out.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_no_long_row_leaves_its_view(at_end: bool) -> None:
+    for count in (8 * 16448, 8 * 16448 + 5):
+        x = guarded(values((count,), "int32"), at_end)
+        for direction in ("increasing", "decreasing"):
+            out = guarded(np.zeros_like(x), at_end)
+            dml.cumulative_summation(x, 0, direction, out=out, device=CPU)
+            np.testing.assert_array_equal(out, dml.cumulative_summation(x, 0, direction, device=REFERENCE))
+
+
+# Processes
+
+
+def run_python(code: str, *, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    command, env = [sys.executable, "-c", code], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=timeout)  # noqa: S603
+
+
+SUM = "import numpy as np, anydml as dml; print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])"
+
+
+def test_a_warm_process_does_without_numba() -> None:
+    run_python(SUM)
+    warm = run_python(SUM + "; import sys; print('numba' in sys.modules)")
+    assert warm.stdout.split() == ["[2000.", "2000.", "2000.]", "False"], warm.stderr
+    assert warm.stderr == ""
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    cold = run_python(SUM, ANYDML_CACHE_DIR=str(blocked / "folder"))
+    assert cold.stdout.strip() == "[2000. 2000. 2000.]", cold.stderr
+    assert "compiling the kernel 'scan columns f32 sum" in cold.stderr
+
+
+def test_damaged_code_in_the_cache_is_compiled_anew(tmp_path: Path) -> None:
+    assert run_python(SUM, ANYDML_CACHE_DIR=str(tmp_path)).returncode == 0
+    (file,) = tmp_path.glob("*.o")
+    file.write_bytes(file.read_bytes()[:-100])
+    again = run_python(SUM, ANYDML_CACHE_DIR=str(tmp_path))
+    assert again.stdout.strip() == "[2000. 2000. 2000.]", again.stderr
+
+
+def test_a_child_of_a_process_with_threads_works() -> None:
+    code = """
+import os, numpy as np, anydml as dml
+dml.set_num_threads(4)
+x = np.ones((64, 100_000), "f4")
+total = dml.cumulative_summation(x, 1).sum()
+if (child := os.fork()) == 0:
+    os._exit(0 if dml.cumulative_summation(x, 1).sum() == total else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run_python(code)
+    assert done.stdout.strip() == "0", done.stderr
+
+
+def test_the_number_of_threads() -> None:
+    shown = "import anydml as dml; print(dml.get_num_threads())"
+    assert run_python(shown, ANYDML_NUM_THREADS="3").stdout.strip() == "3"
+    wrong = run_python(shown, ANYDML_NUM_THREADS="many")
+    assert "ANYDML_NUM_THREADS must be a whole number; got 'many'" in wrong.stderr
+    for number in (0, -1, 1.5, "2", 10**6):
+        with pytest.raises(dml.DescriptionError, match="set_num_threads: number must"):
+            dml.set_num_threads(number)  # type: ignore[arg-type]
+
+
+def test_a_missing_dependency_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from anydml import engines
+
+    engines._cpu.cache_clear()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    try:
+        with pytest.raises(dml.EngineMissingError, match="needs llvmlite and numba; pip install llvmlite numba"):
+            dml.Device("cpu")
+        assert dml.Device().engine.name == "reference"
+    finally:
+        engines._cpu.cache_clear()
+
+
+def test_kernels_of_a_name_are_loaded_once() -> None:
+    assert build.get_kernel("copy run 4") is build.get_kernel("copy run 4")
