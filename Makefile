@@ -1,13 +1,14 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
 #   make test EXTRAS=torch        also installs PyTorch, so that its tests run instead of skipping
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
+#   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 PYTHON ?= python3.11
 EXTRAS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint clean
+.PHONY: run test lint bench clean
 
 run: $(VENV)/ready
 	@$(BIN)/python examples/tour.py
@@ -19,6 +20,10 @@ lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: $(VENV)/ready $(VENV)/extra-bench
+	mkdir -p build
+	$(BIN)/python -m benchmarks --json build/bench.json --svg build/bench.svg
 
 # Every version is fixed in requirements/; each has wheels for Python 3.11 to 3.14.
 $(VENV)/ready: requirements/run.txt pyproject.toml

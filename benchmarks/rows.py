@@ -24,7 +24,7 @@ class Row:
     desc: dml.OperatorDesc
     numpy: Callable[[np.ndarray], object]
     """Computes into the output array given."""
-    torch: Callable[[Any], object] | None = None
+    torch: Callable[[Any], Any] | None = None
     """Given the torch module, makes a function that computes into a tensor."""
     onnx: dict[str, Any] | None = None
     goal: float = 1.0
