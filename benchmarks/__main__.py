@@ -64,8 +64,11 @@ def measure(row: Row, device: dml.Device, threads: int, rounds: int) -> dict[str
         wanted = got if wanted is None else wanted
         if row.exact:
             np.testing.assert_array_equal(got, wanted, err_msg=f"{row.name}: {name}")
-        elif name != "numpy":  # its float running sums are off by more than any bound worth writing
-            np.testing.assert_allclose(got.astype("f8"), wanted.astype("f8"), rtol=2e-2, err_msg=f"{row.name}: {name}")
+        else:  # peers that add up in the tensor's own type are right for small sums only
+            small = np.abs(wanted) < (500 if wanted.dtype == np.float16 else 10_000)
+            np.testing.assert_allclose(
+                got[small].astype("f8"), wanted[small].astype("f8"), rtol=2e-2, err_msg=f"{row.name}: {name}"
+            )
     timed: dict[str, Callable[[], object]] = {name: compute for name, (compute, _) in entered.items()}
     limit = (row.lines or row.bytes) // 2
     if row.family != "tiny":

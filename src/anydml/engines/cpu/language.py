@@ -123,37 +123,6 @@ def make_move(width: int, mask: Callable[[int], int], vectors: int, *, stream: b
     return move
 
 
-def make_reverse(width: int, *, stream: bool) -> Any:
-    """move(target, source), as above: a vector of elements of one or two bytes, from the last to the first.
-
-    Words of four bytes are reversed, then what is in each: a shuffle of 64 bytes is slow on Arm, and on one that
-    reverses 32 elements of two bytes LLVM 20 aborts where there is AVX-512.
-    """
-    lanes = VECTOR_BYTES // 4
-    kind = ir.VectorType(I32, lanes)
-    half = ir.Constant(kind, [ir.Constant(I32, 16)] * lanes)
-
-    @intrinsic
-    def move(_typing: Any, _target: Any, _source: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            pairs = _load_vector(builder, args[1], kind)
-            pairs = _shuffle(builder, pairs, ir.Constant(kind, ir.Undefined), range(lanes - 1, -1, -1))
-            if width == 2:
-                swapped = builder.or_(builder.shl(pairs, half), builder.lshr(pairs, half))
-            else:
-                name = f"llvm.bswap.v{lanes}i32"
-                swap = builder.module.globals.get(name) or ir.Function(
-                    builder.module, ir.FunctionType(kind, [kind]), name
-                )
-                swapped = builder.call(swap, [pairs])
-            _store_vector(builder, swapped, args[0], stream)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    return move
-
-
 def _shuffle(builder: Any, a: Any, b: Any, lanes: Sequence[int]) -> Any:
     mask = ir.Constant(ir.VectorType(I32, len(lanes)), [ir.Constant(I32, lane) for lane in lanes])
     return builder.shuffle_vector(a, b, mask)

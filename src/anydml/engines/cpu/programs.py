@@ -28,8 +28,8 @@ STREAM_FROM = 32 * 1024 * 1024
 """Bytes of output from which on it is written past the cache."""
 SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
-BLOCK = 32
-"""The strip of a transpose, as its kernel has it."""
+RUN = 64
+"""The elements of a transpose's unit, as its kernel has them."""
 PIECES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes that a gather copies in one step."""
 
@@ -98,7 +98,7 @@ class CopyProgram:
         words = (
             loops.sizes[last], across, 0, loops.sizes[other], along, rank, *_outer(outer, width, rank)
         )  # fmt: skip
-        units = outer.count * -(-loops.sizes[other] // BLOCK)
+        units = outer.count * -(-loops.sizes[last] // RUN)
         return cls(primitive, get_kernel(f"transpose {width}"), words, offsets, units, size)
 
     def bind(self, memory: Memory) -> Callable[[], Any]:

@@ -19,7 +19,7 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
         kind, width, *stream = rest
         return make_copy(int(width), kind, bool(stream), inline)
     if family == "transpose":
-        return make_transposed(int(rest[0]))
+        return make_transposed(int(rest[0]), inline)
     if family == "check":
         return make_check(rest[0], inline)
     if family == "gather":

@@ -17,7 +17,7 @@ from anydml.engines.cpu.language import (
     load_bits,
     load_word,
     make_move,
-    make_reverse,
+    make_stack,
     make_transpose,
     quotient,
     remainder,
@@ -63,24 +63,21 @@ def make_row(kind: str, width: int, stream: bool, compile_inline: Callable[[Any]
     step = {"run": 1, "backward": -1, "second": 2, "second_back": -2}[kind]
     span = lanes * abs(step)
     back = span - 1 if step < 0 else 0
-    if kind == "backward" and width < 4:
-        move = make_reverse(width, stream=stream)
-    else:
-        move = make_move(width, lambda i: back + step * i, abs(step), stream=stream)
+    move = make_move(width, lambda i: back + step * i, abs(step), stream=stream)
 
     def vectors(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
         i = 0
         if stream:  # up to the first whole line of the target
             i = smaller(count, (-target % VECTOR_BYTES) // width)
-            for j in range(i):
-                store(target, j * width, load(source, j * step * width))
+            for j in range(i):  # by the step at run time: on one known to be -2 bytes LLVM 20 fails an assertion
+                store(target, j * width, load(source, j * source_step))
         # The last vector of a stride above 1 would read past what the last element needs.
         whole = (count - i) // lanes if step * step == 1 else larger(count - i - 1, 0) // lanes
         for j in range(whole):
             at = i + j * lanes
             move(target + at * width, source + (at * step - back) * width)
         for j in range(i + whole * lanes, count):
-            store(target, j * width, load(source, j * step * width))
+            store(target, j * width, load(source, j * source_step))
 
     return vectors
 
@@ -136,26 +133,33 @@ def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any
     return kernel
 
 
-BLOCK = 32
+BLOCK = 16
+"""Rows of a tile: elements that follow one another in the source, a line of them for four bytes."""
+RUN = 64
+"""Columns of a tile: elements that follow one another in the target."""
 
 
-def make_transposed(width: int) -> Any:
+def make_transposed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
     """A transpose: the target is contiguous along one dimension, the source along another.
 
     Words as above, but rank counts the dimensions outside both; `count` is along the target's contiguous dimension,
     with source step across; segments and length describe the source's: its size, and the target's stride along it.
-    A unit is a strip of BLOCK by the whole of `count` elements.
+    A unit is RUN elements of the target's rows by the whole of the source's, so that the source is read in one
+    stretch. A tile is turned on the stack and written in runs, because target rows a power of two apart, written
+    side by side, drive one another out of the cache.
     """
     load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
+    copy, stack = compile_inline(copy_row), make_stack(BLOCK * RUN * width)
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 24)
         others, along = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
         rank = load_word(words, FIRST + 56)
-        strips = (others + BLOCK - 1) // BLOCK
+        runs = (count + RUN - 1) // RUN
+        turned = stack()
         for unit in range(begin, end):
-            rest = quotient(unit, strips)
-            strip = unit - rest * strips
+            rest = quotient(unit, runs)
+            start = (unit - rest * runs) * RUN
             source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
             for k in range(rank - 1, -1, -1):
                 size = load_word(words, OUTER + 24 * k)
@@ -163,19 +167,20 @@ def make_transposed(width: int) -> Any:
                 rest = quotient(rest, size)
                 source += i * load_word(words, OUTER + 24 * k + 8)
                 target += i * load_word(words, OUTER + 24 * k + 16)
-            low = strip * BLOCK
-            high = smaller(low + BLOCK, others)
-            for start in range(0, count, BLOCK):
-                stop = smaller(start + BLOCK, count)
-                for j in range(low, high - 3, 4):
-                    for i in range(start, stop - 3, 4):
-                        tile(target + j * along + i * width, along, source + i * across + j * width, across)
-                    for i in range(start + (stop - start) // 4 * 4, stop):
-                        for jj in range(j, j + 4):
-                            store(target, jj * along + i * width, load(source, i * across + jj * width))
-                for j in range(low + (high - low) // 4 * 4, high):
-                    for i in range(start, stop):
-                        store(target, j * along + i * width, load(source, i * across + j * width))
+            length = smaller(RUN, count - start)
+            for low in range(0, others, BLOCK):
+                height = smaller(BLOCK, others - low)
+                if height == BLOCK and length == RUN:
+                    for i in range(0, RUN, 4):
+                        for j in range(0, BLOCK, 4):
+                            at = source + (start + i) * across + (low + j) * width
+                            tile(turned + (j * RUN + i) * width, RUN * width, at, across)
+                    for j in range(BLOCK):
+                        copy(target + (low + j) * along + start * width, turned + j * RUN * width, RUN * width)
+                else:
+                    for j in range(low, low + height):
+                        for i in range(start, start + length):
+                            store(target, j * along + i * width, load(source, i * across + j * width))
         return 0
 
     return kernel

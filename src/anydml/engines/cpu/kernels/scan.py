@@ -146,9 +146,7 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_
     return kernel
 
 
-def make_columns(
-    kind: str, function: str, exclusive: bool, by_two: bool, compile_inline: Callable[[Any], Any]
-) -> Any:
+def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis.
 
     `by_two` takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
