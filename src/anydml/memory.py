@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 _MOST_STEPS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A range of bytes in the memory of some device, kept alive by its owner."""
+class Buffer(NamedTuple):
+    """A range of bytes in the memory of some device, kept alive by its owner. A tuple, being made at every call."""
 
     address: int
     size: int
     writable: bool
-    owner: object = field(repr=False)
+    owner: object
     device: str = "cpu"
 
     def overlaps(self, other: Buffer) -> bool:
@@ -46,6 +45,21 @@ def span(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """How far a view reaches below and above its first element: (at most 0, at least 0), in the strides' unit."""
     reach = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]
     return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+
+
+def _slow_address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _fast_address(array: Any) -> int:
+    """The first field of a NumPy array in C: 0.4 us, where the array's interface takes 3."""
+    return ctypes.c_void_p.from_address(id(array) + object.__basicsize__).value or 0
+
+
+_probe = np.zeros(1)
+numpy_address = _fast_address if _fast_address(_probe) == _slow_address(_probe) else _slow_address
+"""The address of a NumPy array's first element; for arrays of that very type."""
 
 
 class _Addresses:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.arrays import allocate, view
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
-from anydml.memory import Buffer
+from anydml.memory import Buffer, numpy_address, span
 from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
 from anydml.primitives import IndexFault, StridedCopy, View
@@ -27,6 +29,42 @@ if TYPE_CHECKING:
     from anydml.arrays import ArrayView
     from anydml.enums import ExecutionFlags
     from anydml.runtime.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What an array must be to be bound without a closer look."""
+
+    field: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    below: int
+    """Bytes from the first element to the lowest, at most 0."""
+    above: int
+    """Bytes from the first element past the highest."""
+    alignment: int
+
+    @classmethod
+    def of(cls, field: str, tensor: TensorDesc) -> Layout:
+        """The layout of a described tensor."""
+        width = tensor.data_type.size_in_bytes
+        below, above = span(tensor.sizes, tensor.element_strides)
+        steps = tuple(stride * width for stride in tensor.element_strides)
+        alignment = tensor.guaranteed_base_offset_alignment
+        return cls(field, tensor.data_type.dtype, tensor.sizes, steps, below * width, (above + 1) * width, alignment)
+
+    def match(self, array: Any) -> int | None:
+        """The address of a NumPy array of this layout."""
+        if (
+            type(array) is not np.ndarray
+            or array.shape != self.shape
+            or array.strides != self.steps
+            or array.dtype != self.dtype
+        ):
+            return None
+        address = numpy_address(array)
+        return None if self.alignment and address % self.alignment else address
 
 
 class Operator:
@@ -53,16 +91,17 @@ class CompiledOperator:
     """IDMLCompiledOperator: an operator made ready for an engine, to be called again and again.
 
     `run(x, out=y)` binds and dispatches; `run.bind(x, out=y)` binds once, and its `dispatch()` does nothing else.
-    Inputs flagged OWNED_BY_DML are given once to `initialize`, and are left out of every call.
+    Inputs flagged OWNED_BY_DML are given once to `initialize`, and are left out of every call. The arrays of the last
+    call with `out` are remembered, and kept alive, until the next.
     """
 
-    def __init__(self, operator: Operator, flags: ExecutionFlags) -> None:
-        if not isinstance(operator, Operator):
+    def __init__(self, created: Operator, flags: ExecutionFlags) -> None:
+        if not isinstance(created, Operator):
             rule = "operator must be an Operator"
-            raise DescriptionError("CompiledOperator", Fault(field="operator", rule=rule, found=show(operator)))
-        desc = operator.desc
-        self.device = operator.device
-        self.operator = operator
+            raise DescriptionError("CompiledOperator", Fault(field="operator", rule=rule, found=show(created)))
+        desc = created.desc
+        self.device = created.device
+        self.operator = created
         self.desc = desc
         self.flags = flags
         self.name = desc.type.name
@@ -73,6 +112,12 @@ class CompiledOperator:
         self.persistent_places, self._persistent_size = self._place_owned()
         self.persistent: Buffer | None = None
         self.is_initialized = False
+        self._layouts = [
+            Layout.of(field, tensor)
+            for field, tensor in (*self.inputs.items(), *self.outputs.items())
+            if not tensor.is_owned_by_dml
+        ]
+        self._last: _Last | None = None
         packed = {
             name: TensorDesc(tensor.data_type, tensor.sizes)
             for name in desc.input_names()
@@ -125,6 +170,28 @@ class CompiledOperator:
         (output_field,) = self.outputs
         return self.bind_views(seen, view(out, self.name, output_field, convert=False))
 
+    def _bind_plain(self, arrays: tuple[Any, ...]) -> BoundOperator | None:
+        """Attach NumPy arrays laid out to the letter as described and well apart; None where a closer look is due."""
+        if len(arrays) != len(self._layouts) or (self.owned and self.persistent is None):
+            return None
+        ranges = []
+        for layout, array in zip(self._layouts, arrays, strict=True):
+            if (place := layout.match(array)) is None:
+                return None
+            ranges.append((place + layout.below, place + layout.above))
+        low, high = ranges[-1]
+        if not arrays[-1].flags.writeable or any(low < end and start < high for start, end in ranges[:-1]):
+            return None
+        return self.bind_fresh(arrays)
+
+    def bind_fresh(self, arrays: Sequence[Any]) -> BoundOperator:
+        """Attach arrays known to fit, the output last."""
+        memory = {
+            layout.field: (Buffer(numpy_address(array), 0, True, array), 0)
+            for layout, array in zip(self._layouts, arrays, strict=True)
+        }
+        return self.attach(memory, self.persistent, arrays[-1])
+
     def bind_views(self, inputs: Sequence[ArrayView], output: ArrayView) -> BoundOperator:
         """Attach arrays that were looked at already."""
         if self.owned and self.persistent is None:
@@ -146,7 +213,13 @@ class CompiledOperator:
     def __call__(self, *inputs: object, out: object = None) -> Any:
         """Run on arrays; without `out` the result is a new array of the first input's library."""
         if out is not None:
-            return self.bind(*inputs, out=out).dispatch()
+            last = self._last
+            if last is not None and last.is_of(inputs, out):
+                return last.bound.dispatch()
+            bound = self._bind_plain((*inputs, out))
+            self._last = None if bound is None else _Last(inputs, out, bound, self._layouts)
+            bound = bound or self.bind(*inputs, out=out)
+            return bound.dispatch()
         self._check_count("call", self._free, inputs, "the inputs")
         seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
         (desc,) = self.outputs.values()
@@ -197,6 +270,27 @@ def allocate_bytes(size: int) -> Buffer | None:
         return None
     array = allocate(DataType.UINT8, (size,))
     return Buffer(array.__array_interface__["data"][0], size, True, array)
+
+
+class _Last:
+    """The arrays of a call, for the next that has the same: a loop binds once without being told to."""
+
+    __slots__ = ("_first", "_first_shape", "_inputs", "_out", "_out_shape", "_shapes", "bound")
+
+    def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator, layouts: Sequence[Layout]) -> None:
+        self._inputs, self._out, self.bound = inputs, out, bound
+        self._shapes, self._out_shape = [layout.shape for layout in layouts[:-1]], layouts[-1].shape
+        self._first: Any = inputs[0] if inputs else None
+        self._first_shape = self._shapes[0] if inputs else None
+
+    def is_of(self, inputs: tuple[Any, ...], out: Any) -> bool:
+        """Whether these are the same arrays, and nobody gave one another shape in place."""
+        if out is not self._out or out.shape != self._out_shape or len(inputs) != len(self._inputs):
+            return False
+        if len(inputs) == 1:
+            first = inputs[0]
+            return first is self._first and first.shape == self._first_shape
+        return all(a is b and a.shape == s for a, b, s in zip(inputs, self._inputs, self._shapes, strict=True))
 
 
 class BoundOperator:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from anydml.engines.threads import get_num_threads, run
 
@@ -24,6 +23,7 @@ TURNS = 4
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 _METH_NOARGS = 0x0004
+_NONE, _FALSE = id(None), id(False)
 
 
 class _MethodDef(ctypes.Structure):
@@ -43,7 +43,7 @@ _new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 def make_words(words: Sequence[int], units: int) -> bytes:
     """The words of a kernel behind their header: the units of work, and what its entry returns."""
-    return np.array([units, id(None), id(False), *words], np.int64).tobytes()
+    return struct.pack(f"{len(words) + 3}q", units, _NONE, _FALSE, *words)
 
 
 def make_builtin(kernel: Kernel, words: bytes) -> Callable[[], Any]:
