@@ -317,3 +317,37 @@ def test_in_place_needs_one_layout() -> None:
     run = compiled(dml.CumulativeSummation(input_tensor=PAIR, output_tensor=flipped, axis=1))
     with pytest.raises(dml.BindingError, match=r"only with the same strides; got \[1, 2\] and \[4, 1\]"):
         execute(run, [Bind(memory)], [Bind(memory)])
+
+
+def test_a_call_that_repeats_looks_at_its_arrays_again() -> None:
+    run, x, out = compiled(), np.ones((2, 4), "float32"), np.zeros((2, 4), "float32")
+    for start in (1, 5):
+        x[:, 0] = start
+        assert run(x, out=out) is out
+        assert out[0, 0] == start
+    x.shape = (4, 2)
+    with pytest.raises(dml.BindingError, match=r"must be an array of sizes \(2, 4\)"):
+        run(x, out=out)
+    x.shape, out.shape = (2, 4), (8,)
+    with pytest.raises(dml.BindingError, match=r"OutputTensor must be an array of sizes \(2, 4\)"):
+        run(x, out=out)
+    out.shape = (2, 4)
+    listed = x.tolist()
+    for first in (3, 4):
+        listed[0][0] = first
+        with pytest.raises(dml.BindingError, match="must be an array of FLOAT32"):
+            run(listed, out=out)
+
+
+def test_functions_that_were_called_before_look_at_their_arrays_again() -> None:
+    x = np.arange(8, dtype="int64")
+    for _ in range(3):
+        x += 1
+        np.testing.assert_array_equal(dml.slice(x, [2], [3]), x[2:5])
+        np.testing.assert_array_equal(dml.gather_nd(x, np.array([[1], [-1]])), x[[1, -1]])
+        with pytest.raises(dml.IndexRangeError, match=r"indices\[0\] = \(8,\)"):
+            dml.gather_nd(x, np.array([[8], [-1]]))
+        with pytest.raises(dml.DescriptionError, match="Offsets"):
+            dml.slice(x, [7], [3])
+        assert dml.cumulative_summation(x[::-1], 0)[0] == x[-1]
+        assert dml.cumulative_summation(x, 0)[0] == x[0]
