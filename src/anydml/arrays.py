@@ -150,7 +150,7 @@ def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
         if torch is not None and isinstance(array, torch.Tensor):
             # numpy() keeps the storage from being resized under a bound operator, and refuses a tensor whose
             # values are the negatives of its memory; DLPack does neither.
-            return array.numpy()  # type: ignore[no-any-return]
+            return array.numpy()  # type: ignore[no-any-return]  # torch is not there to be asked for its types
         return np.from_dlpack(array)
     except Exception as error:
         raise _no_array(array, f"could not be read in place ({show(error)})") from error

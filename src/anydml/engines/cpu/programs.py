@@ -340,4 +340,4 @@ class _Long:
         for words in self._rows:
             self._chain.fill(0)
             place, call = address_of(words), self._call
-            run(lambda _turn, place=place, call=call: call(place, 0, 1), get_num_threads())  # type: ignore[misc]
+            run(lambda _turn, place=place, call=call: call(place, 0, 1), get_num_threads())  # type: ignore[misc]  # bound now
