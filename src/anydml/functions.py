@@ -6,27 +6,18 @@ Ranks are the arrays' own, negative axes count from the end, the result is a new
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from anydml.arrays import allocate, view
-from anydml.enums import AxisDirection, DataType, IndexMode
-from anydml.errors import DescriptionError, Fault, raise_description_faults
+from anydml.calls import Call, key_of, known_calls, run_known
+from anydml.enums import AxisDirection, IndexMode
+from anydml.errors import DescriptionError, Fault
 from anydml.operators import CumulativeProduct, CumulativeSummation, GatherND, GatherND1, Slice, Slice1
-from anydml.operators.fields import dml_name
 from anydml.parse import read_int
-from anydml.runtime.device import Device, device_named
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.arrays import ArrayView
-    from anydml.operators import OperatorDesc
-    from anydml.runtime.compiled import CompiledOperator
+    from anydml.runtime.device import Device
 
 
 def slice(
@@ -43,10 +34,10 @@ def slice(
     >>> slice(np.arange(10), [2], [3], [2])
     array([2, 4, 6])
     """
-    key = _key(Slice, device, out, (x,), offsets, sizes, strides)
-    if (known := _known.get(key)) is not None:
-        return _run_known(known, x)
-    call = _Call(Slice, device, out, x, key=key)
+    key = key_of(Slice, device, out, (x,), offsets, sizes, strides)
+    if (known := known_calls.get(key)) is not None:
+        return run_known(known, x)
+    call = Call(Slice, device, out, x, key=key)
     strides = (1,) * call.rank if strides is None else strides
     return call.run({"offsets": 0, "sizes": 1, "strides": 1}, offsets=offsets, sizes=sizes, strides=strides)
 
@@ -68,10 +59,12 @@ def slice1(
     >>> slice1(np.arange(10), [2], [6], [-2])
     array([7, 5, 3])
     """
-    key = _key(Slice1, device, out, (x,), input_window_offsets, input_window_sizes, input_window_strides, output_sizes)
-    if (known := _known.get(key)) is not None:
-        return _run_known(known, x)
-    call = _Call(Slice1, device, out, x, output_sizes=output_sizes, key=key)
+    key = key_of(
+        Slice1, device, out, (x,), input_window_offsets, input_window_sizes, input_window_strides, output_sizes
+    )
+    if (known := known_calls.get(key)) is not None:
+        return run_known(known, x)
+    call = Call(Slice1, device, out, x, output_sizes=output_sizes, key=key)
     strides = (1,) * call.rank if input_window_strides is None else input_window_strides
     return call.run(
         {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1},
@@ -99,15 +92,15 @@ def gather_nd(
     array([[2, 3],
            [0, 1]])
     """
-    key = _key(GatherND1, device, out, (x, indices), batch_dimension_count, index_mode)
-    if (known := _known.get(key)) is not None:
-        return _run_known(known, x, indices)
+    key = key_of(GatherND1, device, out, (x, indices), batch_dimension_count, index_mode)
+    if (known := known_calls.get(key)) is not None:
+        return run_known(known, x, indices)
     faults: list[Fault] = []
     batch = read_int(batch_dimension_count, "BatchDimensionCount", faults)
     cls = GatherND1 if batch or faults else GatherND
     if faults:
         raise DescriptionError(cls.type.name, faults)
-    call = _Call(cls, device, out, x, indices, key=key)
+    call = Call(cls, device, out, x, indices, key=key)
     call.make_room_for_gathered(batch)
     attributes = {"batch_dimension_count": batch} if batch else {}
     return call.run(
@@ -133,10 +126,10 @@ def cumulative_summation(
     >>> cumulative_summation(np.array([2, 1, 3, 5]), 0)
     array([ 2,  3,  6, 11])
     """
-    key = _key(CumulativeSummation, device, out, (x,), axis, axis_direction, has_exclusive_sum)
-    if (known := _known.get(key)) is not None:
-        return _run_known(known, x)
-    call = _Call(CumulativeSummation, device, out, x, key=key)
+    key = key_of(CumulativeSummation, device, out, (x,), axis, axis_direction, has_exclusive_sum)
+    if (known := known_calls.get(key)) is not None:
+        return run_known(known, x)
+    call = Call(CumulativeSummation, device, out, x, key=key)
     number = call.axis(axis)
     return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_sum=has_exclusive_sum)
 
@@ -155,188 +148,9 @@ def cumulative_product(
     >>> cumulative_product(np.array([2, 1, 3, 5]), 0)
     array([ 2,  2,  6, 30])
     """
-    key = _key(CumulativeProduct, device, out, (x,), axis, axis_direction, has_exclusive_product)
-    if (known := _known.get(key)) is not None:
-        return _run_known(known, x)
-    call = _Call(CumulativeProduct, device, out, x, key=key)
+    key = key_of(CumulativeProduct, device, out, (x,), axis, axis_direction, has_exclusive_product)
+    if (known := known_calls.get(key)) is not None:
+        return run_known(known, x)
+    call = Call(CumulativeProduct, device, out, x, key=key)
     number = call.axis(axis)
     return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_product=has_exclusive_product)
-
-
-# Calls that were made before, by what they are made of. Only those on NumPy arrays, which say what they are at once,
-# and without out=, which has to be looked at closely: 12 us a call instead of 270.
-_known: dict[object, tuple[CompiledOperator, tuple[int, ...], Any]] = {}
-_MOST_KNOWN = 1024
-
-
-def _key(cls: type[OperatorDesc], device: object, out: object, inputs: tuple[Any, ...], *attributes: Any) -> object:
-    """What a call is known by; None where it is not to be remembered."""
-    if out is not None:
-        return None
-    try:
-        key = (
-            cls,
-            device,
-            *[(x.dtype, x.shape, x.strides) if type(x) is np.ndarray else [] for x in inputs],
-            *[(type(a), tuple(a) if type(a) is list else a) for a in attributes],
-        )
-        hash(key)  # a list stands for what cannot be remembered
-    except Exception:  # noqa: BLE001 - whatever it is, the description will say
-        return None
-    return key
-
-
-def _run_known(known: tuple[CompiledOperator, tuple[int, ...], Any], *inputs: Any) -> Any:
-    """Run a call that was checked before, into a new array."""
-    compiled, sizes, dtype = known
-    try:
-        result = np.empty(sizes, dtype)
-    except MemoryError:
-        result = allocate(DataType(dtype), sizes)  # words it
-    return compiled.bind_fresh((*inputs, result)).dispatch()
-
-
-class _Call:
-    """One call of a function: arrays are described at their own rank and checked, then padded for the device's level.
-
-    Every fault is told in the caller's own dimensions; leading dimensions of size 1 that a level asks for are
-    added afterwards.
-    """
-
-    def __init__(
-        self,
-        cls: type[OperatorDesc],
-        device: Device | str | None,
-        out: object,
-        *inputs: object,
-        output_sizes: Any = None,
-        key: object = None,
-    ) -> None:
-        self.key = key
-        if isinstance(device, Device):
-            self.device = device
-        else:  # what is no name cannot be looked up, and is refused by Device
-            self.device = device_named(device) if device is None or isinstance(device, str) else Device(device)
-        self.cls = cls
-        self.name = cls.type.name
-        fields = [dml_name(name) for name in cls.input_names()]
-        self.inputs = [view(x, self.name, field) for field, x in zip(fields, inputs, strict=True)]
-        self.out = None if out is None else view(out, self.name, "OutputTensor", convert=False)
-        self.output_sizes = output_sizes
-        self.faults: list[Fault] = []
-        self.rank = len(self.inputs[0].sizes)
-        self.result_rank = self.common_rank = self.rank
-
-    def axis(self, axis: object) -> int:
-        """An axis of the array, negative from the end."""
-        rank = max(self.rank, 1)
-        return read_int(axis, "Axis", self.faults, -rank, rank - 1) % rank
-
-    def make_room_for_gathered(self, batch: int) -> None:
-        """A gather's tensors have different ranks, and are described with as many dimensions as the largest."""
-        indices = self.inputs[1].sizes
-        tuple_size = indices[-1] if indices else 0
-        self.result_rank = max(len(indices) - 1 + self.rank - batch - tuple_size, 0)
-        self.common_rank = max(self.rank, len(indices))
-        counts = {count for row in self.cls.support for count in row.tensors["OutputTensor"].dimension_counts}
-        if self.result_rank > max(counts):
-            rule = f"the result must have at most {max(counts)} dimensions"
-            self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, found=str(self.result_rank)))
-            return
-        at_level = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
-        first = self.cls.support.first_with("OutputTensor", dimension_count=self.result_rank)
-        if self.result_rank > max(at_level.tensors["OutputTensor"].dimension_counts) and first is not None:
-            rule = f"a result of {self.result_rank} dimensions needs {first.dml_name}"
-            where = f"this device is {self.device.feature_level}"
-            self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, way_out=where, level=first))
-            return
-        self.common_rank = max(self.common_rank, self.result_rank)
-
-    def run(self, fills: dict[str, int], **attributes: Any) -> Any:
-        """Describe, check, pad, compile or find compiled, bind and dispatch.
-
-        `fills` are the values of attribute arrays for leading dimensions that are added.
-        """
-        try:
-            desc = self._describe(attributes)
-        except DescriptionError as error:
-            raise DescriptionError(self.name, [*self.faults, *error.faults]) from None
-        padded = self._padded(desc, fills)
-        level = self.device.feature_level
-        own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
-        raise_description_faults(
-            self.name, [*padded.level_faults(level, f"this device is {level}"), *self.faults, *own]
-        )
-        compiled = self.device.compile_cached(padded)
-        if self.out is not None:
-            return compiled.bind_views(self.inputs, self.out).dispatch()
-        (output,) = compiled.outputs.values()
-        sizes = output.sizes[len(output.sizes) - self.result_rank :]
-        if self.key is not None:
-            if len(_known) >= _MOST_KNOWN:
-                _known.clear()
-            _known[self.key] = (compiled, sizes, output.data_type.dtype)
-        result = allocate(output.data_type, sizes)
-        compiled.bind_views(self.inputs, view(result, self.name, "OutputTensor")).dispatch()
-        return self.inputs[0].wrap(result)
-
-    def _describe(self, attributes: dict[str, Any]) -> OperatorDesc:
-        tensors = {
-            name: self._tensor(dml_name(name), seen).padded(self.common_rank)
-            for name, seen in zip(self.cls.input_names(), self.inputs, strict=True)
-        }
-        output = None
-        if self.output_sizes is not None:
-            try:
-                output = TensorDesc(self.inputs[0].data_type, self.output_sizes)
-            except DescriptionError as error:
-                raise error.within(self.name, "OutputTensor.") from None
-        if self.out is not None:
-            if output is not None and output.sizes != self.out.sizes:
-                rule = f"out must have the output_sizes, {output.sizes}"
-                fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
-                raise DescriptionError(self.name, fault)
-            output = self._tensor("OutputTensor", self.out)
-        if output is None:
-            return self.cls.draft(**tensors, **attributes)
-        return self.cls(output_tensor=output.padded(self.common_rank), **tensors, **attributes)
-
-    def _tensor(self, field: str, seen: ArrayView) -> TensorDesc:
-        signed = any(stride < 0 for stride in seen.strides)
-        sizes, strides = seen.sizes, seen.strides
-        if field == "OutputTensor" and not sizes:  # a single element, which a description gives one dimension
-            sizes, strides = (1,), (1,)
-        try:
-            return TensorDesc(seen.data_type, sizes, strides=strides, signed_strides=signed)
-        except DescriptionError as error:
-            raise error.within(self.name, f"{field}.") from None
-
-    def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
-        """The same with the smallest dimension count that the level takes, where that is larger."""
-        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
-        counts = row.tensors["InputTensor"].dimension_counts
-        rank = min((count for count in counts if count >= self.common_rank), default=self.common_rank)
-        added = rank - self.common_rank
-        if not added:
-            return desc
-        changes: dict[str, Any] = {
-            name: getattr(desc, name).padded(getattr(desc, name).dimension_count + added)
-            for name in (*desc.input_names(), *desc.output_names())
-        }
-        changes |= {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
-        if "axis" in desc.field_types():
-            changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
-        return replace(desc, **changes)  # type: ignore[type-var]  # every description is a dataclass
-
-    def _in_callers_dimensions(self, fault: Fault) -> Fault:
-        """Number a gather's dimensions as the caller's arrays have them, without those added to match ranks."""
-        ranks = {"InputTensor": self.rank, "OutputTensor": self.result_rank}
-        if len(self.inputs) > 1:
-            ranks["IndicesTensor"] = len(self.inputs[1].sizes)
-
-        def shift(match: re.Match[str]) -> str:
-            added = self.common_rank - ranks[match[1]]
-            return f"{match[1]}.Sizes[{max(int(match[2]) - added, 0)}]"
-
-        field, rule = (re.sub(r"(\w+Tensor)\.Sizes\[(\d+)\]", shift, text) for text in (fault.field, fault.rule))
-        return replace(fault, field=field, rule=rule)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.tally import Tally
 from anydml.engines.cpu.language import (
-    Tally,
     load_acquire,
     load_word,
     make_stack,

@@ -1,0 +1,195 @@
+"""The arithmetic of running sums and products: elements widened, combined and rounded, alone and by the vector."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from anydml.engines.cpu.language import (
+    I32,
+    I64,
+    POINTER,
+    WIDTHS,
+    load_vector,
+    make_load,
+    make_store,
+    offset_by,
+    transpose_four,
+)
+
+IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
+
+
+def _round_to_odd(builder: Any, value: Any) -> Any:
+    """A float64 as float32, rounded so that rounding it on to float16 gives what rounding once would.
+
+    x86 has no instruction from float64 to float16. A value between two float32 goes to the one whose last bit is 1,
+    which no later rounding takes for a tie.
+    """
+
+    def like(scalar: Any) -> Any:
+        return ir.VectorType(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
+
+    def constant(number: int, scalar: Any = I32) -> Any:
+        kind = like(scalar)
+        if isinstance(kind, ir.VectorType):
+            return ir.Constant(kind, [ir.Constant(scalar, number)] * kind.count)
+        return ir.Constant(kind, number)
+
+    def magnitude(double: Any) -> Any:
+        return builder.and_(builder.bitcast(double, like(I64)), constant(2**63 - 1, I64))
+
+    nearest = builder.fptrunc(value, like(ir.FloatType()))
+    back = builder.fpext(nearest, value.type)
+    bits = builder.bitcast(nearest, like(I32))
+    too_far = builder.icmp_unsigned(">", magnitude(back), magnitude(value))
+    odd = builder.add(bits, builder.select(too_far, constant(-1), constant(1)))
+    is_even = builder.icmp_signed("==", builder.and_(bits, constant(1)), constant(0))
+    wrong = builder.and_(is_even, builder.fcmp_unordered("!=", back, value))
+    return builder.bitcast(builder.select(wrong, odd, bits), like(ir.FloatType()))
+
+
+class Tally:
+    """The arithmetic of a running sum or product over one kind of element.
+
+    Floats are widened to float64 and rounded when they are written; integers wrap in their own width.
+    """
+
+    def __init__(self, kind: str, function: str) -> None:
+        self.kind, self.function = kind, function
+        self.width = int(kind[1:]) // 8
+        self.is_float = kind[0] == "f"
+        bits: Any = ir.IntType(8 * self.width)
+        self.element = {"f16": ir.HalfType(), "f32": ir.FloatType()}.get(kind, bits)
+        self.total = ir.DoubleType() if self.is_float else bits
+        self.total_width = 8 if self.is_float else self.width
+        self.numba_type: Any = types.float64 if self.is_float else WIDTHS[self.width]
+        self.start: float = 0 if function == "sum" else 1
+        if self.is_float:  # -0.0 is what leaves every float as it is, -0.0 included
+            self.start = -0.0 if function == "sum" else 1.0
+        self.load = make_load(self.numba_type, self.element, self.widen)
+        self.store = make_store(self.numba_type, lambda builder, value: self.narrow(builder, value, self.element))
+        self.load_total = make_load(self.numba_type, self.total)
+        self.store_total = make_store(self.numba_type)
+
+    def widen(self, builder: Any, value: Any) -> Any:
+        """An element, or a vector of them, as totals."""
+        if not self.is_float:
+            return value
+        kind = ir.VectorType(self.total, value.type.count) if isinstance(value.type, ir.VectorType) else self.total
+        return builder.fpext(value, kind)
+
+    def narrow(self, builder: Any, value: Any, kind: Any) -> Any:
+        """A total as an element, rounded once."""
+        if not self.is_float:
+            return value
+        if self.kind == "f16" and not IS_ARM:
+            value = _round_to_odd(builder, value)
+        return builder.fptrunc(value, kind)
+
+    def combine(self, builder: Any, total: Any, value: Any) -> Any:
+        """Take a value in."""
+        if self.is_float:
+            return builder.fadd(total, value) if self.function == "sum" else builder.fmul(total, value)
+        return builder.add(total, value) if self.function == "sum" else builder.mul(total, value)
+
+    def make_combine(self) -> Any:
+        """combine(total, value) for single elements."""
+
+        @intrinsic
+        def combine(_typing: Any, _total: Any, _value: Any) -> Any:
+            def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                return self.combine(builder, args[0], args[1])
+
+            return self.numba_type(self.numba_type, self.numba_type), generate
+
+        return combine
+
+    def make_rows(self, columns: int, *, reverse: bool, exclusive: bool) -> Any:
+        """rows(target, target_step, source, source_step, totals): four rows at once, some columns on.
+
+        Rows are turned into columns in registers, because one row alone waits for each addition to end. With
+        `reverse` the addresses are those of the last columns. The four totals go on.
+        """
+        elements, totals = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
+
+        @intrinsic
+        def rows(_typing: Any, _target: Any, _target_step: Any, _source: Any, _source_step: Any, _totals: Any) -> Any:
+            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                targets, sources = [args[0]], [args[2]]
+                for _ in range(3):
+                    targets.append(builder.add(targets[-1], args[1]))
+                    sources.append(builder.add(sources[-1], args[3]))
+                place = builder.inttoptr(args[4], POINTER)
+                total = builder.load(place, typ=totals)
+                total.align = 8
+                starts = [start * self.width for start in range(0, columns, 4)]
+                written = []
+                for start in reversed(starts) if reverse else starts:
+                    block = [load_vector(builder, offset_by(builder, source, start), elements) for source in sources]
+                    results = []
+                    for column in (
+                        reversed(transpose_four(builder, block)) if reverse else transpose_four(builder, block)
+                    ):
+                        after = self.combine(builder, total, self.widen(builder, column))
+                        results.append(self.narrow(builder, total if exclusive else after, elements))
+                        total = after
+                    written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
+                for i, target in enumerate(targets):  # a whole line of each row at a time
+                    for start, block in sorted(written, key=lambda pair: pair[0]):
+                        builder.store(block[i], builder.inttoptr(offset_by(builder, target, start), POINTER)).align = 1
+                builder.store(total, place).align = 8
+                return context.get_dummy_value()
+
+            return types.void(*[types.int64] * 5), generate
+
+        return rows
+
+    def make_reduce(self, width: int) -> Any:
+        """reduce(source, totals): take so many elements into as many totals."""
+        elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+
+        @intrinsic
+        def reduce(_typing: Any, _source: Any, _totals: Any) -> Any:
+            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                place = builder.inttoptr(args[1], POINTER)
+                total = builder.load(place, typ=totals)
+                total.align = 8
+                value = self.widen(builder, load_vector(builder, args[0], elements))
+                builder.store(self.combine(builder, total, value), place).align = 8
+                return context.get_dummy_value()
+
+            return types.void(types.int64, types.int64), generate
+
+        return reduce
+
+    def make_columns(self, width: int, height: int, *, exclusive: bool) -> Any:
+        """columns(target, target_step, source, source_step, totals): some columns, some rows on."""
+        elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+
+        @intrinsic
+        def columns(
+            _typing: Any, _target: Any, _target_step: Any, _source: Any, _source_step: Any, _totals: Any
+        ) -> Any:
+            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+                target, target_step, source, source_step, totals_place = args
+                place = builder.inttoptr(totals_place, POINTER)
+                total = builder.load(place, typ=totals)
+                total.align = 8
+                for _ in range(height):
+                    value = self.widen(builder, load_vector(builder, source, elements))
+                    after = self.combine(builder, total, value)
+                    result = self.narrow(builder, total if exclusive else after, elements)
+                    builder.store(result, builder.inttoptr(target, POINTER)).align = 1
+                    total = after
+                    source, target = builder.add(source, source_step), builder.add(target, target_step)
+                builder.store(total, place).align = 8
+                return context.get_dummy_value()
+
+            return types.void(*[types.int64] * 5), generate
+
+        return columns
