@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import anydml as dml
-from anydml.operators.tables import write_counts
+from anydml.operators.tables import write_counts, write_types
 
 README = Path(__file__).parent.parent / "README.md"
 BEGIN, END = "<!-- support: begin -->\n", "<!-- support: end -->"
@@ -22,13 +22,6 @@ def table() -> str:
             counts = write_counts(row.tensors["InputTensor"].dimension_counts)
             lines.append(f"| {kind.name} | {row.level} | {counts} | {text} |")
     return "\n".join(lines) + "\n"
-
-
-def write_types(types: frozenset[dml.DataType]) -> str:
-    if len(types) == len(dml.DataType):
-        return "all eleven"
-    order = ["FLOAT64", "FLOAT32", "FLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8"]
-    return ", ".join(name for name in order if dml.DataType[name] in types)
 
 
 if __name__ == "__main__":  # writes the table into README

@@ -418,7 +418,7 @@ FUNCTIONS = [
            " 6_4; got '7_0'"),
     Broken("an operator not built", lambda: dml.support("DML_OPERATOR_GEMM"),
            "GEMM: the operator is not built yet; there are SLICE, SLICE1, GATHER_ND, GATHER_ND1, CUMULATIVE_SUMMATION,"
-           " CUMULATIVE_PRODUCT"),
+           " CUMULATIVE_PRODUCT", dml.UnsupportedError),
     Broken("no operator", lambda: dml.support("SLICE9"),
            "OperatorType: must be the name or the number of a DirectML operator, such as DML_OPERATOR_SLICE1;"
            " got 'SLICE9'"),

@@ -23,6 +23,8 @@ from anydml.errors import (
     Fault,
     FeatureLevelError,
     IndexRangeError,
+    ModelFileError,
+    UnsupportedError,
 )
 from anydml.functions import cumulative_product, cumulative_summation, gather_nd, slice, slice1
 from anydml.operator_type import OperatorType
@@ -78,6 +80,7 @@ __all__ = [
     "IndexMode",
     "IndexRangeError",
     "LevelSupport",
+    "ModelFileError",
     "Operator",
     "OperatorDesc",
     "OperatorInitializer",
@@ -88,6 +91,7 @@ __all__ = [
     "TensorDesc",
     "TensorFlags",
     "TensorSupport",
+    "UnsupportedError",
     "cumulative_product",
     "cumulative_summation",
     "gather_nd",

@@ -117,6 +117,16 @@ class EngineMissingError(DmlError, RuntimeError):
     hresult = DXGI_ERROR_UNSUPPORTED
 
 
+class UnsupportedError(DmlError, NotImplementedError):
+    """Something that DirectML or its tools have, and this version does not."""
+
+    hresult = DXGI_ERROR_UNSUPPORTED
+
+
+class ModelFileError(DmlError, ValueError):
+    """A model, or a file that it names, that cannot be used. Nothing was written."""
+
+
 def raise_description_faults(subject: str, faults: Sequence[Fault]) -> None:
     """Raise the right member of the family where there are faults: a matter of level alone, or of the description."""
     if faults:

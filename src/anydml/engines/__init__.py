@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import platform
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.engines.reference import ReferenceEngine
+from anydml.engines.threads import get_num_threads
 from anydml.errors import EngineMissingError, Fault, show
 
 if TYPE_CHECKING:
@@ -49,3 +52,34 @@ def find_engine(name: str | None) -> Engine:
         return ENGINES[name]()
     rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
     raise EngineMissingError("Device", Fault(field="name", rule=rule, value=name))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """An engine as this machine has it, or lacks it."""
+
+    name: str
+    what: str
+    is_present: bool
+    devices: tuple[str, ...] = ()
+    way_out: str = ""
+    """For one that is missing: what to install."""
+
+
+def list_engines() -> list[EngineInfo]:
+    """Every engine of this version, best first, and whether it can run here."""
+    machine = f"{platform.machine()}, {get_num_threads()} threads"
+    about = {
+        "cpu": ("Numba kernels, compiled for this CPU and cached: the default", machine),
+        "reference": ("plain NumPy: the oracle that the others are checked against", platform.machine()),
+    }
+    found = []
+    for name, make in ENGINES.items():
+        what, device = about[name]
+        try:
+            make()
+        except EngineMissingError as error:
+            found.append(EngineInfo(name, what, is_present=False, way_out=str(error.faults[0])))
+        else:
+            found.append(EngineInfo(name, what, is_present=True, devices=(device,)))
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DescriptionError, Fault
+from anydml.errors import Fault, UnsupportedError
 from anydml.operator_type import OperatorType
 from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
 from anydml.operators.description import OperatorDesc, Report
@@ -29,7 +29,7 @@ def find_operator(operator: OperatorLike) -> type[OperatorDesc]:
     kind = OperatorType(operator)
     if kind not in OPERATORS:
         rule = f"the operator is not built yet; there are {', '.join(t.name for t in OPERATORS)}"
-        raise DescriptionError(kind.name, Fault(field="OperatorType", rule=rule, value=operator))
+        raise UnsupportedError(kind.name, Fault(field="OperatorType", rule=rule, value=operator))
     return OPERATORS[kind]
 
 

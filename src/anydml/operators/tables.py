@@ -14,6 +14,9 @@ T = DataType
 BITS_64 = (T.FLOAT64, T.INT64, T.UINT64)
 UP_TO_32_BITS = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.INT8, T.UINT32, T.UINT16, T.UINT8)
 EVERY_TYPE = UP_TO_32_BITS + BITS_64
+_DOCUMENTS_ORDER = (
+    T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.UINT64, T.UINT32, T.UINT16, T.UINT8,
+)  # fmt: skip
 ONE_TO_EIGHT = tuple(range(1, 9))
 
 
@@ -90,3 +93,8 @@ def write_counts(counts: tuple[int, ...]) -> str:
     if len(counts) > 2 and counts == tuple(range(counts[0], counts[-1] + 1)):
         return f"{counts[0]} to {counts[-1]}"
     return " or ".join(map(str, counts))
+
+
+def write_types(types: frozenset[DataType]) -> str:
+    """Word data types, as the documents order them."""
+    return "all eleven" if len(types) == len(DataType) else ", ".join(t.name for t in _DOCUMENTS_ORDER if t in types)

@@ -1,0 +1,1 @@
+"""The command line: `anydml run`, `check`, `explain`, `support`, `engines`."""

@@ -1,0 +1,63 @@
+"""The program: its commands, and what becomes of an error.
+
+Exit status: 0 done; 1 the description, model or data is at fault; 2 the command line or a file cannot be used;
+3 it needs something that is not here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import anydml
+from anydml.cli.engines import engines
+from anydml.cli.support import support
+from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
+
+
+class _AtFault(click.ClickException):
+    exit_code = 1
+
+
+class _Unusable(click.ClickException):
+    exit_code = 2
+
+
+class _Missing(click.ClickException):
+    exit_code = 3
+
+
+_FAILURES: dict[type[DmlError], type[click.ClickException]] = {
+    ModelFileError: _Unusable,
+    EngineMissingError: _Missing,
+    UnsupportedError: _Missing,
+}
+
+
+class _App(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DmlError as error:
+            raise _FAILURES.get(type(error), _AtFault)(str(error)) from error
+
+
+@click.group(
+    cls=_App,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 done, 1 the description or model is at fault, 2 the command line or a file cannot be used, "
+    "3 it needs something that is not here.",
+)
+@click.version_option(anydml.__version__, prog_name="anydml")
+def app() -> None:
+    """DirectML's operators on any machine."""
+
+
+for command in (support, engines):
+    app.add_command(command)
+
+
+def main() -> None:
+    """Run the program."""
+    app(prog_name="anydml")

@@ -1,0 +1,30 @@
+"""`anydml engines`: what can run here."""
+
+from __future__ import annotations
+
+import click
+from rich.table import Table
+
+from anydml.cli.console import make_console, write_json
+from anydml.engines import list_engines
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def engines(as_json: bool) -> None:
+    """The engines and devices found on this machine, and for a missing one what to install.
+
+    \b
+    Example:
+      anydml engines
+    """
+    found = list_engines()
+    if as_json:
+        fields = ("name", "is_present", "devices", "what", "way_out")
+        write_json([{field: getattr(engine, field) for field in fields} for engine in found])
+        return
+    table = Table("engine", "here", "device", "what it is", box=None, header_style="bold")
+    for engine in found:
+        here = "[green]yes[/]" if engine.is_present else "[red]no[/]"
+        table.add_row(engine.name, here, ", ".join(engine.devices) or "-", engine.way_out or engine.what)
+    make_console().print(table)
