@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 STREAM_FROM = 32 * 1024 * 1024
 """Bytes of output from which on it is written past the cache."""
+FAR_FROM = 1024 * 1024
+"""Bytes of output from which on the input is fetched ahead."""
 SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
 RUN = 64
@@ -78,14 +80,16 @@ class CopyProgram:
             count, source_step, target_step = loops.sizes[-1], loops.strides[0][-1], loops.strides[1][-1]
         kinds = {1: "run", -1: "backward", 0: "repeated", 2: "second", -2: "second_back"}
         kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
-        may_stream = kind in ("run", "backward", "second", "second_back") and count * width >= 256
-        stream = " stream" if may_stream and size // 2 >= STREAM_FROM else ""
+        large = ""
+        if kind in ("run", "backward", "second", "second_back") and count * width >= 256:
+            large += " stream" if size // 2 >= STREAM_FROM else ""
+            large += " far" if size // 2 >= FAR_FROM and (kind != "run" or count * width < SEGMENT) else ""
         segments = -(-count * width // SEGMENT)
         length = -(-count // segments)
         words = (count, source_step * width, target_step * width, segments, length, rank, *_outer(loops, width, rank))
         units = math.prod(loops.sizes[:rank]) * segments
         plain = f"copy {kind} {width}"
-        return cls(primitive, get_kernel(plain + stream), words, offsets, units, size, plain if stream else "")
+        return cls(primitive, get_kernel(plain + large), words, offsets, units, size, plain if large else "")
 
     @classmethod
     def _plan_transpose(
@@ -98,7 +102,7 @@ class CopyProgram:
         words = (
             loops.sizes[last], across, 0, loops.sizes[other], along, rank, *_outer(outer, width, rank)
         )  # fmt: skip
-        units = outer.count * -(-loops.sizes[last] // RUN)
+        units = outer.count * (-(-loops.sizes[last] // RUN) + 1)
         return cls(primitive, get_kernel(f"transpose {width}"), words, offsets, units, size)
 
     def bind(self, memory: Memory) -> Callable[[], Any]:

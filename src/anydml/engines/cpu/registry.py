@@ -16,15 +16,15 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
     """The Python function of a kernel, to be compiled."""
     family, *rest = name.split()
     if family == "copy":
-        kind, width, *stream = rest
-        return make_copy(int(width), kind, bool(stream), inline)
+        kind, width, *flags = rest
+        return make_copy(int(width), kind, "stream" in flags, "far" in flags, inline)
     if family == "transpose":
         return make_transposed(int(rest[0]), inline)
     if family == "check":
         return make_check(rest[0], inline)
     if family == "gather":
-        shape, width, index = rest
-        return make_gather(index, shape, int(width), inline)
+        shape, width, index, *flags = rest
+        return make_gather(index, shape, int(width), "stream" in flags, inline)
     makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
     shape, kind, function, *flags = rest
     options: list[bool] = ["exclusive" in flags]

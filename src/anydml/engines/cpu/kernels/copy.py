@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.outer import find_row
 from anydml.engines.cpu.language import (
     VECTOR_BYTES,
     copy_row,
@@ -17,10 +18,11 @@ from anydml.engines.cpu.language import (
     load_bits,
     load_word,
     make_move,
+    make_piece,
     make_stack,
     make_transpose,
+    prefetch,
     quotient,
-    remainder,
     scratch,
     smaller,
     store_bits,
@@ -32,31 +34,41 @@ if TYPE_CHECKING:
 
 FIRST = HEADER * 8
 OUTER = FIRST + 8 * 8
+EDGE_BYTES = 16
+"""A row's ends, outside the target's whole lines, are copied by so many bytes."""
+AHEAD = 2048
+"""Bytes ahead that the source is fetched where its rows do not follow one another.
+
+A prefetcher that guesses loses its way at each row's end: a block of half by half went from 0.77 of copy speed to
+0.90, a reversed one from 0.76 to 0.88 (Arm Neoverse-N1)."""
 
 
-def make_row(kind: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
-    """row(source, target, count, source step, target step), for one shape of the innermost dimension."""
+def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """row(source, target, count, source step, target step, source of the row after), for one innermost dimension.
+
+    `stream` writes past the cache, `far` fetches ahead; both need a target aligned to its elements.
+    """
     load, store = load_bits[width], store_bits[width]
     lanes = VECTOR_BYTES // width
     copy = compile_inline(copy_row)
 
-    def strided(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+    def strided(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
         for i in range(count):
             store(target, i * target_step, load(source, i * source_step))
 
-    def repeated(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+    def repeated(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
         value = load(source, source_step * 0)
         for i in range(count):
             store(target, i * target_step, value)
 
-    def gathered(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+    def gathered(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
         for i in range(count):
             store(target, i * width, load(source, i * source_step))
 
-    def run(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
+    def run(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
         copy(target, source, count * width)
 
-    if kind in ("strided", "repeated", "gathered") or (kind == "run" and not stream):
+    if kind in ("strided", "repeated", "gathered") or (kind == "run" and not stream and not far):
         return {"strided": strided, "repeated": repeated, "gathered": gathered, "run": run}[kind]
 
     # Whole vectors: `step` elements of the source for one of the target, from `back` elements before the first on.
@@ -64,27 +76,59 @@ def make_row(kind: str, width: int, stream: bool, compile_inline: Callable[[Any]
     span = lanes * abs(step)
     back = span - 1 if step < 0 else 0
     move = make_move(width, lambda i: back + step * i, abs(step), stream=stream)
+    few = EDGE_BYTES // width
+    few_back = few * abs(step) - 1 if step < 0 else 0
+    move_few = make_move(width, lambda i: few_back + step * i, abs(step), size=EDGE_BYTES)
+    spare = 0 if abs(step) == 1 else 1
+    ahead, stride = AHEAD // (span * width), lanes * step * width
 
-    def vectors(source: int, target: int, count: int, source_step: int, target_step: int) -> None:
-        i = 0
-        if stream:  # up to the first whole line of the target
-            i = smaller(count, (-target % VECTOR_BYTES) // width)
-            for j in range(i):  # by the step at run time: on one known to be -2 bytes LLVM 20 fails an assertion
-                store(target, j * width, load(source, j * source_step))
-        # The last vector of a stride above 1 would read past what the last element needs.
-        whole = (count - i) // lanes if step * step == 1 else larger(count - i - 1, 0) // lanes
+    def copy_edge(source: int, target: int, begin: int, end: int, source_step: int, kept: int) -> None:
+        # Elements begin .. end, the last `kept` of them one by one.
+        whole = larger(end - begin - kept, 0) // few
         for j in range(whole):
-            at = i + j * lanes
-            move(target + at * width, source + (at * step - back) * width)
-        for j in range(i + whole * lanes, count):
+            at = begin + j * few
+            move_few(target + at * width, source + (at * step - few_back) * width)
+        for j in range(begin + whole * few, end):  # by the step at run time: on a known -2 LLVM 20 fails an assertion
             store(target, j * width, load(source, j * source_step))
+
+    edge = compile_inline(copy_edge)
+
+    def vectors(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
+        # Up to the first whole line of the target; every line after it is written whole and once, because a line
+        # that is written in part, or twice, is read first.
+        i = smaller(count, (-target % VECTOR_BYTES) // width) if stream or far else 0
+        # The last vector of a stride above 1 would read past what the last element needs.
+        whole = larger(count - i - spare, 0) // lanes
+        first, done = source + (i * step - back) * width, i + whole * lanes
+        edge(source, target, 0, i, source_step, spare if i == count else 0)
+        if step > 0:
+            for j in range(whole):
+                if far:
+                    soon = first + (j + ahead) * stride
+                    if j + ahead >= whole:
+                        soon += after - source - whole * stride
+                    for k in range(step):
+                        prefetch(soon + k * VECTOR_BYTES)
+                move(target + (i + j * lanes) * width, first + j * stride)
+        else:  # from the far end, so that the source is read upwards: 0.93 of copy speed, the other way 0.87
+            for j in range(whole - 1, -1, -1):
+                if far:
+                    soon = first + (j - ahead) * stride
+                    if j < ahead:
+                        soon += after - source + whole * stride
+                    for k in range(-step):
+                        prefetch(soon + k * VECTOR_BYTES)
+                move(target + (i + j * lanes) * width, first + j * stride)
+        # Last, because the next row's first edge is most often on the same line.
+        edge(source, target, done, count, source_step, spare)
 
     return vectors
 
 
-def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_copy(width: int, kind: str, stream: bool, far: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """The kernel for rows of one kind."""
-    row = compile_inline(make_row(kind, width, stream, compile_inline))
+    row = compile_inline(make_row(kind, width, stream, far, compile_inline))
+    find = compile_inline(find_row)
 
     def kernel(words: int, begin: int, end: int) -> int:
         source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
@@ -95,13 +139,9 @@ def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any
         at = scratch()
         rest = quotient(begin, segments)
         segment = begin - rest * segments
-        for k in range(rank - 1, -1, -1):
-            size = load_word(words, OUTER + 24 * k)
-            i = remainder(rest, size)
-            rest = quotient(rest, size)
-            store_word(at, 8 * k, i)
-            source += i * load_word(words, OUTER + 24 * k + 8)
-            target += i * load_word(words, OUTER + 24 * k + 16)
+        source_on, target_on = find(words, OUTER, rank, rest, at)
+        source, target = source + source_on, target + target_on
+        inner = load_word(words, OUTER + 24 * (rank - 1) + 8) if rank > 0 else 0
         for _ in range(begin, end):
             first = segment * length
             row(
@@ -110,6 +150,7 @@ def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any
                 smaller(length, count - first),
                 source_step,
                 target_step,
+                source + inner if segments == 1 else source + (first + length) * source_step,
             )
             segment += 1
             if segment < segments:
@@ -133,10 +174,14 @@ def make_copy(width: int, kind: str, stream: bool, compile_inline: Callable[[Any
     return kernel
 
 
-BLOCK = 16
-"""Rows of a tile: elements that follow one another in the source, a line of them for four bytes."""
 RUN = 64
-"""Columns of a tile: elements that follow one another in the target."""
+"""Elements that a transpose writes to each row of the target at a time: whole lines."""
+ROWS = 256
+"""Rows of the target that it writes in turn."""
+PITCH = RUN + 16
+"""Elements between the rows of a turned tile: not a power of two, for the cache's sake."""
+FETCHED = 8
+"""Rows of the source ahead that are fetched already."""
 
 
 def make_transposed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
@@ -144,43 +189,54 @@ def make_transposed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
 
     Words as above, but rank counts the dimensions outside both; `count` is along the target's contiguous dimension,
     with source step across; segments and length describe the source's: its size, and the target's stride along it.
-    A unit is RUN elements of the target's rows by the whole of the source's, so that the source is read in one
-    stretch. A tile is turned on the stack and written in runs, because target rows a power of two apart, written
-    side by side, drive one another out of the cache.
+    A unit is the RUN elements from a line of the target on, or those before the first line, by the whole of the
+    source's dimension. The source is read row by row and turned on the stack, and the target is written by the line:
+    target rows are often a power of two apart, and drive one another out of the cache before a line is complete.
     """
-    load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
-    copy, stack = compile_inline(copy_row), make_stack(BLOCK * RUN * width)
+    load, store, tile, line = load_bits[width], store_bits[width], make_transpose(width), make_piece(VECTOR_BYTES)
+    copy, find, stack = compile_inline(copy_row), compile_inline(find_row), make_stack(ROWS * PITCH * width)
+    pitch = PITCH * width
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 24)
         others, along = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
         rank = load_word(words, FIRST + 56)
-        runs = (count + RUN - 1) // RUN
-        turned = stack()
+        runs = (count + RUN - 1) // RUN + 1
+        turned, at = stack(), scratch()
         for unit in range(begin, end):
             rest = quotient(unit, runs)
-            start = (unit - rest * runs) * RUN
-            source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-            for k in range(rank - 1, -1, -1):
-                size = load_word(words, OUTER + 24 * k)
-                i = remainder(rest, size)
-                rest = quotient(rest, size)
-                source += i * load_word(words, OUTER + 24 * k + 8)
-                target += i * load_word(words, OUTER + 24 * k + 16)
-            length = smaller(RUN, count - start)
-            for low in range(0, others, BLOCK):
-                height = smaller(BLOCK, others - low)
-                if height == BLOCK and length == RUN:
-                    for i in range(0, RUN, 4):
-                        for j in range(0, BLOCK, 4):
-                            at = source + (start + i) * across + (low + j) * width
-                            tile(turned + (j * RUN + i) * width, RUN * width, at, across)
-                    for j in range(BLOCK):
-                        copy(target + (low + j) * along + start * width, turned + j * RUN * width, RUN * width)
-                else:
-                    for j in range(low, low + height):
-                        for i in range(start, start + length):
-                            store(target, j * along + i * width, load(source, i * across + j * width))
+            source_on, target_on = find(words, OUTER, rank, rest, at)
+            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
+            head = smaller(count, (-target % VECTOR_BYTES) // width)
+            start = head + (unit - rest * runs - 1) * RUN
+            length = larger(smaller(RUN, count - start), 0)
+            if start < head:
+                start, length = 0, head
+            fours = length // 4 * 4
+            for low in range(0, others, ROWS):
+                height = smaller(ROWS, others - low)
+                whole = height // 4 * 4
+                first = source + start * across + low * width
+                for i in range(0, fours, 4):
+                    row = first + i * across
+                    for j in range(0, height * width, VECTOR_BYTES):
+                        for k in range(FETCHED, FETCHED + 4):
+                            prefetch(row + k * across + j)
+                    for j in range(0, whole, 4):
+                        tile(turned + j * pitch + i * width, pitch, row + j * width, across)
+                    for j in range(whole, height):
+                        for k in range(4):
+                            store(turned, j * pitch + (i + k) * width, load(row, k * across + j * width))
+                for i in range(fours, length):
+                    for j in range(height):
+                        store(turned, j * pitch + i * width, load(first, i * across + j * width))
+                for j in range(height):
+                    place, row = target + (low + j) * along + start * width, turned + j * pitch
+                    if length == RUN:
+                        for i in range(0, RUN * width, VECTOR_BYTES):
+                            line(place + i, row + i)
+                    else:
+                        copy(place, row, length * width)
         return 0
 
     return kernel

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba.core import types
 
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.outer import find_row
 from anydml.engines.cpu.language import (
     copy_row,
     larger,
@@ -22,11 +23,14 @@ from anydml.engines.cpu.language import (
     load_word,
     make_load,
     make_piece,
+    make_stack,
     prefetch,
     quotient,
     remainder,
+    scratch,
     smaller,
     store_bits,
+    store_word,
 )
 
 if TYPE_CHECKING:
@@ -36,8 +40,15 @@ FIRST = HEADER * 8
 INDEXED = FIRST + 8 * 10
 TUPLES = INDEXED + 8 * 16
 BLOCKS = TUPLES + 8 * 32
+LINE = 64
+BATCH = 256
+"""Tuples whose blocks are looked up together."""
 AHEAD = 16
 """Tuples ahead whose block is fetched already."""
+AHEAD_BYTES = 2048
+"""Of rows longer than a line, so much is fetched ahead, as whole rows, or as one row's beginning.
+
+Rows of 512 bytes out of 100 MB, two threads of an Arm Neoverse-N1: 13 ms; fetched by their first lines alone, 29."""
 
 
 def _make_load_index(kind: str) -> Any:
@@ -118,7 +129,7 @@ def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
     return kernel
 
 
-def make_block(shape: str, width: int, compile_inline: Callable[[Any], Any]) -> Any:
+def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """block(words, source, target): a piece of so many bytes, a row of bytes, or a block of any layout."""
     if shape == "piece":
         piece = make_piece(width)
@@ -128,50 +139,68 @@ def make_block(shape: str, width: int, compile_inline: Callable[[Any], Any]) -> 
 
         return compile_inline(one_piece)
     if shape == "row":
-        copy = compile_inline(copy_row)
+        copy, line = compile_inline(copy_row), make_piece(LINE, stream=stream)
 
         def row(words: int, source: int, target: int) -> None:
-            copy(target, source, load_word(words, FIRST + 40))
+            count = load_word(words, FIRST + 40)
+            lines = count // LINE
+            for i in range(lines):
+                line(target + LINE * i, source + LINE * i)
+            copy(target + LINE * lines, source + LINE * lines, count - LINE * lines)
 
         return compile_inline(row)
-    load, store = load_bits[width], store_bits[width]
+    load, store, find = load_bits[width], store_bits[width], compile_inline(find_row)
 
     def any_layout(words: int, source: int, target: int) -> None:
         count = load_word(words, FIRST + 40)
         source_step, target_step = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
         rank = load_word(words, FIRST + 72)
-        rows = 1
+        rows, at = 1, scratch()
         for k in range(rank):
             rows *= load_word(words, BLOCKS + 24 * k)
         for r in range(rows):
-            rest, s, t = r, source, target
-            for k in range(rank - 1, -1, -1):
-                size = load_word(words, BLOCKS + 24 * k)
-                i = remainder(rest, size)
-                rest = quotient(rest, size)
-                s += i * load_word(words, BLOCKS + 24 * k + 8)
-                t += i * load_word(words, BLOCKS + 24 * k + 16)
+            source_on, target_on = find(words, BLOCKS, rank, r, at)
             for i in range(count):
-                store(t, i * target_step, load(s, i * source_step))
+                store(target + target_on, i * target_step, load(source + source_on, i * source_step))
 
     return compile_inline(any_layout)
 
 
-def make_gather(kind: str, shape: str, width: int, compile_inline: Callable[[Any], Any]) -> Any:
-    """The kernel that copies. Every index is clamped: one that changes after the check still reads the source."""
+def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """The kernel that copies. Every index is clamped: one that changes after the check still reads the source.
+
+    Tuples go in batches: where the blocks of one lie is worked out, and their memory asked for, while those of the
+    batch before are copied.
+    """
     clamped = compile_inline(make_clamped(kind))
-    block = make_block(shape, width, compile_inline)
+    block = make_block(shape, width, stream, compile_inline)
+    is_row, stack = shape == "row", make_stack(2 * BATCH * 8)
+
+    def find_blocks(
+        words: int, places: int, source: int, source_step: int, indices: int, step: int, count: int
+    ) -> None:
+        coordinates, coordinate_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        size, stride = load_word(words, INDEXED), load_word(words, INDEXED + 8)
+        for i in range(count):
+            store_word(places, 8 * i, source + i * source_step + clamped(indices, i * step, size) * stride)
+        for k in range(1, coordinates):
+            size, stride = load_word(words, INDEXED + 16 * k), load_word(words, INDEXED + 16 * k + 8)
+            for i in range(count):
+                on = clamped(indices + k * coordinate_step, i * step, size) * stride
+                store_word(places, 8 * i, load_word(places, 8 * i) + on)
+
+    find = compile_inline(find_blocks)
 
     def kernel(words: int, begin: int, end: int) -> int:
-        coordinates, coordinate_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        rank = load_word(words, FIRST + 64)
-        first_size, first_stride = load_word(words, INDEXED), load_word(words, INDEXED + 8)
-        second_size, second_stride = load_word(words, INDEXED + 16), load_word(words, INDEXED + 24)
+        rank, length = load_word(words, FIRST + 64), load_word(words, FIRST + 40)
+        lines = smaller(length + LINE - 1, AHEAD_BYTES) // LINE
+        ahead = larger(smaller(AHEAD, quotient(AHEAD_BYTES, length)), 1) if is_row else AHEAD
         inner, index_step, source_step, target_step = 1, 0, 0, 0
         if rank > 0:
             last = TUPLES + 32 * (rank - 1)
             inner, index_step = load_word(words, last), load_word(words, last + 8)
             source_step, target_step = load_word(words, last + 16), load_word(words, last + 24)
+        places = stack()
         unit = begin
         while unit < end:  # one row of tuples at a time
             rest = quotient(unit, inner)
@@ -187,33 +216,23 @@ def make_gather(kind: str, shape: str, width: int, compile_inline: Callable[[Any
                 indices += i * load_word(words, TUPLES + 32 * k + 8)
                 source += i * load_word(words, TUPLES + 32 * k + 16)
                 target += i * load_word(words, TUPLES + 32 * k + 24)
-            # Loops of their own for one and two coordinates: the fewer steps between two fetches, the more are under
-            # way at once, and these loops wait for little else.
-            if coordinates == 1:
-                for i in range(count):
-                    if i + AHEAD < count:
-                        prefetch(source + clamped(indices, (i + AHEAD) * index_step, first_size) * first_stride)
-                    place = source + i * source_step + clamped(indices, i * index_step, first_size) * first_stride
-                    block(words, place, target + i * target_step)
-            elif coordinates == 2:
-                for i in range(count):
-                    if i + AHEAD < count:
-                        soon = indices + (i + AHEAD) * index_step
-                        prefetch(
-                            source
-                            + clamped(soon, 0, first_size) * first_stride
-                            + clamped(soon, coordinate_step, second_size) * second_stride
-                        )
-                    place = source + i * source_step + clamped(indices, i * index_step, first_size) * first_stride
-                    place += clamped(indices, i * index_step + coordinate_step, second_size) * second_stride
-                    block(words, place, target + i * target_step)
-            else:
-                for i in range(count):
-                    place = source + i * source_step
-                    for k in range(coordinates):
-                        size, stride = load_word(words, INDEXED + 16 * k), load_word(words, INDEXED + 16 * k + 8)
-                        place += clamped(indices, i * index_step + k * coordinate_step, size) * stride
-                    block(words, place, target + i * target_step)
+            find(words, places, source, source_step, indices, index_step, smaller(BATCH, count))
+            for low in range(0, count, BATCH):
+                high = smaller(low + BATCH, count)
+                find(
+                    words,
+                    places + 8 * (high & (2 * BATCH - 1)),
+                    source + high * source_step,
+                    source_step,
+                    indices + high * index_step,
+                    index_step,
+                    smaller(BATCH, count - high),
+                )
+                for i in range(low, high):
+                    soon = load_word(places, 8 * ((i + ahead) & (2 * BATCH - 1)))
+                    for j in range(lines if is_row else 1):
+                        prefetch(soon + LINE * j)
+                    block(words, load_word(places, 8 * (i & (2 * BATCH - 1))), target + i * target_step)
             unit += count
         return 0
 

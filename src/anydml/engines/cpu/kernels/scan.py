@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.outer import find_row
 from anydml.engines.cpu.kernels.tally import Tally
 from anydml.engines.cpu.language import (
     load_acquire,
     load_word,
     make_stack,
     quotient,
-    remainder,
+    scratch,
     smaller,
     store_release,
     take_ticket,
@@ -61,6 +62,7 @@ def make_line(tally: Tally, exclusive: bool, compile_inline: Callable[[Any], Any
 
 def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """Lines of any layout, one by one. A unit is a line."""
+    find = compile_inline(find_row)
     tally = Tally(kind, function)
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
@@ -68,14 +70,10 @@ def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callab
     def kernel(words: int, begin: int, end: int) -> int:
         count, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 72)
         source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        at = scratch()
         for unit in range(begin, end):
-            rest, source, target = unit, load_word(words, FIRST), load_word(words, FIRST + 8)
-            for k in range(rank - 1, -1, -1):
-                size = load_word(words, OUTER + 24 * k)
-                i = remainder(rest, size)
-                rest = quotient(rest, size)
-                source += i * load_word(words, OUTER + 24 * k + 8)
-                target += i * load_word(words, OUTER + 24 * k + 16)
+            source_on, target_on = find(words, OUTER, rank, unit, at)
+            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
             line(source, source_step, target, target_step, count, start)
             if clear:
                 store(target, 0, zero)
@@ -86,6 +84,7 @@ def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callab
 
 def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows."""
+    find = compile_inline(find_row)
     tally = Tally(kind, function)
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
@@ -101,20 +100,15 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
         source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
         fours, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
-        totals = stack()
+        totals, at = stack(), scratch()
         whole = count // ROW_BLOCK
         done = whole * ROW_BLOCK
         for unit in range(begin, end):
             rest = quotient(unit, fours)
             first = (unit - rest * fours) * 4
-            source = load_word(words, FIRST) + first * source_across
-            target = load_word(words, FIRST + 8) + first * target_across
-            for k in range(rank - 1, -1, -1):
-                size = load_word(words, OUTER + 24 * k)
-                i = remainder(rest, size)
-                rest = quotient(rest, size)
-                source += i * load_word(words, OUTER + 24 * k + 8)
-                target += i * load_word(words, OUTER + 24 * k + 16)
+            source_on, target_on = find(words, OUTER, rank, rest, at)
+            source = load_word(words, FIRST) + source_on + first * source_across
+            target = load_word(words, FIRST + 8) + target_on + first * target_across
             height = smaller(4, across - first)
             if height < 4:
                 for r in range(height):
@@ -126,14 +120,14 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_
             for r in range(4):
                 store_total(totals, r * total_width, start)
             for i in range(whole):
-                at = forward * i * block - lead
-                rows(target + at, target_across, source + at, source_across, totals)
+                on = forward * i * block - lead
+                rows(target + on, target_across, source + on, source_across, totals)
             for r in range(4):
-                at = forward * done * width
+                on = forward * done * width
                 line(
-                    source + r * source_across + at,
+                    source + r * source_across + on,
                     forward * width,
-                    target + r * target_across + at,
+                    target + r * target_across + on,
                     forward * width,
                     count - done,
                     load_total(totals, r * total_width),
@@ -153,6 +147,7 @@ def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, compil
     slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8).
     """
     depth = 2 if by_two else 1
+    find = compile_inline(find_row)
     tally = Tally(kind, function)
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
@@ -165,20 +160,15 @@ def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, compil
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
         source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
         tiles, rank, tile = load_word(words, FIRST + 64), load_word(words, FIRST + 72), load_word(words, FIRST + 80)
-        totals = stack()
+        totals, at = stack(), scratch()
         deep = count // depth * depth
         for unit in range(begin, end):
             rest = quotient(unit, tiles)
             low = (unit - rest * tiles) * tile
             wide = smaller(tile, across - low)
-            source = load_word(words, FIRST) + low * width
-            target = load_word(words, FIRST + 8) + low * width
-            for k in range(rank - 1, -1, -1):
-                size = load_word(words, OUTER + 24 * k)
-                i = remainder(rest, size)
-                rest = quotient(rest, size)
-                source += i * load_word(words, OUTER + 24 * k + 8)
-                target += i * load_word(words, OUTER + 24 * k + 16)
+            source_on, target_on = find(words, OUTER, rank, rest, at)
+            source = load_word(words, FIRST) + source_on + low * width
+            target = load_word(words, FIRST + 8) + target_on + low * width
             blocks = wide // COLUMNS
             whole = blocks * COLUMNS
             for j in range(whole):
@@ -186,8 +176,8 @@ def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, compil
             for i in range(0, deep, depth):
                 s, t = source + i * source_step, target + i * target_step
                 for j in range(blocks):
-                    at = j * COLUMNS * width
-                    columns(t + at, target_step, s + at, source_step, totals + j * COLUMNS * total_width)
+                    on = j * COLUMNS * width
+                    columns(t + on, target_step, s + on, source_step, totals + j * COLUMNS * total_width)
             s, t = source + deep * source_step, target + deep * target_step
             for j in range(whole):
                 total = load_total(totals, j * total_width)
