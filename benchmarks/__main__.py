@@ -19,6 +19,9 @@ from benchmarks.rows import Row, rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PAUSE = 0.02
+"""Seconds between contestants: the threads of some spin for a while after their work, on the cores of the next."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -77,6 +80,7 @@ def measure(row: Row, device: dml.Device, threads: int, rounds: int) -> dict[str
     repeat = 2000 if row.family == "tiny" else max(1, min(50, 2**22 // max(row.bytes, 1)))
     for _ in range(rounds):
         for name, compute in timed.items():
+            time.sleep(PAUSE)
             start = time.perf_counter()
             for _ in range(repeat):
                 compute()

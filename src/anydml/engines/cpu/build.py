@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _lock = threading.Lock()
+IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _DIGEST = 32
 SLOW = 0.5
 """Seconds after which a compilation says what takes so long."""
@@ -176,4 +177,4 @@ def _compile(name: str) -> bytes:
 
 def has_float16() -> bool:
     """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
-    return platform.machine().lower() in ("aarch64", "arm64") or "+f16c" in _cpu()[1].split(",")
+    return IS_ARM or "+f16c" in _cpu()[1].split(",")

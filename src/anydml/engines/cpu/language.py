@@ -87,10 +87,11 @@ def scratch(_typing: Any) -> Any:
     return types.int64(), generate
 
 
-def _store_vector(builder: Any, vector: Any, address: Any, stream: bool) -> None:
+def store_vector(builder: Any, vector: Any, address: Any, alignment: int, *, stream: bool) -> None:
+    """Store a vector, or one value; with `stream` past the cache: its line is not read first, nor drives others out."""
     store = builder.store(vector, builder.inttoptr(address, POINTER))
-    store.align = VECTOR_BYTES if stream else 1
-    if stream:  # past the cache: the line written is not read first, nor does it drive others out
+    store.align = alignment
+    if stream:
         store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
@@ -115,7 +116,8 @@ def make_move(
                 part.align = 1
                 parts.append(part)
             other = parts[1] if vectors > 1 else ir.Constant(kind, ir.Undefined)
-            _store_vector(builder, builder.shuffle_vector(parts[0], other, chosen), args[0], stream)
+            chosen_parts = builder.shuffle_vector(parts[0], other, chosen)
+            store_vector(builder, chosen_parts, args[0], size if stream else 1, stream=stream)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), generate
@@ -241,10 +243,7 @@ def make_piece(width: int, *, stream: bool = False) -> Any:
     def piece(_typing: Any, _target: Any, _source: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
             value = load_vector(builder, args[1], kind)
-            store = builder.store(value, builder.inttoptr(args[0], POINTER))
-            store.align = 16 if stream else 1
-            if stream:
-                store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
+            store_vector(builder, value, args[0], 16 if stream else 1, stream=stream)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64), generate

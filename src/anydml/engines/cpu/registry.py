@@ -19,7 +19,7 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
         kind, width, *flags = rest
         return make_copy(int(width), kind, "stream" in flags, "far" in flags, inline)
     if family == "transpose":
-        return make_transposed(int(rest[0]), inline)
+        return make_transposed(int(rest[0]), "stream" in rest, inline)
     if family == "check":
         return make_check(rest[0], inline)
     if family == "gather":
@@ -32,4 +32,6 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
         options.append("reverse" in flags)
     if shape == "columns":
         options.append("deep" in flags)
+    if shape in ("rows", "columns"):
+        options.append("stream" in flags)
     return makers[shape](kind, function, *options, inline)

@@ -184,7 +184,7 @@ FETCHED = 8
 """Rows of the source ahead that are fetched already."""
 
 
-def make_transposed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
+def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """A transpose: the target is contiguous along one dimension, the source along another.
 
     Words as above, but rank counts the dimensions outside both; `count` is along the target's contiguous dimension,
@@ -192,8 +192,10 @@ def make_transposed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
     A unit is the RUN elements from a line of the target on, or those before the first line, by the whole of the
     source's dimension. The source is read row by row and turned on the stack, and the target is written by the line:
     target rows are often a power of two apart, and drive one another out of the cache before a line is complete.
+    `stream` writes past the cache, to rows that all lie alike in its lines.
     """
-    load, store, tile, line = load_bits[width], store_bits[width], make_transpose(width), make_piece(VECTOR_BYTES)
+    load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
+    line = make_piece(VECTOR_BYTES, stream=stream)
     copy, find, stack = compile_inline(copy_row), compile_inline(find_row), make_stack(ROWS * PITCH * width)
     pitch = PITCH * width
 

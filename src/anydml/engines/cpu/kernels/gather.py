@@ -130,9 +130,12 @@ def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
 
 
 def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
-    """block(words, source, target): a piece of so many bytes, a row of bytes, or a block of any layout."""
+    """block(words, source, target): a piece of so many bytes, a row of bytes, or a block of any layout.
+
+    `stream` writes pieces and rows past the cache, to targets aligned to 16 bytes.
+    """
     if shape == "piece":
-        piece = make_piece(width)
+        piece = make_piece(width, stream=stream)
 
         def one_piece(words: int, source: int, target: int) -> None:
             piece(target, source)

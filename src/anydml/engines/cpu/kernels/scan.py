@@ -82,27 +82,30 @@ def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callab
     return kernel
 
 
-def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_inline: Callable[[Any], Any]) -> Any:
-    """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows."""
+def make_rows(
+    kind: str, function: str, exclusive: bool, reverse: bool, stream: bool, compile_inline: Callable[[Any], Any]
+) -> Any:
+    """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows.
+
+    The blocks of columns are aligned to the lines of the first row's target; for `stream` to those of every row's.
+    """
     find = compile_inline(find_row)
     tally = Tally(kind, function)
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
-    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive)
+    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=stream)
     load_total, store_total = tally.load_total, tally.store_total
     stack = make_stack(64)
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
     forward = -1 if reverse else 1
-    lead = block - width if reverse else 0
+    step, lead = forward * width, block - width if reverse else 0
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
         source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
         fours, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
         totals, at = stack(), scratch()
-        whole = count // ROW_BLOCK
-        done = whole * ROW_BLOCK
         for unit in range(begin, end):
             rest = quotient(unit, fours)
             first = (unit - rest * fours) * 4
@@ -110,51 +113,53 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, compile_
             source = load_word(words, FIRST) + source_on + first * source_across
             target = load_word(words, FIRST + 8) + target_on + first * target_across
             height = smaller(4, across - first)
-            if height < 4:
-                for r in range(height):
-                    s, t = source + r * source_across, target + r * target_across
-                    line(s, forward * width, t, forward * width, count, start)
-                    if clear:
-                        store(t, 0, zero)
-                continue
-            for r in range(4):
-                store_total(totals, r * total_width, start)
+            head = (target + width) % block // width if reverse else -target % block // width
+            head = smaller(head, count) if height == 4 else count
+            whole = (count - head) // ROW_BLOCK
+            done = head + whole * ROW_BLOCK
+            for r in range(height):
+                s, t = source + r * source_across, target + r * target_across
+                store_total(totals, r * total_width, line(s, step, t, step, head, start))
             for i in range(whole):
-                on = forward * i * block - lead
+                on = (head + i * ROW_BLOCK) * step - lead
                 rows(target + on, target_across, source + on, source_across, totals)
-            for r in range(4):
-                on = forward * done * width
-                line(
-                    source + r * source_across + on,
-                    forward * width,
-                    target + r * target_across + on,
-                    forward * width,
-                    count - done,
-                    load_total(totals, r * total_width),
-                )
-            if clear:
-                for r in range(4):
+            for r in range(height):
+                s, t = source + r * source_across + done * step, target + r * target_across + done * step
+                line(s, step, t, step, count - done, load_total(totals, r * total_width))
+                if clear:
                     store(target + r * target_across, 0, zero)
         return 0
 
     return kernel
 
 
-def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_columns(
+    kind: str, function: str, exclusive: bool, by_two: bool, stream: bool, compile_inline: Callable[[Any], Any]
+) -> Any:
     """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis.
 
     `by_two` takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
-    slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8).
+    slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8). Blocks of columns
+    are aligned to the lines of the target's first row; for `stream` to those of every row.
     """
-    depth = 2 if by_two else 1
     find = compile_inline(find_row)
+    depth = 2 if by_two else 1
     tally = Tally(kind, function)
-    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
+    load, combine, start = tally.load, tally.make_combine(), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
-    columns = tally.make_columns(COLUMNS, depth, exclusive=exclusive)
+    columns = tally.make_columns(COLUMNS, depth, exclusive=exclusive, stream=stream)
     load_total, store_total = tally.load_total, tally.store_total
     width, total_width = tally.width, tally.total_width
-    stack = make_stack(COLUMN_TILE * total_width)
+    stack, block = make_stack(COLUMN_TILE * total_width), COLUMNS * width
+
+    def some_columns(source: int, target: int, totals: int, low: int, high: int) -> None:
+        for j in range(low, high):
+            total = load_total(totals, j * total_width)
+            after = combine(total, load(source, j * width))
+            store(target, j * width, total if exclusive else after)
+            store_total(totals, j * total_width, after)
+
+    some = compile_inline(some_columns)
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
@@ -169,21 +174,21 @@ def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, compil
             source_on, target_on = find(words, OUTER, rank, rest, at)
             source = load_word(words, FIRST) + source_on + low * width
             target = load_word(words, FIRST + 8) + target_on + low * width
-            blocks = wide // COLUMNS
-            whole = blocks * COLUMNS
-            for j in range(whole):
+            head = smaller(-target % block // width, wide)
+            blocks = (wide - head) // COLUMNS
+            done = head + blocks * COLUMNS
+            for j in range(wide):
                 store_total(totals, j * total_width, start)
             for i in range(0, deep, depth):
                 s, t = source + i * source_step, target + i * target_step
-                for j in range(blocks):
-                    on = j * COLUMNS * width
-                    columns(t + on, target_step, s + on, source_step, totals + j * COLUMNS * total_width)
-            s, t = source + deep * source_step, target + deep * target_step
-            for j in range(whole):
-                total = load_total(totals, j * total_width)
-                line(s + j * width, source_step, t + j * width, target_step, count - deep, total)
-            for j in range(whole, wide):
-                line(source + j * width, source_step, target + j * width, target_step, count, start)
+                for k in range(depth):
+                    some(s + k * source_step, t + k * target_step, totals, 0, head)
+                for j in range(head, done, COLUMNS):
+                    columns(t + j * width, target_step, s + j * width, source_step, totals + j * total_width)
+                for k in range(depth):
+                    some(s + k * source_step, t + k * target_step, totals, done, wide)
+            for i in range(deep, count):
+                some(source + i * source_step, target + i * target_step, totals, 0, wide)
             if clear:
                 for j in range(wide):
                     store(target, j * width, zero)
@@ -202,7 +207,7 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
     tally = Tally(kind, function)
     line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
-    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive)
+    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=False)
     reduce, combine = tally.make_reduce(ROW_BLOCK), tally.make_combine()
     load_total, store_total = tally.load_total, tally.store_total
     stack = make_stack(256)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.language import (
     I32,
     I64,
@@ -18,10 +18,9 @@ from anydml.engines.cpu.language import (
     make_load,
     make_store,
     offset_by,
+    store_vector,
     transpose_four,
 )
-
-IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 
 def _round_to_odd(builder: Any, value: Any) -> Any:
@@ -109,11 +108,12 @@ class Tally:
 
         return combine
 
-    def make_rows(self, columns: int, *, reverse: bool, exclusive: bool) -> Any:
+    def make_rows(self, columns: int, *, reverse: bool, exclusive: bool, stream: bool) -> Any:
         """rows(target, target_step, source, source_step, totals): four rows at once, some columns on.
 
         Rows are turned into columns in registers, because one row alone waits for each addition to end. With
-        `reverse` the addresses are those of the last columns. The four totals go on.
+        `reverse` the addresses are those of the last columns. The four totals go on. With `stream` the columns are
+        written past the cache, and the targets must be aligned to them.
         """
         elements, totals = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
 
@@ -141,7 +141,8 @@ class Tally:
                     written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
                 for i, target in enumerate(targets):  # a whole line of each row at a time
                     for start, block in sorted(written, key=lambda pair: pair[0]):
-                        builder.store(block[i], builder.inttoptr(offset_by(builder, target, start), POINTER)).align = 1
+                        where = offset_by(builder, target, start)
+                        store_vector(builder, block[i], where, 4 * self.width if stream else 1, stream=stream)
                 builder.store(total, place).align = 8
                 return context.get_dummy_value()
 
@@ -167,8 +168,11 @@ class Tally:
 
         return reduce
 
-    def make_columns(self, width: int, height: int, *, exclusive: bool) -> Any:
-        """columns(target, target_step, source, source_step, totals): some columns, some rows on."""
+    def make_columns(self, width: int, height: int, *, exclusive: bool, stream: bool) -> Any:
+        """columns(target, target_step, source, source_step, totals): some columns, some rows on.
+
+        With `stream` they are written past the cache, and the target must be aligned to them.
+        """
         elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
         @intrinsic
@@ -184,7 +188,7 @@ class Tally:
                     value = self.widen(builder, load_vector(builder, source, elements))
                     after = self.combine(builder, total, value)
                     result = self.narrow(builder, total if exclusive else after, elements)
-                    builder.store(result, builder.inttoptr(target, POINTER)).align = 1
+                    store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
                     total = after
                     source, target = builder.add(source, source_step), builder.add(target, target_step)
                 builder.store(total, place).align = 8

@@ -1,0 +1,112 @@
+"""Strided copies, planned: the kernel is chosen by the innermost dimension."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.call import make_dispatch, make_words
+from anydml.engines.cpu.programs.words import STREAM_FROM, first_address, keeps_lines, outer_words
+from anydml.plan import Loops, loops_of, simplify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.programs.words import Memory
+    from anydml.primitives import StridedCopy
+
+FAR_FROM = 1024 * 1024
+"""Bytes of output from which on the input is fetched ahead, on Arm: x86 does as well by itself."""
+SEGMENT = 1024 * 1024
+"""Bytes of a row that one unit of work copies."""
+RUN = 64
+"""The elements of a transpose's unit, as its kernel has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgram:
+    """A strided copy, planned."""
+
+    primitive: StridedCopy
+    kernel: Kernel
+    words: tuple[int, ...]
+    """After the two addresses."""
+    offsets: tuple[int, int]
+    """In bytes, from the tensors' first elements."""
+    units: int
+    size: int
+    unaligned: str = ""
+    """The kernel for a target that is not aligned to its elements, where that is another."""
+
+    @classmethod
+    def plan(cls, primitive: StridedCopy) -> CopyProgram:
+        """Choose the kernel by the innermost dimension."""
+        width = primitive.source.data_type.size_in_bytes
+        loops = simplify(loops_of(primitive.source, primitive.target), 1)
+        size = loops.count * width * 2
+        offsets = (loops.offsets[0] * width, loops.offsets[1] * width)
+        if (other := _transposed_dimension(loops)) is not None:
+            return cls._plan_transpose(primitive, loops, other, width, offsets, size)
+        rank = max(len(loops.sizes) - 1, 0)
+        count, source_step, target_step = 1, 1, 1
+        if loops.sizes:
+            count, source_step, target_step = loops.sizes[-1], loops.strides[0][-1], loops.strides[1][-1]
+        kinds = {1: "run", -1: "backward", 0: "repeated", 2: "second", -2: "second_back"}
+        kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
+        large = ""
+        if kind in ("run", "backward", "second", "second_back") and count * width >= 256:
+            large += " stream" if size // 2 >= STREAM_FROM else ""
+            large += " far" if IS_ARM and size // 2 >= FAR_FROM and (kind != "run" or count * width < SEGMENT) else ""
+        segments = -(-count * width // SEGMENT)
+        length = -(-count // segments)
+        words = (
+            count,
+            source_step * width,
+            target_step * width,
+            segments,
+            length,
+            rank,
+            *outer_words(loops, width, rank),
+        )
+        units = math.prod(loops.sizes[:rank]) * segments
+        plain = f"copy {kind} {width}"
+        return cls(primitive, get_kernel(plain + large), words, offsets, units, size, plain if large else "")
+
+    @classmethod
+    def _plan_transpose(
+        cls, primitive: StridedCopy, loops: Loops, other: int, width: int, offsets: tuple[int, int], size: int
+    ) -> CopyProgram:
+        last = len(loops.sizes) - 1
+        outer = loops.pick([k for k in range(last) if k != other])
+        across, along = loops.strides[0][last] * width, loops.strides[1][other] * width
+        rank = len(outer.sizes)
+        words = (
+            loops.sizes[last], across, 0, loops.sizes[other], along, rank, *outer_words(outer, width, rank)
+        )  # fmt: skip
+        units = outer.count * (-(-loops.sizes[last] // RUN) + 1)
+        plain = f"transpose {width}"
+        if size // 2 >= STREAM_FROM and keeps_lines(primitive.target):
+            return cls(primitive, get_kernel(f"{plain} stream"), words, offsets, units, size, plain)
+        return cls(primitive, get_kernel(plain), words, offsets, units, size)
+
+    def bind(self, memory: Memory) -> Callable[[], Any]:
+        """Put the addresses in."""
+        source = first_address(self.primitive.source, memory) + self.offsets[0]
+        target = first_address(self.primitive.target, memory) + self.offsets[1]
+        words = make_words((source, target, *self.words), self.units)
+        kernel = self.kernel
+        if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
+            kernel = get_kernel(self.unaligned)
+        return make_dispatch(kernel, words, self.units, self.size)
+
+
+def _transposed_dimension(loops: Loops) -> int | None:
+    """The dimension along which the source is contiguous, where the target is along another, and both are long."""
+    if len(loops.sizes) < 2 or loops.strides[1][-1] != 1 or abs(loops.strides[0][-1]) < 4 or loops.sizes[-1] < 4:
+        return None
+    last = len(loops.sizes) - 1
+    found = [k for k in range(last) if loops.strides[0][k] == 1 and loops.sizes[k] >= 4]
+    return found[-1] if found else None

@@ -1,0 +1,143 @@
+"""Running sums and products, planned: the kernel is chosen by where the axis lies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.call import KERNEL, address_of, make_dispatch, make_words
+from anydml.engines.cpu.programs.words import STREAM_FROM, first_address, keeps_lines, outer_words
+from anydml.engines.threads import get_num_threads, run
+from anydml.plan import Loops, loops_of, simplify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.programs.words import Memory
+    from anydml.primitives import Scan
+
+LONG_TILE = 4 * 4112
+"""Elements in a tile of a long row, as its kernel has it."""
+COLUMN_TILE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ScanProgram:
+    """A running sum or product, planned."""
+
+    primitive: Scan
+    kernel: Kernel
+    words: tuple[int, ...]
+    """After the two addresses."""
+    offsets: tuple[int, int]
+    units: int
+    size: int
+    rows: tuple[tuple[int, int], ...] = ()
+    """For long rows, the bytes from the first to each, in the source and in the target."""
+    unaligned: str = ""
+    """The kernel for a target that is not aligned to its elements, where that is another."""
+
+    @classmethod
+    def plan(cls, primitive: Scan) -> ScanProgram:
+        """Choose the kernel by where the axis lies."""
+        source, target, axis = primitive.source, primitive.target, primitive.axis
+        width, count = source.data_type.size_in_bytes, source.sizes[axis]
+        steps = (source.strides[axis], target.strides[axis])
+        others = loops_of(source, target).pick([k for k in range(len(source.sizes)) if k != axis])
+        if primitive.reverse:
+            starts = tuple(o + (count - 1) * step for o, step in zip(others.offsets, steps, strict=True))
+            others = Loops(others.sizes, others.strides, starts)
+            steps = (-steps[0], -steps[1])
+        if count == 1:
+            steps = (1, 1)
+        loops = simplify(others, 1)
+        offsets = (loops.offsets[0] * width, loops.offsets[1] * width)
+        size = loops.count * count * width * 2
+        kind = ("f" if source.data_type.is_float else "u") + str(width * 8)
+        name = f"{kind} {primitive.function}{' exclusive' if primitive.exclusive else ''}"
+        along = (count, steps[0] * width, steps[1] * width)
+        if steps in ((1, 1), (-1, -1)):
+            turned = " reverse" if steps == (-1, -1) else ""
+            if loops.count < 8 and count >= 8 * LONG_TILE:
+                kernel = get_kernel(f"scan long {name}{turned}")
+                return cls(primitive, kernel, (*along, 1, 0, 0, 1, 0), offsets, 1, size, _places(loops, width))
+            return cls._plan_across(primitive, f"scan rows {name}{turned}", along, loops, offsets, size, 4)
+        if loops.sizes and loops.strides[0][-1] == loops.strides[1][-1] == 1 and loops.sizes[-1] >= 16:
+            tile = _column_tile(loops)
+            deep = "" if tile >= loops.sizes[-1] == abs(steps[1]) else " deep"
+            return cls._plan_across(primitive, f"scan columns {name}{deep}", along, loops, offsets, size, tile)
+        rank = len(loops.sizes)
+        words = (*along, 1, 0, 0, 1, rank, 0, *outer_words(loops, width, rank))
+        return cls(primitive, get_kernel(f"scan lines {name}"), words, offsets, loops.count, size)
+
+    @classmethod
+    def _plan_across(
+        cls,
+        primitive: Scan,
+        name: str,
+        along: tuple[int, int, int],
+        loops: Loops,
+        offsets: tuple[int, int],
+        size: int,
+        tile: int,
+    ) -> ScanProgram:
+        """Tiles across the innermost of the other dimensions."""
+        width, rank = primitive.source.data_type.size_in_bytes, max(len(loops.sizes) - 1, 0)
+        across, steps = 1, (0, 0)
+        if loops.sizes:
+            across, steps = loops.sizes[-1], (loops.strides[0][-1] * width, loops.strides[1][-1] * width)
+        tiles = -(-across // tile)
+        words = (*along, across, *steps, tiles, rank, tile, *outer_words(loops, width, rank))
+        units, stream = tiles * math.prod(loops.sizes[:rank]), get_kernel(name)
+        if size // 2 >= STREAM_FROM and keeps_lines(primitive.target):
+            stream = get_kernel(f"{name} stream")
+        return cls(primitive, stream, words, offsets, units, size, unaligned=name)
+
+    def bind(self, memory: Memory) -> Callable[[], Any]:
+        """Put the addresses in."""
+        source = first_address(self.primitive.source, memory) + self.offsets[0]
+        target = first_address(self.primitive.target, memory) + self.offsets[1]
+        if self.rows:
+            return _Long(self.kernel, [(source + s, target + t, *self.words) for s, t in self.rows], self.words[0])
+        words = make_words((source, target, *self.words), self.units)
+        kernel = self.kernel
+        if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
+            kernel = get_kernel(self.unaligned)
+        return make_dispatch(kernel, words, self.units, self.size)
+
+
+def _places(loops: Loops, width: int) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        tuple(sum(i * s for i, s in zip(at, row, strict=True)) * width for row in loops.strides)
+        for at in np.ndindex(loops.sizes)
+    )
+
+
+def _column_tile(loops: Loops) -> int:
+    """The widest tile that leaves work for every thread: wide ones are fetched in long stretches."""
+    across, outer = loops.sizes[-1], math.prod(loops.sizes[:-1])
+    per_step = max(-(-get_num_threads() // outer), 1)
+    return max(min(COLUMN_TILE, -(-across // per_step // 16) * 16), 64)
+
+
+class _Long:
+    """Rows, one after the other, each shared by all threads, who hand the total on from tile to tile."""
+
+    __slots__ = ("_call", "_chain", "_rows")
+
+    def __init__(self, kernel: Kernel, rows: list[tuple[int, ...]], count: int) -> None:
+        self._call = KERNEL(kernel.address)
+        self._chain = np.zeros(2 + 2 * -(-count // LONG_TILE), np.int64)
+        address: int = self._chain.__array_interface__["data"][0]
+        self._rows = [make_words((*row, address), 1) for row in rows]
+
+    def __call__(self) -> None:
+        for words in self._rows:
+            self._chain.fill(0)
+            place, call = address_of(words), self._call
+            run(lambda _turn, place=place, call=call: call(place, 0, 1), get_num_threads())  # type: ignore[misc]  # bound now

@@ -1,0 +1,38 @@
+"""What the words of every kernel have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anydml.memory import Buffer
+    from anydml.plan import Loops
+    from anydml.primitives import View
+
+STREAM_FROM = 32 * 1024 * 1024
+"""Bytes of output from which on it is written past the cache."""
+
+LINE = 64
+Memory: TypeAlias = "Mapping[str, tuple[Buffer, int]]"
+
+
+def first_address(view: View, memory: Memory) -> int:
+    """The address of a tensor's first element."""
+    buffer, offset = memory[view.tensor]
+    return buffer.address + offset
+
+
+def outer_words(loops: Loops, width: int, dimensions: int) -> list[int]:
+    """The words of outer dimensions: size, then the stride of each view in bytes."""
+    words = []
+    for k in range(dimensions):
+        words += [loops.sizes[k], *(row[k] * width for row in loops.strides)]
+    return words
+
+
+def keeps_lines(target: View) -> bool:
+    """Whether every row lies alike in the cache's lines: what is aligned in one is in all."""
+    width = target.data_type.size_in_bytes
+    return all(s == 1 or s * width % LINE == 0 for n, s in zip(target.sizes, target.strides, strict=True) if n > 1)
