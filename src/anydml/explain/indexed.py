@@ -59,7 +59,7 @@ class IndexedTale(Tale):
             f"{count} tuple{plural} of {primitive.tuple_size} pick{'s' if count == 1 else ''} {count}"
             f" {self._kind}{plural}{whole}{batch}"
         )
-        self.legend = (("copied", "picked, with the number of the tuple that picks it"),)
+        self.legend = (("marked", "picked, with the number of the tuple that picks it"),)
 
     def landing(self, coordinate: Coordinate) -> Landing:
         """One element of what a tuple picks."""

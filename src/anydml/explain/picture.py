@@ -110,7 +110,7 @@ class Picture:
     grids: tuple[Grid, ...] = ()
     """The inputs in binding order, then the output."""
     legend: tuple[tuple[str, str], ...] = ()
-    """What the marks mean: kind of mark (`copied`, `window`) and words."""
+    """What the marks mean: kind of mark (`marked`, `window`) and words."""
     sentences: tuple[str, ...] = ()
     """The arithmetic of the first few elements."""
     notes: tuple[str, ...] = ()

@@ -35,6 +35,9 @@ class ScannedTale(Tale):
         first, last = ("last", "first") if primitive.reverse else ("first", "last")
         when = "before the element itself is taken in" if primitive.exclusive else "the element itself included"
         verb = "adds up" if self._is_sum else "multiplies"
+        self._has_lines = math.prod(primitive.source.sizes) > primitive.source.sizes[primitive.axis] > 1
+        if self._has_lines:
+            self.legend = (("marked", "goes into the line that is written out"),)
         self.summary = f"{verb} along dimension {primitive.axis}, from the {first} to the {last}, {when}"
 
     def landing(self, coordinate: Coordinate) -> Landing:
@@ -50,7 +53,11 @@ class ScannedTale(Tale):
             said = words[0]
         else:
             said = f"{sign.join(words)} = {write_value(value)}{self._wrap(terms, value)}"
-        return Landing(write_value(value), f"{written(self._primitive.target.tensor, coordinate)} = {said}", sources)
+        says = f"{written(self._primitive.target.tensor, coordinate)} = {said}"
+        return Landing(write_value(value), says, sources, hue=int(self._is_first_line(coordinate)))
+
+    def _is_first_line(self, coordinate: Coordinate) -> bool:
+        return self._has_lines and not any(c for k, c in enumerate(coordinate) if k != self._primitive.axis)
 
     def _sources(self, coordinate: Coordinate) -> tuple[Element, ...]:
         p = self._primitive

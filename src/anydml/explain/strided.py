@@ -35,7 +35,7 @@ class StridedTale(Tale):
         count = math.prod(target)
         self.summary = f"copies {count} of {math.prod(self._sizes)} elements"
         outline = "the input window" if given else "from the first to the last element copied"
-        self.legend = (("copied", "copied, with the order in which it lands"), ("window", outline))
+        self.legend = (("marked", "copied, with the order in which it lands"), ("window", outline))
 
     def _source(self, coordinate: Coordinate) -> Element:
         return element_at(self._primitive.source, coordinate, self._sizes)

@@ -50,7 +50,7 @@ def lines(picture: Picture, width: int) -> Iterator[Line]:
     yield from _beside(picture.grids, width - 4)
     yield []
     if picture.legend:
-        marks = {"copied": "[ ]", "window": "┌ ┐"}
+        marks = {"marked": "[ ]", "window": "┌ ┐"}
         words = ";  ".join(f"{marks[kind]} {text}" for kind, text in picture.legend)
         yield [Piece("    " + words, "dim")]
         yield []
@@ -174,8 +174,9 @@ def _rule(margin: int, sizes: Sequence[int], columns: Outline, corners: str) -> 
     """A side of the window, above or below a row."""
     before = margin + sum(sizes[: columns.first]) - 1
     length = sum(sizes[columns.first : columns.last + 1]) - 1
-    left, right = corners
-    text = (left if columns.is_first_closed else "─") + "─" * length + (right if columns.is_last_closed else "─")
+    left = corners[0] if columns.is_first_closed else "─"
+    right = corners[1] if columns.is_last_closed else "─"
+    text = left + "─" * length + right
     return [Piece(" " * before), Piece(text, "window")]
 
 

@@ -25,8 +25,9 @@ _LONGEST_NUMBER = 10
 class Values(Protocol):
     """The elements of a tensor, one at a time: a picture shows few of what may be 2^32 - 1."""
 
-    note: str
-    """What is worth knowing of them; empty for the caller's own."""
+    @property
+    def note(self) -> str:
+        """What is worth knowing of them; empty for the caller's own."""
 
     def at(self, coordinate: Coordinate) -> Any:
         """The value at a coordinate, as a NumPy scalar of the tensor's type; leading dimensions may be left away."""
