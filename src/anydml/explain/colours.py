@@ -42,8 +42,8 @@ LIGHT = Scheme(
     fault_edge="#b3261e",
     hues=(
         ("#d9e8ff", "#1d5fc4"),
-        ("#ffe6cc", "#b85c00"),
-        ("#d6f3dc", "#1a7f37"),
+        ("#ffe6cc", "#944700"),
+        ("#d6f3dc", "#14692d"),
         ("#eadffb", "#6f42c1"),
         ("#fbdcea", "#b0276b"),
         ("#d2f1f1", "#0b7a7a"),

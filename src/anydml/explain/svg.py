@@ -37,7 +37,8 @@ def draw(picture: Picture) -> str:
     blocks = [_Block(grid) for grid in picture.grids]
     across = sum(block.width for block in blocks) + _SPACE * (len(blocks) - 1)
     is_row = across + 2 * _MARGIN <= _WIDEST
-    longest = max((_text_width(line) for line in (*head, *foot)), default=0)
+    longest = max(_text_width(line) for line in (*head, *foot))
+    longest = max(longest, sum(46 + _text_width(_Text("s", words)) for _, words in picture.legend) - 24)
     inner = max(longest, across if is_row else max((block.width for block in blocks), default=0))
     parts: list[str] = []
     y = float(_MARGIN)
