@@ -46,7 +46,7 @@ LIGHT = Scheme(
         ("#d6f3dc", "#14692d"),
         ("#eadffb", "#6f42c1"),
         ("#fbdcea", "#b0276b"),
-        ("#d2f1f1", "#0b7a7a"),
+        ("#d2f1f1", "#086464"),
     ),
 )
 DARK = Scheme(

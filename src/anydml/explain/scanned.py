@@ -37,7 +37,7 @@ class ScannedTale(Tale):
         verb = "adds up" if self._is_sum else "multiplies"
         self._has_lines = math.prod(primitive.source.sizes) > primitive.source.sizes[primitive.axis] > 1
         if self._has_lines:
-            self.legend = (("marked", "goes into the line that is written out"),)
+            self.legend = (("marked", "belongs to the line that is written out"),)
         self.summary = f"{verb} along dimension {primitive.axis}, from the {first} to the {last}, {when}"
 
     def landing(self, coordinate: Coordinate) -> Landing:

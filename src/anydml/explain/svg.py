@@ -150,7 +150,7 @@ class _Block:
             max((len(cell.value) for cell in cells), default=1),
             max((len(str(c)) - 2 for c in grid.columns if c is not None), default=1),
         )
-        self.cell_width = max(40.0, letters * 14 * _LETTER + 16 + max(0, badge - 1) * 2 * 5.8)
+        self.cell_width = max(40.0, letters * 14 * _LETTER + 16 + max(0, badge * 2 - 1) * 5.8)
         rows = max((len(str(r)) for r in grid.rows if r is not None), default=0)
         walk = 16 if grid.arrow in ("↓", "↑") else 0
         self.left = (rows * _SMALL * _LETTER + 8 if grid.has_row_numbers else 0) + walk
