@@ -7,12 +7,12 @@ rule of style names the picture's class: any number of pictures may stand on one
 from __future__ import annotations
 
 import functools
-from html import escape
+import html
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.layout import outline
+from anydml.explain.layout import clean, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +46,11 @@ def fragment(picture: Picture) -> str:
     """The picture alone, with its style and script."""
     return "\n".join((f"<style>{_style()}</style>", '<div class="anydml-picture">', *_body(picture), "</div>",
                       f"<script>{_file('picture.js')}</script>"))  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Text as text, whatever is in it."""
+    return html.escape(clean(text))
 
 
 def _title(picture: Picture) -> str:

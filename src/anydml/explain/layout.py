@@ -1,11 +1,20 @@
-"""What every drawing needs to place a window's outline among rows and columns of which some are left out."""
+"""What every drawing needs: a window's outline among rows and columns of which some are left out, and clean text."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# What is no character, and what is one only to a terminal: control codes, halves of surrogates.
+_UNWRITABLE = re.compile("[^\t\n\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def clean(text: str) -> str:
+    """Text that can be written anywhere: names come from files of strangers."""
+    return _UNWRITABLE.sub("\ufffd", text)
 
 
 class Outline(NamedTuple):

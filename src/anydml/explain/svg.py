@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.layout import outline
+from anydml.explain.layout import clean, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +20,6 @@ _LETTER = 0.62
 _MARGIN, _SPACE, _CELL_HEIGHT, _STEP = 20, 44, 30, 3
 _GAP_WIDTH, _LINE, _SMALL = 18, 20, 11
 _WIDEST = 1100
-_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class _Text(NamedTuple):
@@ -56,7 +54,7 @@ def draw(picture: Picture) -> str:
         y += _LINE if line.text else 8
         parts.append(_text(_MARGIN, y - 5, line) if line.text else "")
     width, height = round(inner + 2 * _MARGIN), round(y + _MARGIN - 4)
-    title = quoteattr(_clean(head[0].text))
+    title = quoteattr(clean(head[0].text))
     body = "\n".join(part for part in parts if part)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -65,13 +63,8 @@ def draw(picture: Picture) -> str:
     )
 
 
-def _clean(text: str) -> str:
-    """Text without the characters that XML does not have."""
-    return _UNWRITABLE.sub("\ufffd", text)
-
-
 def _words(text: str) -> str:
-    return escape(_clean(text))
+    return escape(clean(text))
 
 
 def _text_width(line: _Text) -> float:

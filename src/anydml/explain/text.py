@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.explain.layout import outline
+from anydml.explain.layout import clean, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def lines(picture: Picture, width: int) -> Iterator[Line]:
     yield from _heading(picture, width)
     yield []
     if picture.error is not None:
-        for text in str(picture.error).splitlines():
+        for text in clean(str(picture.error)).splitlines():
             yield [Piece("    " + text, "fault")]
         return
     yield from _beside(picture.grids, width - 4)
@@ -63,7 +63,7 @@ def lines(picture: Picture, width: int) -> Iterator[Line]:
 
 
 def _heading(picture: Picture, width: int) -> Iterator[Line]:
-    title = f"{picture.title}: " if picture.title else ""
+    title = clean(f"{picture.title}: ") if picture.title else ""
     line: Line = [Piece(title + picture.operator, "title")]
     used = len(title + picture.operator)
     for name, value in picture.fields:
