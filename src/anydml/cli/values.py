@@ -76,7 +76,8 @@ class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
 
     def _read_file(self, path: str, param: click.Parameter | None, ctx: click.Context | None) -> Array:
         try:
-            found: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+            # Never more than is shown is read, no pickled object is, and a size beyond the file's is refused.
+            found: Array = np.lib.format.open_memmap(path, mode="r")
         except OSError as error:
             self.fail(f"{path} could not be read ({error.strerror or show(error)})", param, ctx)
         except Exception as error:  # noqa: BLE001 - a hostile file; NumPy's reader of headers raises many things
