@@ -26,6 +26,10 @@ from anydml.explain import explain
 from test_explain import TEXTS
 
 SLICE1 = "slice1 --sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2"
+FULL = (
+    "DML_OPERATOR_SLICE1 --input-tensor-sizes {1,1,4,4} --input-window-offsets {0,0,0,1}"
+    " --input-window-sizes '[1, 1, 4, 3]' --input-window-strides=1,1,-2,2"
+)
 DRAWING = Path(__file__).parent.parent / "docs" / "slice1.svg"
 
 
@@ -49,8 +53,7 @@ def test_the_command_of_the_documents_example() -> None:
     "line",
     [
         "SLICE1 --input-sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2",
-        "DML_OPERATOR_SLICE1 --input-tensor-sizes {1,1,4,4} --input-window-offsets {0,0,0,1}"
-        + " --input-window-sizes '[1, 1, 4, 3]' --input-window-strides=1,1,-2,2",
+        FULL,
         SLICE1 + " --type float32 --output-sizes 1,1,2,2 --feature-level 2_1",
     ],
 )
@@ -150,8 +153,7 @@ def test_deep_nesting_and_strange_files_are_usage_errors(tmp_path: Path) -> None
     path = tmp_path / "x.npy"
     np.save(path, np.array([{}], object), allow_pickle=True)
     contents = [path.read_bytes(), b"", b"\x93NUMPY\x01\x00\xff\xff{", b"PK\x03\x04", b"\x93NUMPY" + bytes(200)]
-    path.write_bytes(b"")
-    np.lib.format.open_memmap(path, mode="w+", dtype="uint8", shape=(8,)).flush()
+    np.save(path, np.zeros(8, "uint8"))
     contents.append(path.read_bytes().replace(b"(8,)", b"(4000000000,)").replace(b"}" + b" " * 9, b"}"))
     for content in contents:
         path.write_bytes(content)

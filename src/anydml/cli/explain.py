@@ -32,7 +32,7 @@ _STYLES = {
     "hue6": "bold cyan",
 }
 _PIPED_WIDTH = 100
-_DRAWINGS = (
+DRAWINGS = (
     click.Option(
         ["--feature-level", "feature_level"], type=LEVEL, help="The level to check at; the highest by default."
     ),
@@ -83,7 +83,7 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
 
     what = (cls.__doc__ or "").strip().splitlines()[0]
     example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name, '')}"
-    return click.Command(name, callback=run, params=[*options_of(cls), *_DRAWINGS], help=f"{what}\n\n{example}")
+    return click.Command(name, callback=run, params=[*options_of(cls), *DRAWINGS], help=f"{what}\n\n{example}")
 
 
 def show_picture(picture: Picture, svg: str | None = None, html: str | None = None) -> None:
