@@ -19,6 +19,7 @@ from hypothesis import given, settings
 import anydml as dml
 import oracle
 from anydml.explain import Element, Limits, Picture, explain
+from anydml.explain.layout import outline
 from anydml.explain.text import as_ascii
 from anydml.explain.values import write_value
 from cases import CASES
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F32 = dml.DataType.FLOAT32
-EVERYTHING = Limits(planes=100, rows=100, columns=100)
+EVERYTHING = Limits(planes=1000, rows=1000, columns=1000)
 RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=400 if os.environ.get("CI") else 60)
 TEXTS = {
     "SLICE example 2": """
@@ -305,7 +306,7 @@ def test_a_repeated_element_has_one_value() -> None:
 
 
 def test_made_up_indices_are_valid_even_where_tuples_share_them() -> None:
-    for strides in (None, (0, 1), (1, 0), (0, 0)):
+    for strides in (None, (0, 1), (1, 0), (0, 0), (1, 1)):
         desc = dml.GatherND.infer(
             input_tensor=dml.TensorDesc("float32", (3, 2)),
             indices_tensor=dml.TensorDesc("uint32", (4, 2), strides=strides),
@@ -315,6 +316,11 @@ def test_made_up_indices_are_valid_even_where_tuples_share_them() -> None:
         picture = explain(desc)
         assert not any(cell.is_fault for grid in picture.grids for cell in grid.cells())
         assert any("No indices were given" in note for note in picture.notes)
+        values: dict[int, set[str]] = {}
+        for cell in picture.grids[1].cells():
+            place = sum(c * stride for c, stride in zip(cell.element.coordinate, strides or (2, 1), strict=True))
+            values.setdefault(place, set()).add(cell.value)
+        assert all(len(found) == 1 for found in values.values())
 
 
 def test_data_is_what_the_description_says() -> None:
@@ -436,6 +442,14 @@ def test_a_cut_slice_keeps_its_corners_and_says_what_is_missing() -> None:
         plane, row, column = cell.element.coordinate
         assert cell.sources == (Element("InputTensor", (1 + plane, 79 - row, 30 + 2 * column)),)
         assert cell.badge == str((plane * 60 + row) * 45 + column + 1)
+
+
+def test_an_outline_is_open_where_the_window_goes_on_in_what_is_left_out() -> None:
+    drawn = (None, 3, 4, None, 9, 10, None)
+    assert outline(drawn, range(4, 10)) == (2, 4, True, True)
+    assert outline(drawn, range(4, 20)) == (2, 6, True, False)
+    assert outline(drawn, range(1, 4)) == (0, 1, False, True)
+    assert outline(drawn, range(5, 8)) is None
 
 
 def test_an_index_outside_is_named_though_it_is_not_shown() -> None:
