@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shlex
 import stat
 import subprocess
@@ -225,11 +226,12 @@ def test_the_drawing_in_docs_is_up_to_date() -> None:
 COMMAND = [sys.executable, "-m", "anydml", "explain", *shlex.split(SLICE1)]
 
 
-def on_terminal(**environment: str) -> str:
+def on_terminal(line: str = SLICE1, **environment: str) -> str:
     """What the command writes to a terminal."""
     ours, theirs = pty.openpty()
     known = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "CI")}
-    with subprocess.Popen(COMMAND, stdout=theirs, env={**known, "TERM": "xterm-256color", **environment}) as process:  # noqa: S603 - our own
+    command = [*COMMAND[:4], *shlex.split(line)]
+    with subprocess.Popen(command, stdout=theirs, env={**known, "TERM": "xterm-256color", **environment}) as process:  # noqa: S603 - our own
         os.close(theirs)
         found = b""
         while True:
@@ -253,6 +255,16 @@ def test_colour_on_a_terminal_and_none_where_it_is_not_wanted() -> None:
     piped = subprocess.run(COMMAND, capture_output=True, check=True)  # noqa: S603 - our own
     assert b"\x1b" not in piped.stdout
     assert piped.stdout.decode() == printed(SLICE1)
+
+
+def test_a_narrow_terminal_gets_fewer_columns() -> None:
+    line = "cumulative_summation --sizes 20,30 --axis 1"
+    texts = {columns: on_terminal(line, COLUMNS=str(columns), NO_COLOR="1") for columns in (120, 60)}
+    for columns, text in texts.items():
+        grids = re.sub(r"\x1b\[[\d;]*m", "", text).split("[ ]")[0]
+        assert max(map(len, grids.splitlines()[3:])) <= columns
+    assert "24 of 30 columns left out" in texts[120]
+    assert "26 of 30 columns left out" in texts[60]
 
 
 def test_an_output_of_plain_letters_gets_plain_letters() -> None:

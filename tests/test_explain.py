@@ -444,6 +444,30 @@ def test_a_cut_slice_keeps_its_corners_and_says_what_is_missing() -> None:
         assert cell.badge == str((plane * 60 + row) * 45 + column + 1)
 
 
+def test_a_walk_from_the_end_is_said_of_one_element_too() -> None:
+    desc = dml.Slice1(
+        input_tensor=dml.TensorDesc("float32", (9,)),
+        output_tensor=dml.TensorDesc("float32", (1,)),
+        input_window_offsets=(2,),
+        input_window_sizes=(5,),
+        input_window_strides=(-9,),
+    )
+    assert explain(desc).sentences == (
+        "dimension 0 is walked from the window's end, 2 + 5 - 1 = 6",
+        "output[0] = input[6] = 7",
+    )
+
+
+def test_the_smallest_limits_show_something_and_none_is_refused() -> None:
+    for case in CASES:
+        picture = explain(case.desc(F32), limits=Limits(1, 1, 1))
+        assert all(len(list(grid.cells())) == 1 for grid in picture.grids)
+        assert picture.text()
+    for wrong in (0, -1, 1.5, "2"):
+        with pytest.raises(dml.DescriptionError, match="Limits: rows must"):
+            Limits(rows=wrong)  # type: ignore[arg-type]
+
+
 def test_an_outline_is_open_where_the_window_goes_on_in_what_is_left_out() -> None:
     drawn = (None, 3, 4, None, 9, 10, None)
     assert outline(drawn, range(4, 10)) == (2, 4, True, True)

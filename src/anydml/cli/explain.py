@@ -11,10 +11,13 @@ from anydml.cli.describe import describe, options_of
 from anydml.cli.files import write_text
 from anydml.cli.types import LEVEL, OPERATOR
 from anydml.enums import FeatureLevel
+from anydml.explain import Limits
 from anydml.explain import explain as make_picture
 from anydml.operators import OPERATORS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.explain import Picture
     from anydml.operators import OperatorDesc
 
@@ -23,7 +26,7 @@ _STYLES = {
     "dim": "dim",
     "window": "red",
     "arrow": "dim",
-    "fault": "bold red",
+    "fault": "reverse red",
     "hue1": "bold bright_blue",
     "hue2": "bold yellow",
     "hue3": "bold green",
@@ -32,6 +35,7 @@ _STYLES = {
     "hue6": "bold cyan",
 }
 _PIPED_WIDTH = 100
+_FEWER_COLUMNS = (8, 6, 4, 2)
 DRAWINGS = (
     click.Option(
         ["--feature-level", "feature_level"], type=LEVEL, help="The level to check at; the highest by default."
@@ -79,15 +83,20 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
     def run(**given: Any) -> None:
         level, svg, html = given.pop("feature_level"), given.pop("svg"), given.pop("html")
         desc, arrays = describe(cls, given)
-        show_picture(make_picture(desc, *arrays, feature_level=level or FeatureLevel.highest()), svg, html)
+
+        def draw(limits: Limits) -> Picture:
+            return make_picture(desc, *arrays, feature_level=level or FeatureLevel.highest(), limits=limits)
+
+        show_picture(draw, svg, html)
 
     what = (cls.__doc__ or "").strip().splitlines()[0]
     example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name, '')}"
     return click.Command(name, callback=run, params=[*options_of(cls), *DRAWINGS], help=f"{what}\n\n{example}")
 
 
-def show_picture(picture: Picture, svg: str | None = None, html: str | None = None) -> None:
+def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:
     """Show a picture where it is asked for, on the terminal where nothing is; a description at fault is an error."""
+    picture = draw(Limits())
     if picture.error is not None:
         raise picture.error
     if svg is not None:
@@ -95,17 +104,21 @@ def show_picture(picture: Picture, svg: str | None = None, html: str | None = No
     if html is not None:
         write_text(html, picture.html(), "--html")
     if svg is None and html is None:
-        print_picture(picture)
+        print_picture(draw)
 
 
-def print_picture(picture: Picture) -> None:
-    """Print it, in colour where there is colour."""
+def print_picture(draw: Callable[[Limits], Picture]) -> None:
+    """Print it, in colour where there is colour, with as many columns as a terminal has room for."""
     from rich.text import Text
 
-    from anydml.explain.text import as_ascii, lines
+    from anydml.explain.text import as_ascii, lines, needed_width
 
     console = make_console()
     width = console.width if console.is_terminal else _PIPED_WIDTH
+    picture = draw(Limits())
+    for columns in _FEWER_COLUMNS if console.is_terminal else ():
+        if needed_width(picture) > width:
+            picture = draw(Limits(columns=columns))
     is_wide = "utf" in console.encoding.lower()
     for line in lines(picture, width):
         text = Text()

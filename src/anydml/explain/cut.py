@@ -7,24 +7,35 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.errors import DescriptionError
 from anydml.explain.values import coordinate_of
+from anydml.parse import read_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from anydml.errors import Fault
     from anydml.explain.picture import Coordinate
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that is drawn of a tensor. A picture takes as much memory as these say, whatever the tensor's size."""
+    """The most that is drawn of a tensor. A picture takes as much memory as these say, whatever the tensor's size.
+
+    Of what is too large less is drawn than of what just fits: of an output half of the most, of an input the elements
+    that this half is made of and what is around them.
+    """
 
     planes: int = 4
     rows: int = 8
     columns: int = 12
 
-    # Of what is too large, less is drawn than of what just fits: half of the most of an output, and of an input the
-    # elements that this half is made of, with what is around them.
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        for name in ("planes", "rows", "columns"):
+            read_int(getattr(self, name), name, faults, low=1)
+        if faults:
+            raise DescriptionError("Limits", faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +145,7 @@ def cut_input(sizes: Sequence[int], limits: Limits, used: Sequence[Coordinate], 
         edges = [(0, 0, *c)[place] for c in corners]
         first = own[:1] or [0]
         around = (first[0] - 1, first[0] + 1, 0, size - 1, *range(first[0] + 2, first[0] + 2 + most), *range(most))
-        return _first(around, size, most * 3 // 4, _first((*own, *edges), size, most))
+        return _first(around, size, max(1, most * 3 // 4), _first((*own, *edges), size, most))
 
     if math.prod(leading) <= limits.planes:
         planes: Iterable[Coordinate] = (coordinate_of(n, leading) for n in range(math.prod(leading)))

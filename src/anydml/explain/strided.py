@@ -69,7 +69,7 @@ class StridedTale(Tale):
         return Landing(value, " = ".join(filter(None, parts)), (source,), badge=str(number), hue=1)
 
     def _arithmetic(self, coordinate: Coordinate) -> str:
-        if None in self._steps:
+        if None in self._steps or not any(self._steps):
             return ""
         terms = [
             f"{start} {'-' if step < 0 else '+'} {abs(step)}*{i}" if step else str(start)
@@ -82,12 +82,12 @@ class StridedTale(Tale):
         """Where a walk from the end starts, then the first elements."""
         backwards = [
             f"dimension {k} is walked from the window's end, {start} + {size} - 1 = {self._start[k]}"
-            for k, (step, start, size) in enumerate(self._windows())
-            if step is not None and step < 0
+            for k, (start, size) in enumerate(self._spans())
+            if start != self._start[k] == start + size - 1
         ]
         shown = [landing.says for landing in landings.values()]
         return backwards + first_few(shown, math.prod(self._primitive.target.sizes), "elements")
 
-    def _windows(self) -> Iterator[tuple[int | None, int, int]]:
+    def _spans(self) -> Iterator[tuple[int, int]]:
         if self._is_given and self.window is not None:
-            yield from zip(self._steps, self.window.start, self.window.sizes, strict=True)
+            yield from zip(self.window.start, self.window.sizes, strict=True)

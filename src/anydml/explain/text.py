@@ -62,6 +62,11 @@ def lines(picture: Picture, width: int) -> Iterator[Line]:
         yield [Piece("    " + note, "dim")]
 
 
+def needed_width(picture: Picture) -> int:
+    """The width that the widest grid takes; narrower terminals break its lines."""
+    return 4 + max((_length(line) for grid in picture.grids for line in _block(grid)), default=0)
+
+
 def _heading(picture: Picture, width: int) -> Iterator[Line]:
     title = clean(f"{picture.title}: ") if picture.title else ""
     line: Line = [Piece(title + picture.operator, "title")]
