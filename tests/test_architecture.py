@@ -30,6 +30,9 @@ LAYERS = [
     ["cli"],
     ["__main__"],
 ]
+# What a notebook asks of an object is a picture, which a layer above makes. Only this method may reach up, when it is
+# called, and only for that.
+NOTEBOOK = "_repr_html_"
 DEPTH = {name: depth for depth, names in enumerate(LAYERS) for name in names}
 
 
@@ -44,6 +47,8 @@ def imports(module: Path) -> set[str]:
     while pending:
         node = pending.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.FunctionDef) and node.name == NOTEBOOK:
             continue
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("anydml"):
             found.add([*node.module.split("."), "__init__"][1])
@@ -60,6 +65,18 @@ def test_imports_point_down() -> None:
         assert not above, f"{module.name} of {name} imports {above}"
         beside = {other for other in imports(module) if DEPTH[other] == DEPTH[name] and other != name}
         assert not beside, f"{module.name} of {name} imports {beside}"
+
+
+def test_only_pictures_for_a_notebook_reach_up() -> None:
+    reached = set()
+    for module in SOURCE.rglob("*.py"):
+        if layer(module) == "explain":
+            continue
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name == NOTEBOOK:
+                inner = [n.module for n in ast.walk(node) if isinstance(n, ast.ImportFrom)]
+                reached |= {(layer(module), name) for name in inner}
+    assert reached == {("operators", "anydml.explain")}
 
 
 def test_no_operator_knows_an_engine_and_no_engine_an_operator() -> None:

@@ -12,6 +12,7 @@ import click
 
 import anydml
 from anydml.cli.engines import engines
+from anydml.cli.explain import explain
 from anydml.cli.support import support
 from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
 
@@ -54,7 +55,7 @@ def app() -> None:
     """DirectML's operators on any machine."""
 
 
-for command in (support, engines):
+for command in (explain, support, engines):
     app.add_command(command)
 
 

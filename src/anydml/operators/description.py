@@ -109,6 +109,10 @@ class OperatorDesc(abc.ABC):
     def lower(self) -> Primitive:
         """The verb that carries this operator out."""
 
+    def input_window(self) -> tuple[Sequence[int], Sequence[int]] | None:
+        """The start and sizes of the part of the input that is considered, for operators that speak of a window."""
+        return None
+
     def remarks(self) -> Iterator[str]:
         """What is worth knowing of this description, though it is valid."""
         yield from ()
@@ -164,6 +168,13 @@ class OperatorDesc(abc.ABC):
         raise_description_faults(
             self.type.name, [*self.level_faults(level, f"this device is {level}"), *self.own_faults()]
         )
+
+    def _repr_html_(self) -> str:
+        """A picture of what the operator does, in a notebook; for a description that is not valid, its faults."""
+        from anydml.explain import explain
+
+        html: str = explain(self)._repr_html_()
+        return html
 
     def own_faults(self) -> Iterator[Fault]:
         """Find what is wrong at any level."""

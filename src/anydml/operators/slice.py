@@ -19,7 +19,7 @@ from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, 
 from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +155,10 @@ class Slice1(OperatorDesc):
                     f" 1 + (InputWindowSizes[{i}] - 1) / |InputWindowStrides[{i}]|"
                 )
                 yield Fault(field=f"OutputTensor.Sizes[{i}]", rule=rule, value=size, found=str(size))
+
+    def input_window(self) -> tuple[Sequence[int], Sequence[int]]:
+        """InputWindowOffsets and InputWindowSizes."""
+        return self.input_window_offsets, self.input_window_sizes
 
     def lower(self) -> StridedCopy:
         """A copy from the window's view."""

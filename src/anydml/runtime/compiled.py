@@ -260,6 +260,10 @@ class CompiledOperator:
         self.persistent = persistent
         self.is_initialized = True
 
+    def _repr_html_(self) -> str:
+        """A picture of what the operator does, in a notebook."""
+        return self.desc._repr_html_()
+
     def __repr__(self) -> str:
         return f"CompiledOperator({self.desc!r}, engine={self.device.engine.name!r})"
 

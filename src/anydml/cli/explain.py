@@ -1,0 +1,128 @@
+"""`anydml explain`: what an operator does, as a picture. The options are the fields of its description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anydml.cli.console import make_console
+from anydml.cli.describe import describe, options_of
+from anydml.cli.files import write_text
+from anydml.cli.types import LEVEL, OPERATOR
+from anydml.enums import FeatureLevel
+from anydml.explain import Limits
+from anydml.explain import explain as make_picture
+from anydml.operators import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.explain import Picture
+    from anydml.operators import OperatorDesc
+
+_STYLES = {
+    "title": "bold",
+    "dim": "dim",
+    "window": "red",
+    "arrow": "dim",
+    "fault": "reverse red",
+    "hue1": "bold bright_blue",
+    "hue2": "bold yellow",
+    "hue3": "bold green",
+    "hue4": "bold magenta",
+    "hue5": "bold bright_red",
+    "hue6": "bold cyan",
+}
+_PIPED_WIDTH = 100
+_FEWER_COLUMNS = (8, 6, 4, 2)
+DRAWINGS = (
+    click.Option(
+        ["--feature-level", "feature_level"], type=LEVEL, help="The level to check at; the highest by default."
+    ),
+    click.Option(["--svg", "svg"], metavar="FILE", help="Draw it as SVG; - for stdout."),
+    click.Option(["--html", "html"], metavar="FILE", help="Draw it as a page of its own; - for stdout."),
+)
+_EXAMPLES = {
+    "slice": "--sizes 1,1,4,4 --offsets 0,0,1,2 --window 1,1,3,2 --strides 1,1,1,1",
+    "slice1": "--sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2",
+    "gather_nd": '--data "[[0,1],[2,3]]" --indices "[[1],[0]]"',
+    "gather_nd1": '--sizes 3,2,2 --indices "[[[0,0]],[[1,1]],[[0,1]]]" --batch 1',
+    "cumulative_summation": '--data "[[2,1,3,5],[3,8,7,3]]" --axis 1 --direction decreasing --exclusive',
+    "cumulative_product": '--data "[[2,1,3,5],[3,8,7,3]]" --axis 1',
+}
+
+
+class _Explain(click.Group):
+    """A command for each operator, in any spelling of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The operators that are built."""
+        return [kind.name.lower() for kind in OPERATORS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """The command of an operator; its options are made when it is asked for."""
+        return _command(OPERATOR.convert(cmd_name, None, ctx))
+
+
+@click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR [OPTIONS]")
+def explain() -> None:
+    """What an operator does: which elements it picks, in what order, and the arithmetic.
+
+    `anydml explain OPERATOR --help` lists its options. Without data the values are 1, 2, 3 …
+
+    \b
+    Example:
+      anydml explain slice1 --sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2
+    """
+
+
+def _command(cls: type[OperatorDesc]) -> click.Command:
+    name = cls.type.name.lower()
+
+    def run(**given: Any) -> None:
+        level, svg, html = given.pop("feature_level"), given.pop("svg"), given.pop("html")
+        desc, arrays = describe(cls, given)
+
+        def draw(limits: Limits) -> Picture:
+            return make_picture(desc, *arrays, feature_level=level or FeatureLevel.highest(), limits=limits)
+
+        show_picture(draw, svg, html)
+
+    what = (cls.__doc__ or "").strip().splitlines()[0]
+    example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name, '')}"
+    return click.Command(name, callback=run, params=[*options_of(cls), *DRAWINGS], help=f"{what}\n\n{example}")
+
+
+def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:
+    """Show a picture where it is asked for, on the terminal where nothing is; a description at fault is an error."""
+    picture = draw(Limits())
+    if picture.error is not None:
+        raise picture.error
+    if svg is not None:
+        write_text(svg, picture.svg(), "--svg")
+    if html is not None:
+        write_text(html, picture.html(), "--html")
+    if svg is None and html is None:
+        print_picture(draw)
+
+
+def print_picture(draw: Callable[[Limits], Picture]) -> None:
+    """Print it, in colour where there is colour, with as many columns as a terminal has room for."""
+    from rich.text import Text
+
+    from anydml.explain.text import as_ascii, lines, needed_width
+
+    console = make_console()
+    width = console.width if console.is_terminal else _PIPED_WIDTH
+    picture = draw(Limits())
+    for columns in _FEWER_COLUMNS if console.is_terminal else ():
+        if needed_width(picture) > width:
+            picture = draw(Limits(columns=columns))
+    is_wide = "utf" in console.encoding.lower()
+    for line in lines(picture, width):
+        text = Text()
+        for piece in line:
+            text.append(piece.text if is_wide else as_ascii(piece.text), _STYLES.get(piece.style, ""))
+        text.rstrip()
+        console.print(text, soft_wrap=True)

@@ -1,0 +1,111 @@
+"""Lists and data on the command line: `1,1,4,4`, `[[1],[0]]`, `FILE.npy`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+import numpy as np
+
+from anydml.errors import show
+from anydml.operators.fields import FIELD_TYPES, FieldType, Uint
+
+Array = np.ndarray[Any, Any]
+
+
+class IntsType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """Whole numbers: `1,1,4,4`, or as the documents have them, `{1,1,4,4}`."""
+
+    name = "n,n,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Read them; what they must be is for the description to say."""
+        if isinstance(value, tuple):
+            return value
+        text = str(value).strip().strip("{}[]()")
+        try:
+            return tuple(int(part) for part in text.split(","))
+        except ValueError:
+            self.fail(f"{show(value)} is no list of whole numbers such as 1,1,4,4", param, ctx)
+
+
+class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """A value that a description's field reads by itself, such as an enumeration's."""
+
+    def __init__(self, field: str, kind: FieldType) -> None:
+        self.field, self.kind = field, kind
+        self.name = "number" if kind is FIELD_TYPES[Uint] else "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read it as the field does, in any spelling."""
+        faults: list[Any] = []
+        read = self.kind.read(_number_or(value), self.field, faults)
+        if faults:
+            self.fail(str(faults[0]), param, ctx)
+        return read
+
+
+def _number_or(value: Any) -> Any:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return value
+
+
+class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """Values: `1,2,3`, `[[1],[0]]`, or the name of a `.npy` file, which is read where it is needed."""
+
+    name = "values|file.npy"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Array:
+        """Read them into an array of whatever type they have."""
+        if isinstance(value, np.ndarray):
+            return value
+        text = str(value).strip()
+        if text.endswith(".npy"):
+            return self._read_file(text, param, ctx)
+        try:
+            found = np.array(json.loads(text if text.startswith("[") else f"[{text}]"))
+        except (ValueError, RecursionError, OverflowError) as error:
+            self.fail(f"{show(text, 60)} is neither a list of numbers nor a .npy file ({show(error)})", param, ctx)
+        if found.dtype.kind not in "iuf":
+            self.fail(f"{show(text, 60)} must be numbers alone, none beyond 64 bits", param, ctx)
+        return found
+
+    def _read_file(self, path: str, param: click.Parameter | None, ctx: click.Context | None) -> Array:
+        try:
+            # Never more than is shown is read, no pickled object is, and a size beyond the file's is refused.
+            found: Array = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]
+        except OSError as error:
+            self.fail(f"{path} could not be read ({error.strerror or show(error)})", param, ctx)
+        except Exception as error:  # noqa: BLE001 - a hostile file; NumPy's reader of headers raises many things
+            self.fail(f"{path} is no .npy file that can be read ({show(error)})", param, ctx)
+        return found
+
+
+def shaped(data: Array, sizes: tuple[int, ...] | None, option: str) -> Array:
+    """Give data the sizes asked for."""
+    if sizes is None or data.shape == sizes:
+        return data
+    if data.size != math.prod(sizes):
+        hint = f"{option} has {data.size} values, and sizes {sizes} need {math.prod(sizes)}"
+        raise click.BadParameter(hint, param_hint=option)
+    return data.reshape(sizes)
+
+
+def typed(data: Array, dtype: np.dtype[Any], option: str) -> Array:
+    """Give data typed by hand the type asked for; a file has its own."""
+    if isinstance(data, np.memmap) or data.dtype == dtype:
+        return data
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        whole = data.dtype.kind in "iu" or bool(np.all(np.isfinite(data) & (np.floor(data) == data)))
+        if not whole or (data.size and not limits.min <= data.min() <= data.max() <= limits.max):
+            raise click.BadParameter(f"{option} has values that {dtype.name} does not hold", param_hint=option)
+    with np.errstate(over="ignore"):
+        return data.astype(dtype)
+
+
+INTS, DATA = IntsType(), DataValue()

@@ -1,0 +1,43 @@
+"""What every drawing needs: a window's outline among rows and columns of which some are left out, and clean text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What is no character, and what is one only to a terminal: control codes, halves of surrogates.
+_UNWRITABLE = re.compile("[^\t\n\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def clean(text: str) -> str:
+    """Text that can be written anywhere: names come from files of strangers."""
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+class Outline(NamedTuple):
+    """The positions, first and last, that a window takes among what is drawn of a dimension."""
+
+    first: int
+    last: int
+    is_first_closed: bool
+    """Whether the window begins there; otherwise it comes out of a part that is left out."""
+    is_last_closed: bool
+
+    def __contains__(self, position: object) -> bool:
+        return isinstance(position, int) and self.first <= position <= self.last
+
+
+def outline(drawn: Sequence[int | None], window: range) -> Outline | None:
+    """Find a window among the rows or columns drawn; None where nothing of it is drawn."""
+    inside = [position for position, index in enumerate(drawn) if index is not None and index in window]
+    if not inside:
+        return None
+    first, last = inside[0], inside[-1]
+    is_first_closed, is_last_closed = drawn[first] == window[0], drawn[last] == window[-1]
+    # A window that goes on in a gap has the gap in it.
+    first -= 0 if is_first_closed or first == 0 else 1
+    last += 0 if is_last_closed or last == len(drawn) - 1 else 1
+    return Outline(first, last, is_first_closed, is_last_closed)

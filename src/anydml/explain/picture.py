@@ -1,0 +1,145 @@
+"""A picture of what an operator does, as frozen data: made once, drawn as text, SVG or HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.errors import DmlError
+
+Coordinate: TypeAlias = tuple[int, ...]
+Role: TypeAlias = Literal["input", "output"]
+
+
+class Element(NamedTuple):
+    """One element of one tensor, by its coordinate among the dimensions that count."""
+
+    tensor: str
+    """DirectML's name: `InputTensor`."""
+    coordinate: Coordinate
+
+    def __str__(self) -> str:
+        return written(self.tensor, self.coordinate)
+
+
+def written(tensor: str, coordinate: tuple[object, ...]) -> str:
+    """Write a place of a tensor: `input[0,0,1,3]`, `output[1,:]`; a tensor of no dimensions is its only element."""
+    name = tensor.removesuffix("Tensor").lower() or tensor
+    return f"{name}[{','.join(map(str, coordinate))}]" if coordinate else name
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An element as it is drawn."""
+
+    element: Element
+    value: str
+    says: str
+    """What becomes of it, or where it comes from, as a sentence."""
+    badge: str = ""
+    """The order in which it lands, or the number of the tuple that picks it."""
+    hue: int = 0
+    """Elements that belong together have the same, from 1 to 6; 0 is for those that nothing happens to."""
+    sources: tuple[Element, ...] = ()
+    """Of an output element: the input elements that it is made of, in the order in which they are taken."""
+    chosen_by: tuple[Element, ...] = ()
+    """Of an output element: the indices that chose its sources."""
+    is_fault: bool = False
+    """An index outside its dimension, or an element that such an index leaves unwritten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Rows and columns at one place of the leading dimensions; None stands for what is left out."""
+
+    leading: Coordinate
+    name: str
+    """`[0,1,:,:]`, or nothing where there is one plane and no other."""
+    cells: tuple[tuple[Cell | None, ...], ...]
+    window: tuple[range, range] | None = None
+    """The rows and columns that the operator considers, in coordinates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A tensor, or as much of it as is drawn."""
+
+    tensor: str
+    role: Role
+    data_type: str
+    sizes: tuple[int, ...]
+    rows: tuple[int | None, ...]
+    """The rows drawn, by coordinate, None for a gap; one row for tensors of one dimension."""
+    columns: tuple[int | None, ...]
+    planes: tuple[Plane, ...]
+    has_row_numbers: bool
+    left_out: str = ""
+    """What is not drawn: `8 of 16 rows`."""
+    arrow: str = ""
+    """The direction of a walk along the rows or the columns: → ← ↓ or ↑."""
+
+    @property
+    def caption(self) -> str:
+        """The tensor as the documents write it: `InputTensor {1,1,4,4} FLOAT32`."""
+        return f"{self.tensor} {{{','.join(map(str, self.sizes))}}} {self.data_type}"
+
+    def cells(self) -> Iterator[Cell]:
+        """Every element drawn."""
+        for plane in self.planes:
+            for row in plane.cells:
+                yield from (cell for cell in row if cell is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What an operator does to the elements of its tensors.
+
+    `print(picture)` writes it; `.svg()` and `.html()` draw it, and a notebook shows it by itself. For a description
+    that is not valid there is nothing to draw: `error` holds its faults, and every drawing says them.
+    """
+
+    operator: str
+    title: str = ""
+    """What the description is part of, such as a dispatchable's name."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """The attributes, by DirectML's names."""
+    summary: str = ""
+    grids: tuple[Grid, ...] = ()
+    """The inputs in binding order, then the output."""
+    legend: tuple[tuple[str, str], ...] = ()
+    """What the marks mean: kind of mark (`marked`, `window`) and words."""
+    sentences: tuple[str, ...] = ()
+    """The arithmetic of the first few elements."""
+    notes: tuple[str, ...] = ()
+    """What was made up or left out, and what is worth knowing."""
+    error: DmlError | None = field(default=None)
+
+    def text(self, width: int = 100) -> str:
+        """The picture for a terminal, without colour; grids that do not fit beside one another stand below."""
+        from anydml.explain.text import plain
+
+        return plain(self, width)
+
+    def svg(self) -> str:
+        """The picture as a standalone SVG document, light or dark as its reader's system is."""
+        from anydml.explain.svg import draw
+
+        return draw(self)
+
+    def html(self) -> str:
+        """The picture as a page of its own, in which pointing at an element lights those that belong to it."""
+        from anydml.explain.html import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        """The picture in a notebook."""
+        from anydml.explain.html import fragment
+
+        return fragment(self)
+
+    def __str__(self) -> str:
+        return self.text()

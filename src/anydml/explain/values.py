@@ -1,0 +1,140 @@
+"""Where the values in a picture come from: the caller's arrays, or numbers made up as they are asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from anydml.arrays import view
+from anydml.errors import BindingError, Fault, show
+from anydml.memory import packed_strides, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.explain.picture import Coordinate
+    from anydml.primitives import IndexedCopy
+    from anydml.tensor import TensorDesc
+
+_LONGEST_NUMBER = 10
+
+
+class Values(Protocol):
+    """The elements of a tensor, one at a time: a picture shows few of what may be 2^32 - 1."""
+
+    @property
+    def note(self) -> str:
+        """What is worth knowing of them; empty for the caller's own."""
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """The value at a coordinate, as a NumPy scalar of the tensor's type; leading dimensions may be left away."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayValues:
+    """The caller's."""
+
+    array: np.ndarray[Any, Any]
+    note: str = ""
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """Read it."""
+        return self.array[(0,) * (self.array.ndim - len(coordinate)) + coordinate]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedValues:
+    """1, 2, 3 … as the elements lie in memory, so that a repeated element has one value."""
+
+    tensor: TensorDesc
+
+    @property
+    def _most(self) -> int:
+        dtype = self.tensor.data_type.dtype
+        return 2 ** (np.finfo(dtype).nmant + 1) if self.tensor.data_type.is_float else int(np.iinfo(dtype).max)
+
+    @property
+    def note(self) -> str:
+        """Say that they are numbers and no data."""
+        order = "" if self.tensor.element_strides == packed_strides(self.tensor.sizes) else " as they lie in memory"
+        again = f", from 1 again after {self._most}" if self.tensor.extent > self._most else ""
+        return f"No data was given: the values number the elements{order}{again}."
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """Number it."""
+        sizes, strides = self.tensor.sizes, self.tensor.element_strides
+        below, _ = span(sizes, strides)
+        places = zip(coordinate, strides[len(strides) - len(coordinate) :], strict=True)
+        number = sum(c * stride for c, stride in places) - below
+        return self.tensor.data_type.dtype.type(number % self._most + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedIndices:
+    """Tuples that pick from the end to the beginning: always valid, and no picture of the identity."""
+
+    tensor: TensorDesc
+    primitive: IndexedCopy
+    note: str = "No indices were given: these pick the elements from the last to the first."
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """Make one up."""
+        index_type = self.tensor.data_type.dtype.type
+        if self.tensor.overlaps_itself:  # one element is part of several tuples: 0 is in every dimension
+            return index_type(0)
+        sizes = self.primitive.indices.sizes
+        number = number_of(coordinate[:-1], sizes[:-1])
+        indexed = self.primitive.indexed_sizes
+        return index_type(coordinate_of((-1 - number) % math.prod(indexed), indexed)[coordinate[-1]])
+
+
+def number_of(coordinate: Sequence[int], sizes: Sequence[int]) -> int:
+    """An element's number, the last dimension running fastest."""
+    number = 0
+    for c, size in zip(coordinate, sizes, strict=True):
+        number = number * size + c
+    return number
+
+
+def coordinate_of(number: int, sizes: Sequence[int]) -> Coordinate:
+    """The coordinate that has a number."""
+    found = []
+    for size in reversed(sizes):
+        number, c = divmod(number, size)
+        found.append(c)
+    return tuple(reversed(found))
+
+
+def read_array(array: object, tensor: TensorDesc, operator: str, field: str) -> ArrayValues:
+    """Take an array of any library, laid out in any way; its type and sizes are the described ones."""
+    if isinstance(array, (list, tuple, int, float)):
+        try:
+            array = np.asarray(array, tensor.data_type.dtype)
+        except Exception as error:
+            rule = f"{field} could not be made an array of {tensor.data_type.name} ({show(error)})"
+            raise BindingError(operator, Fault(field=field, rule=rule, found=show(array))) from error
+    seen = view(array, operator, field)
+    faults = []
+    if seen.data_type != tensor.data_type:
+        rule = f"{field} must be an array of {tensor.data_type.name}, as described"
+        faults.append(Fault(field=field, rule=rule, value=seen.data_type, found=seen.data_type.name))
+    if seen.sizes != tensor.sizes:
+        rule = f"{field} must be an array of sizes {tensor.sizes}, as described"
+        faults.append(Fault(field=field, rule=rule, value=seen.sizes, found=str(seen.sizes)))
+    if faults:
+        raise BindingError(operator, faults)
+    return ArrayValues(seen.numpy())
+
+
+def write_value(value: Any) -> str:
+    """Write a number into a cell: short, and a whole number without a point."""
+    if not isinstance(value, np.floating):
+        return str(value)
+    number = float(value)
+    if number.is_integer() and abs(number) < 10**_LONGEST_NUMBER:
+        return f"{number:.0f}"
+    shortest = str(value)
+    return shortest if len(shortest) <= _LONGEST_NUMBER else f"{number:.5g}"

@@ -1,0 +1,147 @@
+"""A browser for the tests: chromium, spoken with in its own DevTools protocol."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-port=0",
+]
+PATIENCE = 60
+
+
+class Page:
+    """A page of a browser that is open, and what happened in it since it was loaded."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._number = 0
+        self._session = ""
+        self.events: list[dict[str, Any]] = []
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> Any:
+        """Ask for something, and wait for the answer."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._socket.send(json.dumps(message))
+        while True:
+            answer = json.loads(self._socket.recv(timeout=PATIENCE))
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def open(self, path: Path, width: int = 1000, height: int = 800, *, is_dark: bool = False) -> None:
+        """Show a file, as large as this."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.send("Page.navigate", url="about:blank")
+        self.events.clear()
+        self.send("Page.navigate", url=path.as_uri())
+        limit = time.monotonic() + PATIENCE
+        while self.run("document.readyState + location.href") != "complete" + path.as_uri():
+            assert time.monotonic() < limit, f"{path} is not loaded"
+            time.sleep(0.02)
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def hover(self, selector: str) -> None:
+        """Move the mouse to the middle of an element."""
+        x, y = self._middle(selector)
+        self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def touch(self, selector: str) -> None:
+        """Touch an element with a finger, and let go."""
+        x, y = self._middle(selector)
+        self.send("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.send("Emulation.setTouchEmulationEnabled", enabled=False)
+
+    def press(self, key: str, code: int) -> None:
+        """Press a key."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def _middle(self, selector: str) -> tuple[float, float]:
+        place = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{place}.scrollIntoView({{block: 'center', inline: 'center'}})")
+        x, y = self.run(f"(r => [r.x + r.width / 2, r.y + r.height / 2])({place}.getBoundingClientRect())")
+        return x, y
+
+    def screenshot(self, path: Path) -> None:
+        """Keep what is to be seen, the whole page."""
+        answer = self.send("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+    def complaints(self) -> list[str]:
+        """What went wrong, and what was asked of a network, since the page was opened."""
+        bad = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
+        found = [json.dumps(e["params"]) for e in self.events if e.get("method") in bad]
+        asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
+        return found + [url for url in asked if not url.startswith("file:")]
+
+
+@contextlib.contextmanager
+def start() -> Iterator[Page]:
+    """A browser with one page, in a profile of its own that is thrown away."""
+    from websockets.sync.client import connect
+
+    assert PROGRAM is not None
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        command = [PROGRAM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+        try:
+            port, path = _address(Path(profile) / "DevToolsActivePort", browser)
+            with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as socket:
+                yield Page(socket)
+        finally:
+            browser.terminate()
+            try:
+                browser.wait(10)
+            except subprocess.TimeoutExpired:
+                browser.kill()
+                browser.wait()
+
+
+def _address(file: Path, browser: subprocess.Popen[bytes]) -> tuple[str, str]:
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        assert browser.poll() is None, f"{PROGRAM} ended with status {browser.returncode}"
+        with contextlib.suppress(OSError, ValueError):
+            port, path = file.read_text().split()
+            return port, path
+        time.sleep(0.05)
+    raise AssertionError(f"{PROGRAM} does not answer")
