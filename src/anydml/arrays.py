@@ -69,6 +69,24 @@ def _library(array: Any) -> Any:
     return next((module for module in modules if hasattr(module, "from_dlpack")), None)
 
 
+def as_plain(array: Any) -> np.ndarray[Any, Any] | None:
+    """A plain NumPy array, or PyTorch tensor seen as one, at once; None for anything that wants a closer look."""
+    if type(array) is np.ndarray:
+        return array
+    torch = sys.modules.get("torch")
+    if torch is None or type(array) is not torch.Tensor:
+        return None
+    try:
+        return array.numpy()  # type: ignore[no-any-return]  # torch is not there to be asked for its types
+    except Exception:  # noqa: BLE001 - on another device, with a gradient, of a type that NumPy lacks, ...
+        return None
+
+
+def wrap_plain(result: np.ndarray[Any, Any]) -> Any:
+    """A result for a caller whose array was a PyTorch tensor."""
+    return sys.modules["torch"].from_numpy(result)
+
+
 def _root(array: object) -> str:
     return type(array).__module__.partition(".")[0]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.calls import Call, key_of, known_calls, run_known
+from anydml.calls import Attempt, Call
 from anydml.enums import AxisDirection, IndexMode
 from anydml.errors import DescriptionError, Fault
 from anydml.operators import CumulativeProduct, CumulativeSummation, GatherND, GatherND1, Slice, Slice1
@@ -34,10 +34,10 @@ def slice(
     >>> slice(np.arange(10), [2], [3], [2])
     array([2, 4, 6])
     """
-    key = key_of(Slice, device, out, (x,), offsets, sizes, strides)
-    if (known := known_calls.get(key)) is not None:
-        return run_known(known, x)
-    call = Call(Slice, device, out, x, key=key)
+    attempt = Attempt(Slice, device, out, (x,), offsets, sizes, strides)
+    if (result := attempt.run()) is not None:
+        return result
+    call = Call(Slice, device, out, x, key=attempt.key)
     strides = (1,) * call.rank if strides is None else strides
     return call.run({"offsets": 0, "sizes": 1, "strides": 1}, offsets=offsets, sizes=sizes, strides=strides)
 
@@ -59,12 +59,12 @@ def slice1(
     >>> slice1(np.arange(10), [2], [6], [-2])
     array([7, 5, 3])
     """
-    key = key_of(
+    attempt = Attempt(
         Slice1, device, out, (x,), input_window_offsets, input_window_sizes, input_window_strides, output_sizes
     )
-    if (known := known_calls.get(key)) is not None:
-        return run_known(known, x)
-    call = Call(Slice1, device, out, x, output_sizes=output_sizes, key=key)
+    if (result := attempt.run()) is not None:
+        return result
+    call = Call(Slice1, device, out, x, output_sizes=output_sizes, key=attempt.key)
     strides = (1,) * call.rank if input_window_strides is None else input_window_strides
     return call.run(
         {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1},
@@ -92,15 +92,15 @@ def gather_nd(
     array([[2, 3],
            [0, 1]])
     """
-    key = key_of(GatherND1, device, out, (x, indices), batch_dimension_count, index_mode)
-    if (known := known_calls.get(key)) is not None:
-        return run_known(known, x, indices)
+    attempt = Attempt(GatherND1, device, out, (x, indices), batch_dimension_count, index_mode)
+    if (result := attempt.run()) is not None:
+        return result
     faults: list[Fault] = []
     batch = read_int(batch_dimension_count, "BatchDimensionCount", faults)
     cls = GatherND1 if batch or faults else GatherND
     if faults:
         raise DescriptionError(cls.type.name, faults)
-    call = Call(cls, device, out, x, indices, key=key)
+    call = Call(cls, device, out, x, indices, key=attempt.key)
     call.make_room_for_gathered(batch)
     attributes = {"batch_dimension_count": batch} if batch else {}
     return call.run(
@@ -126,10 +126,10 @@ def cumulative_summation(
     >>> cumulative_summation(np.array([2, 1, 3, 5]), 0)
     array([ 2,  3,  6, 11])
     """
-    key = key_of(CumulativeSummation, device, out, (x,), axis, axis_direction, has_exclusive_sum)
-    if (known := known_calls.get(key)) is not None:
-        return run_known(known, x)
-    call = Call(CumulativeSummation, device, out, x, key=key)
+    attempt = Attempt(CumulativeSummation, device, out, (x,), axis, axis_direction, has_exclusive_sum)
+    if (result := attempt.run()) is not None:
+        return result
+    call = Call(CumulativeSummation, device, out, x, key=attempt.key)
     number = call.axis(axis)
     return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_sum=has_exclusive_sum)
 
@@ -148,9 +148,9 @@ def cumulative_product(
     >>> cumulative_product(np.array([2, 1, 3, 5]), 0)
     array([ 2,  2,  6, 30])
     """
-    key = key_of(CumulativeProduct, device, out, (x,), axis, axis_direction, has_exclusive_product)
-    if (known := known_calls.get(key)) is not None:
-        return run_known(known, x)
-    call = Call(CumulativeProduct, device, out, x, key=key)
+    attempt = Attempt(CumulativeProduct, device, out, (x,), axis, axis_direction, has_exclusive_product)
+    if (result := attempt.run()) is not None:
+        return result
+    call = Call(CumulativeProduct, device, out, x, key=attempt.key)
     number = call.axis(axis)
     return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_product=has_exclusive_product)

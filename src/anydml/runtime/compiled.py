@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import allocate, view
+from anydml.arrays import allocate, as_plain, view, wrap_plain
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.memory import Buffer, numpy_address, span
@@ -54,17 +55,14 @@ class Layout:
         alignment = tensor.guaranteed_base_offset_alignment
         return cls(field, tensor.data_type.dtype, tensor.sizes, steps, below * width, (above + 1) * width, alignment)
 
-    def match(self, array: Any) -> int | None:
-        """The address of a NumPy array of this layout."""
-        if (
-            type(array) is not np.ndarray
-            or array.shape != self.shape
-            or array.strides != self.steps
-            or array.dtype != self.dtype
-        ):
-            return None
-        address = numpy_address(array)
-        return None if self.alignment and address % self.alignment else address
+    def matches(self, array: Any) -> bool:
+        """Whether it is a NumPy array of this layout."""
+        return (
+            type(array) is np.ndarray
+            and array.shape == self.shape
+            and array.strides == self.steps
+            and array.dtype == self.dtype
+        )
 
 
 class Operator:
@@ -91,8 +89,8 @@ class CompiledOperator:
     """IDMLCompiledOperator: an operator made ready for an engine, to be called again and again.
 
     `run(x, out=y)` binds and dispatches; `run.bind(x, out=y)` binds once, and its `dispatch()` does nothing else.
-    Inputs flagged OWNED_BY_DML are given once to `initialize`, and are left out of every call. The arrays of the last
-    call with `out` are remembered, and kept alive, until the next.
+    Inputs flagged OWNED_BY_DML are given once to `initialize`, and are left out of every call. A call with arrays of
+    an earlier one finds them bound.
     """
 
     def __init__(self, created: Operator, flags: ExecutionFlags) -> None:
@@ -117,7 +115,7 @@ class CompiledOperator:
             for field, tensor in (*self.inputs.items(), *self.outputs.items())
             if not tensor.is_owned_by_dml
         ]
-        self._last: _Last | None = None
+        self._known: dict[tuple[int, ...], _Known] = {}
         packed = {
             name: TensorDesc(tensor.data_type, tensor.sizes)
             for name in desc.input_names()
@@ -165,32 +163,47 @@ class CompiledOperator:
 
     def bind(self, *inputs: object, out: object) -> BoundOperator:
         """Attach arrays: inputs in the order of the fields, and the output."""
+        if (bound := self._bind_plain(inputs, out)) is not None:
+            return bound
         self._check_count("bind", self._free, inputs, "the inputs")
         seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
         (output_field,) = self.outputs
         return self.bind_views(seen, view(out, self.name, output_field, convert=False))
 
-    def _bind_plain(self, arrays: tuple[Any, ...]) -> BoundOperator | None:
-        """Attach NumPy arrays laid out to the letter as described and well apart; None where a closer look is due."""
-        if len(arrays) != len(self._layouts) or (self.owned and self.persistent is None):
+    def _bind_plain(self, inputs: tuple[Any, ...], out: Any) -> BoundOperator | None:
+        """Attach arrays laid out to the letter as described and well apart; None where a closer look is due."""
+        layouts = self._layouts
+        if len(inputs) + 1 != len(layouts) or (self.owned and self.persistent is None):
             return None
-        ranges = []
-        for layout, array in zip(self._layouts, arrays, strict=True):
-            if (place := layout.match(array)) is None:
+        arrays = []
+        for layout, array in zip(layouts, (*inputs, out), strict=True):
+            plain = array if type(array) is np.ndarray else as_plain(array)
+            if plain is None or not layout.matches(plain):
                 return None
-            ranges.append((place + layout.below, place + layout.above))
-        low, high = ranges[-1]
-        if not arrays[-1].flags.writeable or any(low < end and start < high for start, end in ranges[:-1]):
-            return None
-        return self.bind_fresh(arrays)
+            arrays.append(plain)
+        return self.bind_known(arrays, out)
 
-    def bind_fresh(self, arrays: Sequence[Any]) -> BoundOperator:
-        """Attach arrays known to fit, the output last."""
+    def bind_known(self, arrays: Sequence[Any], out: Any, *, is_fresh: bool = False) -> BoundOperator | None:
+        """Attach NumPy arrays of layouts known to fit, the last of them what `out` is; None for a closer look.
+
+        With `is_fresh` it was allocated a moment ago: nothing else lies there.
+        """
+        layouts, addresses = self._layouts, [numpy_address(array) for array in arrays]
+        if not is_fresh:
+            target, written = layouts[-1], addresses[-1]
+            if not arrays[-1].flags.writeable or (target.alignment and written % target.alignment):
+                return None
+            low, high = written + target.below, written + target.above
+            for layout, address in zip(layouts[:-1], addresses, strict=False):
+                if low < address + layout.above and address + layout.below < high:
+                    return None
+                if layout.alignment and address % layout.alignment:
+                    return None
         memory = {
-            layout.field: (Buffer(numpy_address(array), 0, True, array), 0)
-            for layout, array in zip(self._layouts, arrays, strict=True)
+            layout.field: (Buffer(address, 0, True, array), 0)
+            for layout, address, array in zip(layouts, addresses, arrays, strict=True)
         }
-        return self.attach(memory, self.persistent, arrays[-1])
+        return self.attach(memory, self.persistent, out)
 
     def bind_views(self, inputs: Sequence[ArrayView], output: ArrayView) -> BoundOperator:
         """Attach arrays that were looked at already."""
@@ -213,17 +226,24 @@ class CompiledOperator:
     def __call__(self, *inputs: object, out: object = None) -> Any:
         """Run on arrays; without `out` the result is a new array of the first input's library."""
         if out is not None:
-            last = self._last
-            if last is not None and last.is_of(inputs, out):
-                return last.bound.dispatch()
-            bound = self._bind_plain((*inputs, out))
-            self._last = None if bound is None else _Last(inputs, out, bound, self._layouts)
-            bound = bound or self.bind(*inputs, out=out)
+            key = (id(inputs[0]), id(out)) if len(inputs) == 1 else (*map(id, inputs), id(out))
+            known = self._known.get(key)
+            if known is not None and known.is_of(inputs, out):
+                known.bound.dispatch()
+                return out
+            bound = self.bind(*inputs, out=out)
+            if all(type(array) is np.ndarray for array in (*inputs, out)):  # a tensor may be given other memory
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[key] = _Known(inputs, out, bound.forgetful(), self._layouts)
             return bound.dispatch()
         self._check_count("call", self._free, inputs, "the inputs")
-        seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
         (desc,) = self.outputs.values()
         result = allocate(desc.data_type, desc.sizes, desc.element_strides)
+        if (bound := self._bind_plain(inputs, result)) is not None:
+            bound.dispatch()
+            return result if not inputs or type(inputs[0]) is np.ndarray else wrap_plain(result)
+        seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
         self.bind_views(seen, view(result, self.name, "OutputTensor")).dispatch()
         return seen[0].wrap(result) if seen else result
 
@@ -276,25 +296,29 @@ def allocate_bytes(size: int) -> Buffer | None:
     return Buffer(array.__array_interface__["data"][0], size, True, array)
 
 
-class _Last:
-    """The arrays of a call, for the next that has the same: a loop binds once without being told to."""
+_MOST_KNOWN = 64
 
-    __slots__ = ("_first", "_first_shape", "_inputs", "_out", "_out_shape", "_shapes", "bound")
+
+class _Known:
+    """A call's arrays, held weakly, and what they are bound to, for the next call that has the same."""
+
+    __slots__ = ("_arrays", "_first", "_out", "_out_shape", "bound")
 
     def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator, layouts: Sequence[Layout]) -> None:
-        self._inputs, self._out, self.bound = inputs, out, bound
-        self._shapes, self._out_shape = [layout.shape for layout in layouts[:-1]], layouts[-1].shape
-        self._first: Any = inputs[0] if inputs else None
-        self._first_shape = self._shapes[0] if inputs else None
+        self._arrays: list[tuple[Any, Any]] = [
+            (weakref.ref(a), layout.shape) for a, layout in zip(inputs, layouts, strict=False)
+        ]
+        self._first = self._arrays[0] if len(inputs) == 1 else None
+        self._out, self._out_shape, self.bound = weakref.ref(out), layouts[-1].shape, bound
 
     def is_of(self, inputs: tuple[Any, ...], out: Any) -> bool:
         """Whether these are the same arrays, and nobody gave one another shape in place."""
-        if out is not self._out or out.shape != self._out_shape or len(inputs) != len(self._inputs):
+        if self._out() is not out or out.shape != self._out_shape:
             return False
-        if len(inputs) == 1:
-            first = inputs[0]
-            return first is self._first and first.shape == self._first_shape
-        return all(a is b and a.shape == s for a, b, s in zip(inputs, self._inputs, self._shapes, strict=True))
+        if self._first is not None:  # a loop over one takes longer than this
+            (held, shape), first = self._first, inputs[0]
+            return held() is first and first.shape == shape
+        return all(held() is a and a.shape == shape for a, (held, shape) in zip(inputs, self._arrays, strict=True))
 
 
 class BoundOperator:
@@ -304,6 +328,10 @@ class BoundOperator:
 
     def __init__(self, desc: OperatorDesc, dispatch: Callable[[], Any], memory: object, out: object) -> None:
         self._desc, self._dispatch, self._memory, self._out = desc, dispatch, memory, out
+
+    def forgetful(self) -> BoundOperator:
+        """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""
+        return BoundOperator(self._desc, self._dispatch, None, None)
 
     def dispatch(self) -> Any:
         """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
