@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 import anydml
+from anydml.cli.check import check
 from anydml.cli.engines import engines
+from anydml.cli.run import run
 from anydml.cli.support import support
 from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
 
@@ -54,7 +56,7 @@ def app() -> None:
     """DirectML's operators on any machine."""
 
 
-for command in (support, engines):
+for command in (run, check, support, engines):
     app.add_command(command)
 
 
