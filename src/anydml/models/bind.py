@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 _PAGE = 4096
+_HIGHEST = 2**62
 
 
 class Binder:
@@ -41,6 +42,7 @@ class Binder:
             if resource.size_in_bytes is not None:
                 self._buffers[name] = numpy_view(address, (resource.size_in_bytes,), (1,), np.dtype(np.uint8))
                 address += (resource.size_in_bytes // _PAGE + 2) * _PAGE
+                address = address if address < _HIGHEST else _PAGE  # no machine has memory for so many
 
     def check(
         self,
@@ -61,13 +63,14 @@ class Binder:
             if len(several) > 1:
                 rule = f"{show(name, 60)} must be bound to one resource"
                 self._findings.add(BINDING, several[1].node, rule, found=str(len(several)), subject=subject)
-        self._check_points(desc, given, node, initialises)
         inputs = {dml_name(name) for name in desc.input_names()}
+        wanted = [name for name, t in desc.tensors().items() if (t.is_owned_by_dml and name in inputs) == initialises]
+        self._check_points(desc, bindings, wanted, node, initialises)
         faults: dict[str, list[Fault]] = {}
         bound: dict[str, Bound] = {}
         for name, tensor in desc.tensors().items():
             bound_to = given.get(name)
-            if bound_to is None or bound_to.resource not in self._buffers or tensor.is_owned_by_dml != initialises:
+            if bound_to is None or bound_to.resource not in self._buffers or name not in wanted:
                 continue
             given_range = BufferBinding(self._buffers[bound_to.resource], byte_offset(bound_to, self._resources))
             mine = faults.setdefault(name, [])
@@ -87,25 +90,33 @@ class Binder:
         for name in names:
             if name not in self._resources:
                 rule = f"there must be a resource {show(name, 60)}"
-                way_out = f"there are {', '.join(show(known, 60) for known in self._resources)}"
-                way_out = way_out if len(way_out) < 200 else ""
+                known = [show(other, 60) for other in itertools.islice(self._resources, 8)]
+                way_out = f"there are {', '.join(known)}" if 0 < len(self._resources) <= len(known) else ""
                 self._findings.add(NAME, binding.node, rule, found="", way_out=way_out, subject=subject)
 
-    def _check_points(self, desc: OperatorDesc, given: Mapping[str, Binding], node: Node, initialises: bool) -> None:
+    def _check_points(
+        self,
+        desc: OperatorDesc,
+        bindings: Mapping[str, tuple[Binding, ...]],
+        wanted: list[str],
+        node: Node,
+        initialises: bool,
+    ) -> None:
         operator, tensors = desc.type.name, desc.tensors()
-        for name, binding in given.items():
+        here, there = "the dispatch command", "the dispatchable's own bindings, being OWNED_BY_DML"
+        if initialises:
+            here, there = there, f"{here}, not being OWNED_BY_DML"
+        for name, several in bindings.items():
+            at = several[0].node if several else node
             if name not in tensors:
-                rule = f"{operator} has no tensor {show(name, 60)}; there are {', '.join(tensors)}"
-                self._findings.add(NAME, binding.node, rule, found="", subject=operator)
-            elif tensors[name].is_owned_by_dml != initialises:
-                where = "the dispatchable's own bindings" if not initialises else "the dispatch command"
-                owned = "being OWNED_BY_DML" if not initialises else "not being OWNED_BY_DML"
-                rule = f"{name} must be bound by {where}, {owned}"
-                self._findings.add(BINDING, binding.node, rule, field=name, found="", subject=operator)
-        for name, tensor in tensors.items():
-            if name not in given and tensor.is_owned_by_dml == initialises:
-                where = "the dispatchable's own bindings, being OWNED_BY_DML" if initialises else "the dispatch command"
-                rule = f"{name} must be bound by {where}"
+                rule, way_out = f"there is no tensor {show(name, 60)}", f"there are {', '.join(tensors)}"
+                self._findings.add(NAME, at, rule, found="", way_out=way_out, subject=operator)
+            elif name not in wanted:
+                rule = f"{name} must be bound by {there}"
+                self._findings.add(BINDING, at, rule, field=name, found="", subject=operator)
+        for name in wanted:
+            if name not in bindings:
+                rule = f"{name} must be bound by {here}"
                 self._findings.add(BINDING, node, rule, field=name, found="", subject=operator)
 
 

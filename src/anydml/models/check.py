@@ -10,6 +10,7 @@ from anydml.enums import FeatureLevel
 from anydml.errors import DmlError, ModelFileError, Place, show
 from anydml.models.bind import Binder
 from anydml.models.findings import (
+    COMMAND,
     DESCRIPTION,
     FILE,
     LEVEL,
@@ -126,7 +127,7 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
     for dispatchable in model.dispatchables.values():
         desc = dispatchable.desc
         subject = desc.type.name if desc else ""
-        if desc is not None:
+        if dispatchable.operator is not None:
             checked.append(_check_desc(dispatchable, level, findings))
         where = dispatchable.node.get("bindings") or dispatchable.node
         binder.check(desc, dispatchable.bindings, where, initialises=True, subject=subject)
@@ -146,7 +147,8 @@ def _order(finding: Finding) -> tuple[int, int]:
 
 def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findings) -> CheckedDispatchable:
     desc = dispatchable.desc
-    assert desc  # noqa: S101 - for type checkers: the caller looked
+    if desc is None:
+        return CheckedDispatchable(dispatchable.name, dispatchable.operator.name if dispatchable.operator else "", None)
     report = desc.check(level)
     kind_node = dispatchable.node.get("Type", "type") or dispatchable.node
     for fault in report.faults:
@@ -159,8 +161,8 @@ def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findi
 
 
 def _is_within(finding: Finding, dispatchable: Dispatchable) -> bool:
-    place = finding.fault.place
-    return place is not None and place.path.startswith(dispatchable.desc_node.path)
+    place, within = finding.fault.place, dispatchable.desc_node.path
+    return place is not None and place.path.startswith((f"{within}.", f"{within}["))
 
 
 def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings) -> None:
@@ -187,14 +189,14 @@ def _check_output(command: Print | WriteFile, model: Model, findings: Findings) 
 def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> None:
     if resource.data_type is None:
         rule = "a resource must have values of one type to be written as .npy"
-        findings.add(FILE, command.node.get("resource") or command.node, rule, found="")
+        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
         return
     most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
     count = math.prod(command.dimensions)
     if command.dimensions and count > most:
         rule = f"dimensions must multiply to at most {most}, the elements of the resource"
         node = command.node.get("dimensions") or command.node
-        findings.add(FILE, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
+        findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
 
 
 def _memory(model: Model) -> int:

@@ -53,10 +53,17 @@ class Files:
 
     def find_source(self, text: str) -> Path:
         """The file that a model reads: in its folder, else in an allowed one."""
-        candidates = [self._resolve(base, text, self._input) for base in (self._input, *self._allowed)]
-        path = next((path for path in candidates if path.exists()), candidates[0])
-        _check_plain(path, text)
-        return path
+        refusal: ModelFileError | None = None
+        for base in (self._input, *self._allowed):
+            try:
+                path = self._resolve(base, text, self._input)
+                _check_plain(path, text)
+            except ModelFileError as error:
+                refusal = refusal or error
+            else:
+                return path
+        assert refusal  # noqa: S101 - for type checkers: there is one folder at least
+        raise refusal
 
     def find_target(self, text: str) -> Path:
         """The file that a model writes: in its folder, else where an allowed one has it."""
@@ -68,7 +75,7 @@ class Files:
         if any(part.startswith(".") for part in path.relative_to(root).parts):
             # In a home folder that would be the settings of other programs.
             raise _refuse("a model must not write hidden files", text)
-        if path.exists():
+        if os.path.lexists(path):
             _check_plain(path, text)
         elif path.name in ("", ".") or not _is_folder(path.parent):
             raise _refuse("the path must be one of a file in a folder", text)
@@ -96,9 +103,9 @@ class Files:
 
 def _is_folder(path: Path) -> bool:
     """Whether a folder is there, or could be made."""
-    while not path.exists():
+    while not os.path.lexists(path):
         path = path.parent
-    return path.is_dir()
+    return os.path.isdir(path)  # noqa: PTH112 - never raises
 
 
 def _check_plain(path: Path, text: str) -> None:
@@ -133,7 +140,7 @@ def read_plain(path: Path, limit: int) -> bytes:
             rule = f"the file must have at most {limit} bytes, to be read in the memory allowed"
             fault = Fault(field="", rule=rule, value=size, found=str(size), way_out="see --max-memory")
             raise ModelFileError(str(path), fault)
-        return file.read(limit)
+        return file.read(size)  # which makes room for as much as it is asked for, so not for the limit
 
 
 class Writes:

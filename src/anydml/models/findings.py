@@ -31,9 +31,10 @@ DESCRIPTION = Kind("description", FAULT, "A field of an operator's description b
 LEVEL = Kind("feature-level", FAULT, "A description needs a higher feature level")
 BINDING = Kind("binding", FAULT, "A resource does not fit the tensor that it is bound to")
 NAME = Kind("name", FAULT, "A name stands for nothing in the model")
+COMMAND = Kind("command", FAULT, "A command asks for what a resource does not give")
 UNSUPPORTED = Kind("unsupported", MISSING, "Something that DirectML has, and this version does not")
 REMARK = Kind("remark", 0, "Worth knowing, though nothing is wrong")
-KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, UNSUPPORTED, REMARK)
+KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, UNSUPPORTED, REMARK)
 
 _SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
 _ERRORS: dict[int, type[DmlError]] = {UNUSABLE: ModelFileError, FAULT: ModelError, MISSING: UnsupportedError}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from anydml.models.run import Event, RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
+    from anydml.operator_type import OperatorType
     from anydml.operators import OperatorDesc
 
 
@@ -59,8 +60,10 @@ class Dispatchable:
 
     name: str
     node: Node = field(repr=False, compare=False)
+    operator: OperatorType | None
+    """None for what is no operator that is built."""
     desc: OperatorDesc | None
-    """None where it could not be read, or is of a kind that is not here."""
+    """None where it could not be read."""
     desc_node: Node = field(repr=False, compare=False)
     flags: ExecutionFlags
     bindings: Mapping[str, tuple[Binding, ...]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from anydml.operators.fields import FieldType
 
 _TENSOR_FIELDS = {dml_name(f.name): f.name for f in dataclasses.fields(TensorDesc) if f.name != "signed_strides"}
+_MOST_REMARKS = 20
 _NOTES = {"name", "comment", "comments", "description"}
 
 
@@ -43,14 +46,16 @@ def locate(node: Node, field: str) -> Node:
 
 def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None:
     """Remark on members that mean nothing here: a misspelt option is ignored without a word otherwise."""
-    import difflib
-
     names = list(known)
-    for name, child in node.members():
-        if name not in names and name[:1] not in ("$", "_", "/", "") and name.lower() not in _NOTES:
-            close = difflib.get_close_matches(name[:60], names, 1)
-            way_out = f"did you mean {close[0]}?" if close else ""
-            findings.add(REMARK, child, "nothing here has this name, so it is ignored", found="", way_out=way_out)
+    unknown = (
+        (name, child)
+        for name, child in node.members()
+        if name not in names and name[:1] not in ("$", "_", "/", "") and name.lower() not in _NOTES
+    )
+    for name, child in itertools.islice(unknown, _MOST_REMARKS):
+        close = difflib.get_close_matches(name[:60], names, 1)
+        way_out = f"did you mean {close[0]}?" if close else ""
+        findings.add(REMARK, child, "nothing here has this name, so it is ignored", found="", way_out=way_out)
 
 
 class DescReader:
@@ -67,7 +72,7 @@ class DescReader:
         if not node.is_object:
             self._findings.add(FILE, node, "the description must be an object", subject=self._operator)
             return None
-        before = sum(1 for found in self._findings if found.kind is not REMARK)
+        before = len(self._findings)
         defaults = {f.name: f.default for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # each is a dataclass
         values: dict[str, Any] = {}
         for name, kind in cls.field_types().items():
@@ -83,7 +88,7 @@ class DescReader:
         counts = {dml_name(n): n for n in dir(cls) if isinstance(getattr(cls, n), property) and n[0] != "_"}
         known = [*map(dml_name, cls.field_types()), *counts, *self._ignored]
         remark_unknown(node, known, self._findings)
-        if sum(1 for found in self._findings if found.kind is not REMARK) > before:
+        if any(found.kind is not REMARK for found in self._findings[before:]):
             return None
         desc = cls(**values)
         for field, name in counts.items():
@@ -151,11 +156,13 @@ class DescReader:
         missing = [dml for dml in ("DataType", "Sizes") if node.get(dml) is None]
         for dml in missing:
             self._add(node, f"{field}.{dml}", f"{field}.{dml} must be given")
-        if missing or not {"data_type", "sizes"} <= values.keys():
+        if "sizes" not in values:
             return None
         count = node.get("DimensionCount")
         if count is not None:
             self._check_count(count, f"{field}.DimensionCount", len(values["sizes"]))
+        if "data_type" not in values:  # the sizes may be at fault as well: any type will do to find out
+            values = {"data_type": "UINT8", "sizes": values["sizes"], "strides": values.get("strides")}
         try:
             return TensorDesc(**values)
         except DescriptionError as error:

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.models.model import Command
+    from anydml.operators import OperatorDesc
 
 LARGEST_RESOURCE = 2**48
 """More than any machine has; what is larger is a slip."""
 _TEXT_COST = 64
 """Bytes of memory that a byte of JSON may take once it is read: `[],` is the dearest."""
-_LONGEST_TEXT = 2**28
+_SHORT_TEXT, _LONGEST_TEXT = 2**16, 2**28
+"""Texts that are read whatever the limit, and none that is longer."""
 _OTHER_KINDS = {
     "hlsl": "HLSL shaders are",
     "onnx": "ONNX models are",
@@ -56,7 +58,7 @@ def load_model(
     if model.suffix.lower() == ".onnx":
         raise UnsupportedError(file, Fault(field="", rule=_other_kind("onnx")))
     try:
-        data = read_plain(model, min(limit // _TEXT_COST, _LONGEST_TEXT))
+        data = read_plain(model, min(max(limit // _TEXT_COST, _SHORT_TEXT), _LONGEST_TEXT))
     except ModelFileError as error:
         raise ModelFileError(file, error.faults) from None
     root = parse(file, data)
@@ -114,12 +116,11 @@ class ModelReader:
 
     def _remark_rest(self) -> None:
         source = self._root.source
-        rest = source.text[source.end :]
-        if rest.strip(" \t\r\n\0"):
-            at = source.end + len(rest) - len(rest.lstrip())
-            node = Node(source, None, at, "$")
+        rest = source.text[source.end :].rstrip("\0 \t\r\n")
+        if rest:
+            node = Node(source, None, source.end, "$")
             rule = "what follows the model's end is not read, which is how DxDispatch has it"
-            self._findings.add(REMARK, node, rule, found=show(rest.strip(), 20))
+            self._findings.add(REMARK, node, rule, found=show(rest, 20))
 
     # Fields
 
@@ -179,7 +180,7 @@ class ModelReader:
     # Dispatchables
 
     def _read_dispatchable(self, name: str, node: Node) -> Dispatchable:
-        desc, desc_node, flags = None, node, ExecutionFlags.NONE
+        cls, desc, desc_node, flags = None, None, node, ExecutionFlags.NONE
         bindings: dict[str, tuple[Binding, ...]] = {}
         kind = node.get("Type", "type")
         if not node.is_object:
@@ -190,7 +191,9 @@ class ModelReader:
             self._findings.add(UNSUPPORTED, kind, _other_kind(str(other).lower()), found="")
         else:
             desc_node = node.get("Desc", "desc") or node
-            desc = self._read_operator(kind, desc_node, flattened=desc_node is node)
+            if (cls := self._find_operator(kind)) is not None:
+                ignored = _DISPATCHABLE_FIELDS if desc_node is node else ()
+                desc = DescReader(cls, desc_node, self._findings, ignored).read()
             if (given := node.get("bindings")) is not None:
                 bindings = self._read_bindings(given)
             if (flag := node.get("executionFlags")) is not None:
@@ -201,18 +204,24 @@ class ModelReader:
                 self._findings.add(FILE, compile_type, "dmlCompileType must be DmlCompileOp or DmlCompileGraph")
             if desc_node is not node:
                 remark_unknown(node, _DISPATCHABLE_FIELDS, self._findings)
-        return Dispatchable(name=name, node=node, desc=desc, desc_node=desc_node, flags=flags, bindings=bindings)
+        return Dispatchable(
+            name=name,
+            node=node,
+            operator=cls.type if cls else None,
+            desc=desc,
+            desc_node=desc_node,
+            flags=flags,
+            bindings=bindings,
+        )
 
-    def _read_operator(self, kind: Node, node: Node, *, flattened: bool) -> Any:
+    def _find_operator(self, kind: Node) -> type[OperatorDesc] | None:
         try:
-            cls = find_operator(OperatorType(kind.raw))
+            return find_operator(OperatorType(kind.raw))
         except UnsupportedError as error:
             self._findings.put(UNSUPPORTED, kind, error.faults[0], error.subject)
-            return None
         except DmlError as error:
             self._findings.add(DESCRIPTION, kind, f"type {error.faults[0].rule}", field="type")
-            return None
-        return DescReader(cls, node, self._findings, _DISPATCHABLE_FIELDS if flattened else ()).read()
+        return None
 
     def _read_bindings(self, node: Node) -> dict[str, tuple[Binding, ...]]:
         if not node.is_object:

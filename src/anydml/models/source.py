@@ -54,7 +54,7 @@ class Source:
     def __init__(self, file: str, text: str) -> None:
         self.file, self.text = file, text
         self.end = 0
-        """Where the model ends; DxDispatch reads nothing that follows."""
+        """Where the model and the comments after it end; DxDispatch reads nothing that follows."""
 
     @functools.cached_property
     def _lines(self) -> list[int]:
@@ -174,7 +174,7 @@ class _Parser:
         self.skip()
         at = self.at
         raw = self.value()
-        self.source.end = self.at
+        self.source.end = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # it always matches
         return raw, at
 
     def fault(self, rule: str, at: int, found: str = "", way_out: str = "") -> Fault:
@@ -188,7 +188,7 @@ class _Parser:
         return show(self.text[at : at + 20]) if at < len(self.text) else "the end of the file"
 
     def skip(self) -> None:
-        at = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches nothing at all too
+        at = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # as above
         if self.text.startswith("/*", at):
             self.fail("a comment must end with */", at)
         self.at = at
