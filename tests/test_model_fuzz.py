@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from anydml.models.source import Items, Node, parse
+from anydml.models.parser import parse
+from anydml.models.source import Items, Node
 from modelling import DISPATCH, EXAMPLES, model, program, write
 
 if TYPE_CHECKING:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 import anydml as dml
-from anydml.models.source import Node, parse
+from anydml.models.parser import parse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from anydml.models.source import Node
 
 
 def read(text: str | bytes) -> Node:

@@ -22,9 +22,9 @@ from anydml.models.findings import (
     raise_findings,
     status_of,
 )
+from anydml.models.load import load_model
 from anydml.models.model import Dispatch, Print, WriteFile
 from anydml.models.operators import locate
-from anydml.models.read import load_model
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

@@ -1,129 +1,34 @@
-"""What a resource holds at first: a list, a constant, a sequence, values of several types, or a file.
+"""Reading what a resource holds at first: a list, a constant, a sequence, values of several types, or a file.
 
-Reading an initialiser takes no more memory than its text; `fill` writes it into memory that is there.
+It takes no more memory than its text does, whatever the values it stands for would take.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.enums import DataType
-from anydml.errors import Fault, ModelFileError
+from anydml.errors import ModelFileError
 from anydml.models.files import open_plain
 from anydml.models.findings import FILE, UNSUPPORTED
 from anydml.models.npy import read_header
 from anydml.models.source import Items, Node
+from anydml.models.values import Constant, FromFile, Listed, Sequence
 from anydml.parse import UINT32_MAX
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from anydml.models.files import Files
     from anydml.models.findings import Findings, Kind
-
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+    from anydml.models.values import Values
 
 IMAGES = (".jpg", ".png")
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
-_CHUNK = 1 << 16
 _MOST_FAULTS = 5
 """Faults of one list that are told; a list at fault is mostly at fault throughout."""
-
-
-class Values(Protocol):
-    """The first contents of a resource."""
-
-    @property
-    def size_in_bytes(self) -> int:
-        """The bytes of them all."""
-
-    def fill(self, target: Bytes) -> None:
-        """Write them into memory of their size."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Listed:
-    """Values written out in the model; `types` where they are of several."""
-
-    data: Bytes = field(repr=False)
-    types: tuple[DataType, ...] = ()
-
-    @property
-    def size_in_bytes(self) -> int:
-        """The bytes of them all."""
-        return self.data.size
-
-    def fill(self, target: Bytes) -> None:
-        """Copy them."""
-        target[:] = self.data
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """One value again and again."""
-
-    value: np.generic
-    count: int
-
-    @property
-    def size_in_bytes(self) -> int:
-        """The bytes of them all."""
-        return self.count * self.value.dtype.itemsize
-
-    def fill(self, target: Bytes) -> None:
-        """Repeat it."""
-        target.view(self.value.dtype)[:] = self.value
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """Values a step apart."""
-
-    start: np.generic
-    delta: np.generic
-    count: int
-
-    @property
-    def size_in_bytes(self) -> int:
-        """The bytes of them all."""
-        return self.count * self.start.dtype.itemsize
-
-    def fill(self, target: Bytes) -> None:
-        """Add the step again and again in the values' own type, as DxDispatch does: each sum is rounded, or wraps."""
-        values = target.view(self.start.dtype)
-        steps = np.full(min(self.count, _CHUNK), self.delta)
-        steps[0] = self.start
-        with np.errstate(all="ignore"):
-            for at in range(0, self.count, _CHUNK):
-                part = values[at : at + _CHUNK]
-                np.add.accumulate(steps[: part.size], out=part)
-                steps[0] = part[-1] + self.delta
-
-
-@dataclass(frozen=True, slots=True)
-class FromFile:
-    """The bytes of a file from some place on."""
-
-    path: Path
-    start: int
-    size_in_bytes: int
-    swapped: int = 0
-    """The bytes of an element that are in the other order; 0 where they need no turning."""
-
-    def fill(self, target: Bytes) -> None:
-        """Read them."""
-        with open_plain(self.path, self.path.name) as file:
-            file.seek(self.start)
-            if file.readinto(target.data) != self.size_in_bytes:
-                fault = Fault(field="", rule="the file became shorter while it was read")
-                raise ModelFileError(self.path.name, fault)
-        if self.swapped:
-            target.view(f"u{self.swapped}").byteswap(inplace=True)
 
 
 class ValueReader:

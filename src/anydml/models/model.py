@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from anydml.enums import DataType, ExecutionFlags
     from anydml.models.check import ModelReport
     from anydml.models.findings import Finding
-    from anydml.models.initialise import Values
     from anydml.models.run import Event, RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
+    from anydml.models.values import Values
     from anydml.operator_type import OperatorType
     from anydml.operators import OperatorDesc
 

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import ExecutionFlags
-from anydml.errors import DmlError, Fault, ModelFileError, UnsupportedError, show
-from anydml.models.files import Files, read_plain
+from anydml.errors import DmlError, ModelFileError, UnsupportedError, show
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED, Findings
 from anydml.models.initialise import IMAGES, ValueReader, read_data_type
-from anydml.models.limits import default_max_memory
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.models.operators import DescReader, read_flags, remark_unknown
-from anydml.models.source import Node, parse
+from anydml.models.source import Node
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
 from anydml.parse import UINT32_MAX
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
+    from anydml.models.files import Files
+    from collections.abc import Iterator
 
     from anydml.models.model import Command
     from anydml.operators import OperatorDesc
 
 LARGEST_RESOURCE = 2**48
 """More than any machine has; what is larger is a slip."""
-_TEXT_COST = 64
-"""Bytes of memory that a byte of JSON may take once it is read: `[],` is the dearest."""
-_SHORT_TEXT, _LONGEST_TEXT = 2**16, 2**28
-"""Texts that are read whatever the limit, and none that is longer."""
 _OTHER_KINDS = {
     "hlsl": "HLSL shaders are",
     "onnx": "ONNX models are",
@@ -39,39 +32,8 @@ _OTHER_KINDS = {
 _DISPATCHABLE_FIELDS = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")
 
 
-def load_model(
-    path: str | os.PathLike[str],
-    *,
-    allow_files: Sequence[str | os.PathLike[str]] = (),
-    input_path: str | os.PathLike[str] | None = None,
-    output_path: str | os.PathLike[str] | None = None,
-    max_memory: int | None = None,
-) -> Model:
-    """Read a DxDispatch model; what is no JSON is an error, and everything else is told by `Model.check`.
-
-    The files that it names are kept inside its own folder and those allowed; `max_memory` is in bytes, and half of
-    what is free where it is not given.
-    """
-    limit = default_max_memory() if max_memory is None else max_memory
-    file = "".join(c if c.isprintable() else "?" for c in str(path))
-    model = Path(path)
-    if model.suffix.lower() == ".onnx":
-        raise UnsupportedError(file, Fault(field="", rule=_other_kind("onnx")))
-    try:
-        data = read_plain(model, min(max(limit // _TEXT_COST, _SHORT_TEXT), _LONGEST_TEXT))
-    except ModelFileError as error:
-        raise ModelFileError(file, error.faults) from None
-    root = parse(file, data)
-    files = Files(
-        model,
-        input_path=None if input_path is None else Path(input_path),
-        output_path=None if output_path is None else Path(output_path),
-        allowed=[Path(folder) for folder in allow_files],
-    )
-    return ModelReader(root, files).read(file, limit)
-
-
-def _other_kind(kind: str) -> str:
+def word_other_kind(kind: str) -> str:
+    """Say of a kind of dispatchable that it is not here."""
     return f"{_OTHER_KINDS[kind]} not run yet; there are operators: {', '.join(t.name for t in OPERATORS)}"
 
 
@@ -188,7 +150,7 @@ class ModelReader:
         elif kind is None or not isinstance(kind.raw, str):
             self._findings.add(FILE, kind or node, "type must be a string", found=None if kind else "nothing")
         elif (other := (node.get("type") or kind).raw) and str(other).lower() in _OTHER_KINDS:
-            self._findings.add(UNSUPPORTED, kind, _other_kind(str(other).lower()), found="")
+            self._findings.add(UNSUPPORTED, kind, word_other_kind(str(other).lower()), found="")
         else:
             desc_node = node.get("Desc", "desc") or node
             if (cls := self._find_operator(kind)) is not None:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from anydml import CommandList, CompiledOperator
     from anydml.enums import DataType, FeatureLevel
-    from anydml.models.initialise import Bytes
     from anydml.models.model import Binding, Command, Dispatchable, Model, Resource, WriteFile
     from anydml.models.source import Node
+    from anydml.models.values import Bytes
 
 _ALIGNMENT = 4096
 _CHUNK = 1 << 22
