@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import anydml as dml
 from anydml.models.parser import parse
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from anydml.models.source import Node

@@ -16,9 +16,9 @@ from anydml.operators import OPERATORS, find_operator
 from anydml.parse import UINT32_MAX
 
 if TYPE_CHECKING:
-    from anydml.models.files import Files
     from collections.abc import Iterator
 
+    from anydml.models.files import Files
     from anydml.models.model import Command
     from anydml.operators import OperatorDesc
 
