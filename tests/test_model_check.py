@@ -350,6 +350,97 @@ def test_a_fault_has_its_line_and_column(tmp_path: Path) -> None:
     )
 
 
+def test_a_count_that_is_not_the_values_own_is_valid_at_no_level(tmp_path: Path) -> None:
+    text = (EXAMPLES / "slice1.json").read_text().replace('"DimensionCount": 4', '"DimensionCount": 3', 1)
+    report = check_file(write(tmp_path, text))
+    assert [(found.name, found.lowest_level is None) for found in report.dispatchables] == [
+        ("crop", True),
+        ("backward_crop", False),
+    ]
+    assert str(report.faults[0]).endswith("SLICE1: DimensionCount must be 4, as many values as are given; got 3")
+
+
+def test_a_fault_in_a_tensor_written_in_full_is_found_there(tmp_path: Path) -> None:
+    tensor = {"Type": "BUFFER", "Desc": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 0]}}
+    assert findings(tmp_path, changed(model(), f"{DESC}InputTensor", tensor)) == [
+        (
+            "description",
+            "$.dispatchables.sum.desc.InputTensor.Desc.Sizes[3]",
+            "CUMULATIVE_SUMMATION: InputTensor.Sizes[3] must be at least 1; got 0",
+        )
+    ]
+    tensor["Desc"] = []
+    assert findings(tmp_path, changed(model(), f"{DESC}InputTensor", tensor)) == [
+        (
+            "file",
+            "$.dispatchables.sum.desc.InputTensor.Desc",
+            "CUMULATIVE_SUMMATION: InputTensor.Desc must be an object; got a list of 0 elements",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "where", "message"),
+    [
+        (3, 2, "dimensions", "dimensions must be a list of whole numbers; got 3"),
+        ([2, 0], 2, "dimensions[1]", "dimensions[1] must be a whole number in 1 .. 4294967295; got 0"),
+        ([2, 2.0], 2, "dimensions[1]", "dimensions[1] must be a whole number in 1 .. 4294967295; got 2.0"),
+        ([5], 1, "dimensions", "dimensions must multiply to at most 4, the elements of the resource; got 5"),
+        (
+            [2**32 - 1] * 3,
+            1,
+            "dimensions",
+            "dimensions must multiply to at most 4, the elements of the resource; got more than 10^20",
+        ),
+    ],
+)
+def test_dimensions_of_a_file(tmp_path: Path, given: Any, status: int, where: str, message: str) -> None:
+    command = {"type": "writeFile", "resource": "out", "targetPath": "x.npy", "dimensions": given}
+    data = model(commands=[command])
+    assert [(path, text) for _, path, text in findings(tmp_path, data)] == [(f"$.commands[0].{where}", message)]
+    assert check_file(tmp_path / "model.json").status == status
+
+
+def test_values_of_several_types_are_no_numpy_array(tmp_path: Path) -> None:
+    mixed = {"initialValues": [{"type": "UINT8", "value": 1}]}
+    command = {"type": "writeFile", "resource": "mixed", "targetPath": "x.npy"}
+    assert findings(tmp_path, model(resources={"mixed": mixed}, commands=[command])) == [
+        ("command", "$.commands[0].resource", "a resource must have values of one type to be written as .npy")
+    ]
+
+
+def test_images_are_named_as_not_here(tmp_path: Path) -> None:
+    image = {
+        "initialValuesDataType": "FLOAT32",
+        "initialValues": {"sourcePath": "dog.JPG"},
+        "resampleSize": [1, 3, 2, 2],
+    }
+    command = {"type": "writeFile", "resource": "image", "targetPath": "y.png"}
+    assert findings(tmp_path, model(resources={"image": image}, commands=[command])) == [
+        (
+            "unsupported",
+            "$.resources.image.initialValues.sourcePath",
+            "images are not read yet; there are .npy and raw files; got 'dog.JPG'",
+        ),
+        (
+            "unsupported",
+            "$.commands[0].targetPath",
+            "images are not written yet; there are .npy and raw files; got 'y.png'",
+        ),
+    ]
+
+
+def test_a_deferred_resource_is_named_as_not_here(tmp_path: Path) -> None:
+    deferred = {"initialValuesDataType": "FLOAT32", "initialValues": "deferred"}
+    assert findings(tmp_path, model(resources={"r": deferred}, commands=[])) == [
+        (
+            "unsupported",
+            "$.resources.r.initialValues",
+            "deferred resources are for ONNX models, which are not here yet",
+        )
+    ]
+
+
 def test_every_fault_is_found_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     data = model(
         resources={"in": floats(1, 2, "x", 4), "out": ZEROS},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+import anydml.models
 from anydml.models import Dispatched, Printed, Progress, Started, Timing, Written, load_model
 from anydml.models.timing import Figures, Samples
 from cases import CASES
@@ -161,6 +163,16 @@ def test_an_operator_compiled_with_flags(tmp_path: Path) -> None:
     flags = dml.ExecutionFlags.DISABLE_META_COMMANDS | dml.ExecutionFlags.DESCRIPTORS_VOLATILE
     assert loaded.dispatchables["sum"].flags == flags
     assert loaded.run("reference").resources["out"].tolist() == [1, 3, 6, 10]
+
+
+def test_the_packages_own_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES.parent.parent)
+    assert doctest.testmod(anydml.models) == (0, 4)
+
+
+def test_what_is_public_has_a_docstring() -> None:
+    for name in set(anydml.models.__all__) - {"Event"}:
+        assert getattr(anydml.models, name).__doc__, name
 
 
 def test_a_missing_engine_is_named(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ def test_comments_trailing_commas_and_what_follows_are_taken_as_dxdispatch_takes
     assert root.source.text[root.source.end :] == "rubbish {"
 
 
+def test_lines_end_as_they_do_anywhere() -> None:
+    root = read("[1,\r2,\r\n3,\n4]")
+    assert [(node.place.line, node.place.column) for node in root.elements()] == [(1, 2), (2, 1), (3, 1), (4, 1)]
+
+
 def test_a_byte_order_mark_is_skipped() -> None:
     assert read(b"\xef\xbb\xbf[1]").plain() == [1]
 

@@ -5,7 +5,6 @@ It takes no more memory than its text does, whatever the values it stands for wo
 
 from __future__ import annotations
 
-import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 IMAGES = (".jpg", ".png")
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
+_DATA_TYPES = {name: t for t in DataType for name in (t.name, t.dml_name)}
 _MOST_FAULTS = 5
 """Faults of one list that are told; a list at fault is mostly at fault throughout."""
 
@@ -197,9 +197,8 @@ class ValueReader:
 
 def read_data_type(node: Node, name: str, findings: Findings, kind: Kind = FILE, subject: str = "") -> DataType | None:
     """A type by DirectML's name, full or short."""
-    names = dict(itertools.chain.from_iterable([(t.name, t), (t.dml_name, t)] for t in DataType))
-    if isinstance(node.raw, str) and node.raw in names:
-        return names[node.raw]
+    if isinstance(node.raw, str) and node.raw in _DATA_TYPES:
+        return _DATA_TYPES[node.raw]
     findings.add(kind, node, f"{name} must be one of {', '.join(DataType.__members__)}", field=name, subject=subject)
     return None
 

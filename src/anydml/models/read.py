@@ -82,7 +82,7 @@ class ModelReader:
         if rest:
             node = Node(source, None, source.end, "$")
             rule = "what follows the model's end is not read, which is how DxDispatch has it"
-            self._findings.add(REMARK, node, rule, found=show(rest, 20))
+            self._findings.add(REMARK, node, rule, found=show(rest[:40], 20))
 
     # Fields
 
