@@ -15,7 +15,7 @@ import pytest
 
 from anydml.models.parser import parse
 from anydml.models.source import Items, Node
-from modelling import DISPATCH, EXAMPLES, model, program, write
+from modelling import DISPATCH, EXAMPLES, SUM, model, program, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,19 +25,40 @@ COUNT = (12_000 if os.environ.get("CI") == "true" else 1_000) // SHARDS
 SECONDS_EACH = 10.0
 MEBIBYTES_MORE = 300
 
-# Reads files and writes one, with every kind of value and every way of binding.
+# Reads files and writes some, with every kind of value and every way of binding; the last dispatch may meet an index
+# that is out of range, when files are written already.
 FILES = model(
     resources={
         "in": {"initialValues": {"sourcePath": "x.npy"}},
         "raw": {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": "sub/x.dat"}, "sizeInBytes": 64},
         "out": {"initialValuesDataType": "FLOAT32", "initialValues": ["nan", 1.5, -1, 1e-3]},
+        "indices": {"initialValuesDataType": "INT32", "initialValues": [3, -4]},
         "mixed": {"initialValues": [{"type": "UINT32", "value": 1}, {"type": "FLOAT16", "value": 2.5}]},
+    },
+    dispatchables={
+        "sum": SUM,
+        "gather": {
+            "type": "GATHER_ND",
+            "desc": {
+                "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 4]},
+                "IndicesTensor": {"DataType": "INT32", "Sizes": [2, 1]},
+                "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 2]},
+                "InputDimensionCount": 1,
+                "IndicesDimensionCount": 2,
+                "IndexMode": "raise",
+            },
+        },
     },
     commands=[
         {**DISPATCH, "bindings": {"InputTensor": ["in"], "OutputTensor": {"name": "out"}}},
         {"type": "print", "resource": "mixed", "verbose": True},
         {"type": "writeFile", "resource": "out", "targetPath": "sub/y.npy", "dimensions": [2, 2]},
         {"type": "writeFile", "resource": "raw", "targetPath": "y.dat"},
+        {
+            "type": "dispatch",
+            "dispatchable": "gather",
+            "bindings": {"InputTensor": "in", "IndicesTensor": "indices", "OutputTensor": "out"},
+        },
     ],
 )  # fmt: skip
 TEXTS = [path.read_text() for path in sorted(EXAMPLES.glob("*.json"))] + [json.dumps(FILES, indent=2)]
@@ -51,9 +72,21 @@ ODD_VALUES: list[Any] = [
     *({"valueCount": 2**32 - 1, "value": 0}, {"valueCount": 100, "valueStart": 0, "valueDelta": 1}),
     *({"sourcePath": "x.npy"}, {"Desc": {"DataType": "INT8", "Sizes": [1]}}),
 ]
+ODD_PATHS = [
+    "../x.dat",
+    "/x",
+    "link/x.dat",
+    "link/new.npy",
+    "sub/../x.npy",
+    ".hidden",
+    "pipe",
+    "sub",
+    "model.json",
+    "new/y.dat",
+]
 ODD_TEXT = [
     *("{", "}", "[", "]", ",", ":", '"', "\\", "/*", "//", "*/", "\n", "\0", "1e999", "-", "9" * 30, "\\ud800", "é"),
-    *("[" * 70, '{"a":' * 70, '"' * 3, "null", "NaN", "\ufeff"),
+    *("[" * 3000, '{"a":' * 3000, '"' * 3, "null", "NaN", "\ufeff"),
 ]
 
 
@@ -79,6 +112,8 @@ def containers(value: Any) -> list[Any]:
 def mutate_tree(chance: random.Random) -> bytes:
     """Change values, drop, rename, move and repeat them; the result is JSON, but for a name given twice."""
     tree = copy.deepcopy(chance.choice(TREES))
+    if chance.random() < 0.2:
+        return json.dumps(mutate_files(chance)).encode()
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         places = containers(tree)
         if not places:
@@ -103,6 +138,22 @@ def mutate_tree(chance: random.Random) -> bytes:
     if chance.random() < 0.05:
         text = text.replace('"', '"type": 1, "', 1)
     return text.encode("utf-8", "surrogatepass")
+
+
+def mutate_files(chance: random.Random) -> Any:
+    """Change one thing alone of a model that uses files: a path, a count or an index."""
+    tree = copy.deepcopy(FILES)
+    match chance.randrange(4):
+        case 0:
+            tree["commands"][chance.choice((2, 3))]["targetPath"] = chance.choice(ODD_PATHS)
+        case 1:
+            tree["resources"]["raw"]["initialValues"]["sourcePath"] = chance.choice(ODD_PATHS)
+        case 2:
+            tree["resources"]["indices"]["initialValues"][0] = chance.choice((0, 4, -5, 2**31 - 1))
+        case 3:
+            many = {"valueCount": chance.choice((10, 10**6, 2**28)), "value": 0}
+            tree["resources"]["raw"] = {"initialValuesDataType": "FLOAT64", "initialValues": many}
+    return tree
 
 
 def mutate_bytes(chance: random.Random) -> bytes:
