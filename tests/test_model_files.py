@@ -344,7 +344,7 @@ def test_if_anything_fails_nothing_is_written(folder: Path) -> None:
     assert place["type"] == "dispatch"
     assert lines(result, path)[-1].endswith(
         ": $.commands[2]: GATHER_ND: indices = (4,) is outside dimension 0 of size 4; take 0 .. 3,"
-        ' or index_mode="clamp" for the nearest element'
+        ' or "IndexMode": "clamp" in the desc for the nearest element'
     )
     assert snapshot(folder) == before
     assert not (folder / "sub").exists()

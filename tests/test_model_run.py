@@ -157,6 +157,33 @@ def test_figures() -> None:
     assert Figures.of(array("d")) is None
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("clamp", [4]), ("CLAMP", [4])])
+def test_an_index_outside_can_be_clamped(tmp_path: Path, mode: str, expected: list[float]) -> None:
+    desc = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": [1]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1]},
+        "InputDimensionCount": 1,
+        "IndicesDimensionCount": 1,
+        "IndexMode": mode,
+    }
+    indices = {"initialValuesDataType": "UINT32", "initialValues": [9]}
+    data = model(
+        resources={"in": floats(1, 2, 3, 4), "i": indices, "out": floats(0)},
+        dispatchables={"gather": {"type": "GATHER_ND", "desc": desc}},
+        commands=[
+            {
+                "type": "dispatch",
+                "dispatchable": "gather",
+                "bindings": {"InputTensor": "in", "IndicesTensor": "i", "OutputTensor": "out"},
+            }
+        ],
+    )
+    loaded = load_model(write(tmp_path, data))
+    assert loaded.check().findings == ()
+    assert loaded.run("reference").resources["out"].tolist() == expected
+
+
 def test_an_operator_compiled_with_flags(tmp_path: Path) -> None:
     data: Any = changed(model(), "dispatchables.sum.executionFlags", ["DISABLE_META_COMMANDS", "DESCRIPTORS_VOLATILE"])
     loaded = load_model(write(tmp_path, data))

@@ -128,7 +128,7 @@ def byte_offset(binding: Binding, resources: Mapping[str, Resource]) -> int:
 
 
 def reword(fault: Fault) -> Fault:
-    """A model has no BufferBinding to speak of."""
+    """Give a way out in a model's own terms, which has no BufferBinding and no Python to speak of."""
     if "BufferBinding" in fault.way_out:
         return replace(fault, way_out="a binding reaches to the end of its resource: bind two resources")
-    return fault
+    return replace(fault, way_out=fault.way_out.replace('index_mode="clamp"', '"IndexMode": "clamp" in the desc'))
