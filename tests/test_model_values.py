@@ -55,6 +55,16 @@ def test_float16_rounds_by_way_of_float32_as_dxdispatch_does(tmp_path: Path) -> 
     assert np.float16(tie) > 1
 
 
+def test_first_values_can_be_had_without_a_run(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(4, dtype=np.int16))
+    resources = {"a": floats(1, 2.5), "b": {"initialValues": {"sourcePath": "x.npy"}}, "c": floats("x")}
+    loaded = load_model(write(tmp_path, model(resources=resources, commands=[])))
+    a, b, c = (loaded.resources[name].first_values() for name in "abc")
+    assert a is not None
+    assert b is not None
+    assert (a.tolist(), b.tolist(), b.dtype, c) == ([1, 2.5], [0, 1, 2, 3], np.int16, None)
+
+
 def test_a_constant(tmp_path: Path) -> None:
     found = first(tmp_path, {"initialValuesDataType": "INT16", "initialValues": {"valueCount": 70_000, "value": -3}})
     assert found.size == 70_000

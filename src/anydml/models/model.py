@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.enums import FeatureLevel
 
@@ -42,6 +44,17 @@ class Resource:
     def values_size(self) -> int:
         """The bytes of its first values."""
         return self.values.size_in_bytes if self.values else 0
+
+    def first_values(self) -> np.ndarray[Any, Any] | None:
+        """Its first values in memory of their own, read from their file where they have one; None where it cannot be.
+
+        Ask for `values_size` first: nothing here keeps to a limit.
+        """
+        if self.values is None:
+            return None
+        data = np.zeros(self.values.size_in_bytes, np.uint8)
+        self.values.fill(data)
+        return data if self.data_type is None else data.view(self.data_type.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
