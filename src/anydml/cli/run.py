@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from anydml.cli.types import LEVEL, SIZE, printable
 from anydml.cli.printing import write_values
+from anydml.cli.types import LEVEL, SIZE, printable
 from anydml.engines import ENGINES
 from anydml.engines.threads import MOST_THREADS, get_num_threads, set_num_threads
 from anydml.enums import FeatureLevel
