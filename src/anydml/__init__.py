@@ -23,7 +23,9 @@ from anydml.errors import (
     Fault,
     FeatureLevelError,
     IndexRangeError,
+    ModelError,
     ModelFileError,
+    Place,
     UnsupportedError,
 )
 from anydml.functions import cumulative_product, cumulative_summation, gather_nd, slice, slice1
@@ -80,11 +82,13 @@ __all__ = [
     "IndexMode",
     "IndexRangeError",
     "LevelSupport",
+    "ModelError",
     "ModelFileError",
     "Operator",
     "OperatorDesc",
     "OperatorInitializer",
     "OperatorType",
+    "Place",
     "Report",
     "Slice",
     "Slice1",

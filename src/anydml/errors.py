@@ -26,6 +26,21 @@ def show(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a model file: what editors, compilers and code hosts make a link of, and the path."""
+
+    file: str
+    line: int
+    column: int
+    """Lines and columns count from 1, a column being one character."""
+    path: str = ""
+    """The value's JSON path: `$.dispatchables.crop.desc.InputWindowStrides[2]`."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" + (f": {self.path}" if self.path else "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One rule broken by one field."""
@@ -42,10 +57,15 @@ class Fault:
     """What to do about it, where that is not plain from the rule."""
     level: FeatureLevel | None = None
     """For a fault of feature level alone: the lowest level that has what is asked for."""
+    place: Place | None = None
+    """For a fault in a file: where."""
+    subject: str = ""
+    """For a fault among those of several operators: whose it is."""
 
     def __str__(self) -> str:
         found = f"got {self.found}" if self.found else ""
-        return "; ".join(part for part in (self.rule, found, self.way_out) if part)
+        said = "; ".join(part for part in (self.rule, found, self.way_out) if part)
+        return ": ".join(part for part in (str(self.place or ""), self.subject, said) if part)
 
 
 class DmlError(Exception):
@@ -79,9 +99,14 @@ class DmlError(Exception):
 
     def __str__(self) -> str:
         if len(self.faults) == 1:
-            return f"{self.subject}: {self.faults[0]}"
+            return str(self.faults[0]) if self.faults[0].place else f"{self.subject}: {self.faults[0]}"
         lines = "".join(f"\n  {fault}" for fault in self.faults)
-        return f"{self.subject}: {len(self.faults)} rules are broken{lines}"
+        count = (
+            f"{len(self.faults)} faults"
+            if any(f.place for f in self.faults)
+            else f"{len(self.faults)} rules are broken"
+        )
+        return f"{self.subject}: {count}{lines}"
 
 
 class DescriptionError(DmlError, ValueError):
@@ -125,6 +150,10 @@ class UnsupportedError(DmlError, NotImplementedError):
 
 class ModelFileError(DmlError, ValueError):
     """A model, or a file that it names, that cannot be used. Nothing was written."""
+
+
+class ModelError(DmlError, ValueError):
+    """A model whose descriptions, bindings or data break rules. Nothing was written."""
 
 
 def raise_description_faults(subject: str, faults: Sequence[Fault]) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import click
 
 import anydml
+from anydml.cli.check import check
 from anydml.cli.engines import engines
 from anydml.cli.explain import explain
+from anydml.cli.run import run
 from anydml.cli.support import support
 from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
 
@@ -55,7 +57,7 @@ def app() -> None:
     """DirectML's operators on any machine."""
 
 
-for command in (explain, support, engines):
+for command in (run, check, explain, support, engines):
     app.add_command(command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,4 +59,25 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
         return _complete([kind.name.lower() for kind in OPERATORS], incomplete.lower())
 
 
-LEVEL, OPERATOR = LevelType(), OperatorNameType()
+class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """A size in bytes: `65536`, `64K`, `512M`, `2G`, `2GiB`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it; K, M, G and T are powers of 1024."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", value.strip(), re.IGNORECASE)
+        if match is None:
+            self.fail(f"{value!r} is no size such as 512M or 2G", param, ctx)
+        factor: int = 1024 ** " KMGT".index(match[2].upper() or " ")
+        return int(match[1]) * factor
+
+
+def printable(text: str) -> str:
+    """A name from a file as a terminal may show it: one line, and no control characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+LEVEL, OPERATOR, SIZE = LevelType(), OperatorNameType(), SizeType()

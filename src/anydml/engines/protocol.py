@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.memory import Buffer
     from anydml.primitives import Primitive
 
 
 class Program(Protocol):
     """A primitive made ready to run."""
 
-    def bind(self, memory: Mapping[str, tuple[Buffer, int]]) -> Callable[[], Any]:
-        """Attach each tensor to its memory: a buffer, and the bytes to its first element. The result dispatches.
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Attach each tensor to its memory, given by the address of its first element. The result dispatches.
 
         What is bound was checked before, and whoever binds keeps it alive. A dispatch validates nothing but the
         values of indices, which it does before it writes.

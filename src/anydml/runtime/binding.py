@@ -60,6 +60,11 @@ class Bound:
     elements: np.ndarray[Any, Any] | None = None
     """For an array, its elements: two arrays may interleave and yet not touch."""
 
+    @property
+    def address(self) -> int:
+        """The address of the tensor's first element."""
+        return self.memory.address + self.offset
+
     def touches(self, other: Bound) -> bool:
         """Whether the two share memory: elements for arrays, ranges for raw buffers."""
         if not self.memory.overlaps(other.memory):

@@ -115,6 +115,7 @@ class CompiledOperator:
             for field, tensor in (*self.inputs.items(), *self.outputs.items())
             if not tensor.is_owned_by_dml
         ]
+        self._bound_fields = [layout.field for layout in self._layouts]
         self._known: dict[tuple[int, ...], _Known] = {}
         packed = {
             name: TensorDesc(tensor.data_type, tensor.sizes)
@@ -158,7 +159,7 @@ class CompiledOperator:
         ]
         raise_binding_faults(self.name, faults)
         memory = allocate_bytes(self._persistent_size)
-        self.copy_owned({b.field: (b.memory, b.offset) for b in bound}, memory)
+        self.copy_owned({b.field: b.address for b in bound}, memory)
         return self
 
     def bind(self, *inputs: object, out: object) -> BoundOperator:
@@ -199,11 +200,8 @@ class CompiledOperator:
                     return None
                 if layout.alignment and address % layout.alignment:
                     return None
-        memory = {
-            layout.field: (Buffer(address, 0, True, array), 0)
-            for layout, address, array in zip(layouts, addresses, arrays, strict=True)
-        }
-        return self.attach(memory, self.persistent, out)
+        places = dict(zip(self._bound_fields, addresses, strict=True))
+        return self.attach(places, self.persistent, arrays, out)
 
     def bind_views(self, inputs: Sequence[ArrayView], output: ArrayView) -> BoundOperator:
         """Attach arrays that were looked at already."""
@@ -220,8 +218,8 @@ class CompiledOperator:
         if not faults:
             faults += hazards(bound, [target], in_place=self.desc.in_place)
         raise_binding_faults(self.name, faults)
-        memory = {b.field: (b.memory, b.offset) for b in (*bound, target)}
-        return self.attach(memory, self.persistent, output.array)
+        everything = (*bound, target)
+        return self.attach({b.field: b.address for b in everything}, self.persistent, everything, output.array)
 
     def __call__(self, *inputs: object, out: object = None) -> Any:
         """Run on arrays; without `out` the result is a new array of the first input's library."""
@@ -229,19 +227,19 @@ class CompiledOperator:
             key = (id(inputs[0]), id(out)) if len(inputs) == 1 else (*map(id, inputs), id(out))
             known = self._known.get(key)
             if known is not None and known.is_of(inputs, out):
-                known.bound.dispatch()
+                known.dispatch()
                 return out
             bound = self.bind(*inputs, out=out)
             if all(type(array) is np.ndarray for array in (*inputs, out)):  # a tensor may be given other memory
                 if len(self._known) >= _MOST_KNOWN:
                     self._known.clear()
-                self._known[key] = _Known(inputs, out, bound.forgetful(), self._layouts)
+                self._known[key] = _Known(inputs, out, bound)
             return bound.dispatch()
         self._check_count("call", self._free, inputs, "the inputs")
         (desc,) = self.outputs.values()
         result = allocate(desc.data_type, desc.sizes, desc.element_strides)
-        if (bound := self._bind_plain(inputs, result)) is not None:
-            bound.dispatch()
+        if (plain := self._bind_plain(inputs, result)) is not None:
+            plain.dispatch()
             return result if not inputs or type(inputs[0]) is np.ndarray else wrap_plain(result)
         seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
         self.bind_views(seen, view(result, self.name, "OutputTensor")).dispatch()
@@ -256,14 +254,13 @@ class CompiledOperator:
     # Memory
 
     def attach(
-        self, memory: Mapping[str, tuple[Buffer, int]], persistent: Buffer | None, out: object = None
+        self, places: dict[str, int], persistent: Buffer | None, memory: object, out: object = None
     ) -> BoundOperator:
-        """Attach memory that was checked."""
-        owned = {}
+        """Attach memory that was checked: the address of each tensor's first element, and what keeps it alive."""
         if persistent is not None:
-            owned = {field: (persistent, place) for field, place in self.persistent_places.items()}
-        everything = {**memory, **owned}
-        return BoundOperator(self.desc, self._program.bind(everything), everything, out)
+            owned = {field: persistent.address + place for field, place in self.persistent_places.items()}
+            places, memory = {**places, **owned}, (memory, persistent)
+        return BoundOperator(self.desc, self._program.bind(places), memory, out)
 
     def check_not_initialized(self) -> None:
         """An operator that owns tensors is initialized exactly once: what is bound to it relies on them."""
@@ -271,11 +268,11 @@ class CompiledOperator:
             rule = "the operator is initialized already, which happens exactly once"
             raise BindingError(self.name, Fault(field="", rule=rule, way_out="compile it again for other data"))
 
-    def copy_owned(self, sources: Mapping[str, tuple[Buffer, int]], persistent: Buffer | None) -> None:
+    def copy_owned(self, sources: Mapping[str, int], persistent: Buffer | None) -> None:
         """Fill the persistent resource; the operator is initialized from then on."""
         if persistent is not None:
             for field, program in self._copies.items():
-                place = (persistent, self.persistent_places[field])
+                place = persistent.address + self.persistent_places[field]
                 program.bind({field: sources[field], "Persistent": place})()
         self.persistent = persistent
         self.is_initialized = True
@@ -302,22 +299,24 @@ _MOST_KNOWN = 64
 class _Known:
     """A call's arrays, held weakly, and what they are bound to, for the next call that has the same."""
 
-    __slots__ = ("_arrays", "_first", "_out", "_out_shape", "bound")
+    __slots__ = ("_arrays", "_first", "_first_shape", "_out", "_out_shape", "dispatch")
 
-    def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator, layouts: Sequence[Layout]) -> None:
-        self._arrays: list[tuple[Any, Any]] = [
-            (weakref.ref(a), layout.shape) for a, layout in zip(inputs, layouts, strict=False)
-        ]
-        self._first = self._arrays[0] if len(inputs) == 1 else None
-        self._out, self._out_shape, self.bound = weakref.ref(out), layouts[-1].shape, bound
+    def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator) -> None:
+        self._arrays: list[tuple[Any, Any]] = [(weakref.ref(array), array.shape) for array in inputs]
+        self._first: Any = None
+        self._first_shape: Any = None
+        if len(inputs) == 1:
+            ((self._first, self._first_shape),) = self._arrays
+        self._out: Any = weakref.ref(out)
+        self._out_shape, self.dispatch = out.shape, bound.forgetful().dispatch
 
-    def is_of(self, inputs: tuple[Any, ...], out: Any) -> bool:
-        """Whether these are the same arrays, and nobody gave one another shape in place."""
-        if self._out() is not out or out.shape != self._out_shape:
+    def is_of(self, inputs: tuple[object, ...], out: Any) -> bool:
+        """Whether these are the same arrays, and nobody gave one another shape, or made the output read-only."""
+        if out is not self._out() or out.shape != self._out_shape or not out.flags.writeable:
             return False
-        if self._first is not None:  # a loop over one takes longer than this
-            (held, shape), first = self._first, inputs[0]
-            return held() is first and first.shape == shape
+        if self._first is not None:  # without the loop, which would take longer than all the rest
+            array: Any = inputs[0]
+            return self._first() is array and bool(array.shape == self._first_shape)
         return all(held() is a and a.shape == shape for a, (held, shape) in zip(inputs, self._arrays, strict=True))
 
 

@@ -14,7 +14,6 @@ from anydml.primitives import IndexedCopy, IndexFault, Scan, StridedCopy, views_
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.memory import Buffer
     from anydml.primitives import Primitive, View
 
 Array = np.ndarray[Any, Any]
@@ -36,9 +35,9 @@ class ReferenceProgram:
 
     primitive: Primitive
 
-    def bind(self, memory: Mapping[str, tuple[Buffer, int]]) -> Callable[[], None]:
+    def bind(self, places: Mapping[str, int]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
-        arrays = [_array(view, *memory[view.tensor]) for view in views_of(self.primitive)]
+        arrays = [_array(view, places[view.tensor]) for view in views_of(self.primitive)]
         if isinstance(self.primitive, StridedCopy):
             return functools.partial(copy, *arrays)
         if isinstance(self.primitive, IndexedCopy):
@@ -48,8 +47,8 @@ class ReferenceProgram:
         assert_never(self.primitive)
 
 
-def _array(view: View, buffer: Buffer, offset: int) -> Array:
-    first = buffer.address + offset + view.offset * view.data_type.size_in_bytes
+def _array(view: View, place: int) -> Array:
+    first = place + view.offset * view.data_type.size_in_bytes
     return numpy_view(first, view.sizes, view.strides, view.data_type.dtype)
 
 

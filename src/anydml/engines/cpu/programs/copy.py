@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch, make_words
-from anydml.engines.cpu.programs.words import STREAM_FROM, first_address, keeps_lines, outer_words
+from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
 from anydml.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.build import Kernel
-    from anydml.engines.cpu.programs.words import Memory
     from anydml.primitives import StridedCopy
 
 FAR_FROM = 1024 * 1024
@@ -92,10 +91,10 @@ class CopyProgram:
             return cls(primitive, get_kernel(f"{plain} stream"), words, offsets, units, size, plain)
         return cls(primitive, get_kernel(plain), words, offsets, units, size)
 
-    def bind(self, memory: Memory) -> Callable[[], Any]:
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        source = first_address(self.primitive.source, memory) + self.offsets[0]
-        target = first_address(self.primitive.target, memory) + self.offsets[1]
+        source = places[self.primitive.source.tensor] + self.offsets[0]
+        target = places[self.primitive.target.tensor] + self.offsets[1]
         words = make_words((source, target, *self.words), self.units)
         kernel = self.kernel
         if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:

@@ -9,16 +9,15 @@ import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch, make_words
-from anydml.engines.cpu.programs.words import STREAM_FROM, first_address, outer_words
+from anydml.engines.cpu.programs.words import STREAM_FROM, outer_words
 from anydml.memory import numpy_view
 from anydml.plan import Loops, merge, simplify, squeeze
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.engines.cpu.build import Kernel
-    from anydml.engines.cpu.programs.words import Memory
     from anydml.primitives import IndexedCopy
 
 ALIGNED = 16
@@ -91,17 +90,17 @@ class GatherProgram:
         check, sizes = get_kernel(f"check {kind}"), (check_size, move_size)
         return cls(primitive, check, kernel, (*offsets, *words), tuples.count, sizes, stream)
 
-    def bind(self, memory: Memory) -> Callable[[], Any]:
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in. In `clamp` mode there is nothing to check."""
         views = (self.primitive.source, self.primitive.indices, self.primitive.target)
-        places = [first_address(view, memory) + offset for view, offset in zip(views, self.words[:3], strict=True)]
-        words = make_words((*places, *self.words[3:]), self.tuples)
-        kernel = self.stream if self.stream is not None and places[2] % ALIGNED == 0 else self.kernel
+        addresses = [places[view.tensor] + offset for view, offset in zip(views, self.words[:3], strict=True)]
+        words = make_words((*addresses, *self.words[3:]), self.tuples)
+        kernel = self.stream if self.stream is not None and addresses[2] % ALIGNED == 0 else self.kernel
         copy = make_dispatch(kernel, words, self.tuples, self.sizes[1])
         if self.primitive.clamp:
             return copy
         check = make_dispatch(self.check, words, self.tuples, self.sizes[0])
-        return _Checked(check, copy, self.primitive, words, places[1])
+        return _Checked(check, copy, self.primitive, words, addresses[1])
 
 
 class _Checked:

@@ -10,15 +10,14 @@ import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import KERNEL, address_of, make_dispatch, make_words
-from anydml.engines.cpu.programs.words import STREAM_FROM, first_address, keeps_lines, outer_words
+from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
 from anydml.engines.threads import get_num_threads, run
 from anydml.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.build import Kernel
-    from anydml.engines.cpu.programs.words import Memory
     from anydml.primitives import Scan
 
 LONG_TILE = 4 * 4112
@@ -98,10 +97,10 @@ class ScanProgram:
             stream = get_kernel(f"{name} stream")
         return cls(primitive, stream, words, offsets, units, size, unaligned=name)
 
-    def bind(self, memory: Memory) -> Callable[[], Any]:
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        source = first_address(self.primitive.source, memory) + self.offsets[0]
-        target = first_address(self.primitive.target, memory) + self.offsets[1]
+        source = places[self.primitive.source.tensor] + self.offsets[0]
+        target = places[self.primitive.target.tensor] + self.offsets[1]
         if self.rows:
             return _Long(self.kernel, [(source + s, target + t, *self.words) for s, t in self.rows], self.words[0])
         words = make_words((source, target, *self.words), self.units)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from anydml.memory import Buffer
     from anydml.plan import Loops
     from anydml.primitives import View
 
@@ -15,13 +12,6 @@ STREAM_FROM = 32 * 1024 * 1024
 """Bytes of output from which on it is written past the cache."""
 
 LINE = 64
-Memory: TypeAlias = "Mapping[str, tuple[Buffer, int]]"
-
-
-def first_address(view: View, memory: Memory) -> int:
-    """The address of a tensor's first element."""
-    buffer, offset = memory[view.tensor]
-    return buffer.address + offset
 
 
 def outer_words(loops: Loops, width: int, dimensions: int) -> list[int]:

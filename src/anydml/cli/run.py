@@ -1,0 +1,162 @@
+"""`anydml run`: a DxDispatch model, with DxDispatch's options and lines."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from anydml.cli.printing import write_values
+from anydml.cli.types import LEVEL, SIZE, printable
+from anydml.engines import ENGINES
+from anydml.engines.threads import MOST_THREADS, get_num_threads, set_num_threads
+from anydml.enums import FeatureLevel
+from anydml.models import Dispatched, Figures, Initialised, Printed, Progress, Started, Timing, Written, load_model
+
+if TYPE_CHECKING:
+    from anydml.models import Event
+
+_UINT32 = click.IntRange(0, 2**32 - 1)
+_COUNT = click.IntRange(1, 2**32 - 1)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-i", "--dispatch_iterations", "iterations", type=_COUNT, default=1, help="Samples for each dispatch.")
+@click.option("-r", "--dispatch_repeat", "repeat", type=_COUNT, default=1, help="Dispatches in each sample.")
+@click.option("-t", "--milliseconds_to_run", "milliseconds", type=_UINT32, help="Run for so long instead of -i.")
+@click.option("-I", "--dispatch_interval", "interval", type=_UINT32, default=0, help="Milliseconds between samples.")
+@click.option("-w", "--warmup_samples", "warmup", type=_UINT32, default=1, help="First samples to leave out.")
+@click.option(
+    "-v",
+    "--timing_verbosity",
+    "verbosity",
+    type=click.IntRange(0, 2),
+    default=0,
+    help="0 one line, 1 cold and hot times, 2 every sample.",
+)
+@click.option("--dml_feature_level", "--feature-level", "level", type=LEVEL, help="The level of the device.")
+@click.option("--engine", type=click.Choice(list(ENGINES)), help="Instead of the best: see `anydml engines`.")
+@click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads that a dispatch may run on.")
+@click.option("--input_path", type=_FOLDER, help="Read files from here instead of the model's folder.")
+@click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
+@click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
+@click.option("--max-memory", type=SIZE, help="The most it may take, such as 512M; half of what is free by default.")
+def run(
+    model: Path,
+    verbosity: int,
+    level: FeatureLevel | None,
+    engine: str | None,
+    threads: int | None,
+    allowed: tuple[Path, ...],
+    input_path: Path | None,
+    output_path: Path | None,
+    max_memory: int | None,
+    **timing: Any,
+) -> None:
+    """Run a DxDispatch model: dispatch its operators, print its resources, write its files.
+
+    The files that a model names are read and written inside its own folder only, unless options say otherwise, and
+    are written once every command has gone well.
+
+    \b
+    Example:
+      anydml run examples/models/slice.json -i 100
+    """
+    if threads is not None:
+        set_num_threads(threads)
+    loaded = load_model(
+        model, allow_files=allowed, input_path=input_path, output_path=output_path, max_memory=max_memory
+    )
+    times = Timing(**timing)
+    with _Listener(verbosity, times) as listener:
+        loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
+
+
+class _Listener:
+    """Writes what happens, as it happens; on a terminal also how far a long dispatch is."""
+
+    def __init__(self, verbosity: int, timing: Timing) -> None:
+        self._verbosity, self._timing = verbosity, timing
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop_bar()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Progress):
+            self._show_progress(event)
+            return
+        self._stop_bar()
+        if isinstance(event, Started):
+            name = event.device.engine.name
+            threads = f", {get_num_threads()} threads" if name == "cpu" else ""
+            click.echo(f"Running on '{name} ({platform.machine()}{threads})'")
+        elif isinstance(event, Initialised):
+            if self._verbosity:
+                click.echo(f"Initialize {_name(event.name)}: {event.milliseconds:.4f} ms")
+        elif isinstance(event, Dispatched):
+            self._show_times(event)
+        elif isinstance(event, Printed):
+            click.echo(f"Resource {_name(event.name)}:" + ("\n" if event.verbose else " "), nl=False)
+            for text in write_values(event):
+                click.echo(text, nl=False)
+        elif isinstance(event, Written):
+            click.echo(f"Resource {_name(event.name)} written to {_name(event.text)}")
+
+    def _show_times(self, event: Dispatched) -> None:
+        samples = event.samples
+        count, hot = len(samples.milliseconds), samples.hot
+        if hot is None:
+            return
+        if self._verbosity == 0:
+            click.echo(f"Dispatch {_name(event.name)}: {count} iterations, {hot.median:.4f} ms median (CPU)")
+            return
+        click.echo(f"Dispatch {_name(event.name)}: {count} iterations")
+        for title, figures in (("Cold", samples.cold), ("Hot", hot)):
+            if figures is not None:
+                click.echo(f"CPU Timings {f'({title})':6} : {_figures(figures)}")
+        if self._verbosity == 2:
+            click.echo("The timings of each iteration:")
+            for i, milliseconds in enumerate(samples.milliseconds):
+                click.echo(f"iteration {i}: {milliseconds:.4f} ms (CPU)")
+
+    def _show_progress(self, event: Progress) -> None:
+        if not sys.stderr.isatty():
+            return
+        limit = self._timing.milliseconds
+        total = self._timing.iterations if limit is None else limit / 1000
+        done = event.iterations if limit is None else min(event.seconds, total)
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task(f"Dispatch {_name(event.name)}", total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done)
+
+    def _stop_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _name(text: str) -> str:
+    return f"'{printable(text)}'"
+
+
+def _figures(figures: Figures) -> str:
+    return (
+        f"{figures.count} samples, {figures.average:.4f} ms average, {figures.least:.4f} ms min,"
+        f" {figures.median:.4f} ms median, {figures.most:.4f} ms max"
+    )

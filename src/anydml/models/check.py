@@ -1,0 +1,209 @@
+"""What a check of a model finds: every fault at once, the lowest level of each dispatchable, and remarks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import FeatureLevel
+from anydml.errors import DmlError, ModelFileError, Place, show
+from anydml.models.bind import Binder
+from anydml.models.findings import (
+    COMMAND,
+    DESCRIPTION,
+    FILE,
+    LEVEL,
+    NAME,
+    REMARK,
+    UNSUPPORTED,
+    Finding,
+    Findings,
+    raise_findings,
+    status_of,
+)
+from anydml.models.load import load_model
+from anydml.models.model import Dispatch, Print, WriteFile
+from anydml.models.operators import locate
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from anydml.errors import Fault
+    from anydml.models.model import Dispatchable, Model, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDispatchable:
+    """A dispatchable that is a description, whether valid or not."""
+
+    name: str
+    operator: str
+    lowest_level: FeatureLevel | None
+    """The lowest level at which it is valid; None where it is valid at none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """What was found. It is true where the model can run."""
+
+    file: str
+    level: FeatureLevel
+    findings: tuple[Finding, ...]
+    """In the order of the file; faults and remarks."""
+    dispatchables: tuple[CheckedDispatchable, ...] = ()
+    memory_in_bytes: int = 0
+    """What the resources and the operators' own copies take."""
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """What keeps the model from running."""
+        return tuple(finding for finding in self.findings if finding.kind.status)
+
+    @property
+    def remarks(self) -> tuple[Finding, ...]:
+        """What is worth knowing, though nothing is wrong."""
+        return tuple(finding for finding in self.findings if not finding.kind.status)
+
+    @property
+    def status(self) -> int:
+        """The program's exit status: 0 valid, 1 at fault, 2 unusable, 3 in need of what is not here."""
+        return status_of(self.findings)
+
+    def raise_faults(self) -> None:
+        """Raise what was found, all of it at once."""
+        raise_findings(self.file, self.findings)
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "model": self.file,
+            "feature_level": str(self.level),
+            "valid": bool(self),
+            "memory_in_bytes": self.memory_in_bytes,
+            "dispatchables": [
+                {
+                    "name": found.name,
+                    "operator": found.operator,
+                    "lowest_feature_level": None if found.lowest_level is None else str(found.lowest_level),
+                }
+                for found in self.dispatchables
+            ],
+            "findings": [finding.as_data() for finding in self.findings],
+        }
+
+
+def check_file(
+    path: str | os.PathLike[str],
+    feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+    *,
+    allow_files: Sequence[str | os.PathLike[str]] = (),
+) -> ModelReport:
+    """Check a model file; one that is no JSON is reported as well, instead of raised."""
+    level = FeatureLevel(feature_level)
+    try:
+        model = load_model(path, allow_files=allow_files)
+    except DmlError as error:
+        kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
+        faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]
+        return ModelReport(error.subject, level, tuple(faults))
+    return check_model(model, level)
+
+
+def _at_start(fault: Fault, file: str) -> Fault:
+    return replace(fault, place=Place(file, 1, 1))
+
+
+def check_model(model: Model, level: FeatureLevel) -> ModelReport:
+    """Check a model that was read."""
+    findings = Findings(model.findings)
+    binder = Binder(model.resources, findings)
+    checked = []
+    for dispatchable in model.dispatchables.values():
+        desc = dispatchable.desc
+        subject = desc.type.name if desc else ""
+        if dispatchable.operator is not None:
+            checked.append(_check_desc(dispatchable, level, findings))
+        where = dispatchable.node.get("bindings") or dispatchable.node
+        binder.check(desc, dispatchable.bindings, where, initialises=True, subject=subject)
+    for command in model.commands:
+        if isinstance(command, Dispatch):
+            _check_dispatch(command, model, binder, findings)
+        else:
+            _check_output(command, model, findings)
+    findings.sort(key=_order)
+    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
+
+
+def _order(finding: Finding) -> tuple[int, int]:
+    place = finding.fault.place
+    return (place.line, place.column) if place else (0, 0)
+
+
+def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findings) -> CheckedDispatchable:
+    desc = dispatchable.desc
+    if desc is None:
+        return CheckedDispatchable(dispatchable.name, dispatchable.operator.name if dispatchable.operator else "", None)
+    report = desc.check(level)
+    kind_node = dispatchable.node.get("Type", "type") or dispatchable.node
+    for fault in report.faults:
+        node = locate(dispatchable.desc_node, fault.field) if fault.field else kind_node
+        findings.put(DESCRIPTION if fault.level is None else LEVEL, node, fault, desc.type.name)
+    for remark in report.remarks:
+        findings.add(REMARK, kind_node, remark, found="", subject=desc.type.name)
+    own = any(f.kind is DESCRIPTION and _is_within(f, dispatchable) for f in findings)
+    return CheckedDispatchable(dispatchable.name, desc.type.name, None if own else report.lowest_level)
+
+
+def _is_within(finding: Finding, dispatchable: Dispatchable) -> bool:
+    place, within = finding.fault.place, dispatchable.desc_node.path
+    return place is not None and place.path.startswith((f"{within}.", f"{within}["))
+
+
+def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings) -> None:
+    desc = None
+    if command.dispatchable in model.dispatchables:
+        desc = model.dispatchables[command.dispatchable].desc
+    else:
+        rule = f"there must be a dispatchable {show(command.dispatchable, 60)}"
+        findings.add(NAME, command.node.get("dispatchable") or command.node, rule, found="")
+    where = command.node.get("bindings") or command.node
+    subject = desc.type.name if desc else ""
+    binder.check(desc, command.bindings, where, initialises=False, subject=subject)
+
+
+def _check_output(command: Print | WriteFile, model: Model, findings: Findings) -> None:
+    resource = model.resources.get(command.resource)
+    if resource is None:
+        rule = f"there must be a resource {show(command.resource, 60)}"
+        findings.add(NAME, command.node.get("resource") or command.node, rule, found="")
+    elif isinstance(command, WriteFile) and command.text.lower().endswith(".npy") and resource.values is not None:
+        _check_npy(command, resource, findings)
+
+
+def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> None:
+    if resource.data_type is None:
+        rule = "a resource must have values of one type to be written as .npy"
+        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
+        return
+    most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
+    count = math.prod(command.dimensions)
+    if command.dimensions and count > most:
+        rule = f"dimensions must multiply to at most {most}, the elements of the resource"
+        node = command.node.get("dimensions") or command.node
+        findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
+
+
+def _memory(model: Model) -> int:
+    """The resources, and the copies that operators keep of tensors that are OWNED_BY_DML."""
+    total = sum(resource.size_in_bytes or 0 for resource in model.resources.values())
+    for dispatchable in model.dispatchables.values():
+        tensors = dispatchable.desc.tensors().values() if dispatchable.desc else ()
+        owned = [TensorDesc(t.data_type, t.sizes) for t in tensors if t.is_owned_by_dml]
+        total += sum(tensor.total_tensor_size_in_bytes + 255 for tensor in owned)
+    return total

@@ -1,0 +1,216 @@
+"""Reading what a resource holds at first: a list, a constant, a sequence, values of several types, or a file.
+
+It takes no more memory than its text does, whatever the values it stands for would take.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.enums import DataType
+from anydml.errors import ModelFileError
+from anydml.models.files import open_plain
+from anydml.models.findings import FILE, UNSUPPORTED
+from anydml.models.npy import read_header
+from anydml.models.source import Items, Node
+from anydml.models.values import Constant, FromFile, Listed, Sequence
+from anydml.parse import UINT32_MAX
+
+if TYPE_CHECKING:
+    from anydml.models.files import Files
+    from anydml.models.findings import Findings, Kind
+    from anydml.models.values import Values
+
+IMAGES = (".jpg", ".png")
+_WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
+_DATA_TYPES = {name: t for t in DataType for name in (t.name, t.dml_name)}
+_MOST_FAULTS = 5
+"""Faults of one list that are told; a list at fault is mostly at fault throughout."""
+
+
+class ValueReader:
+    """Reads the `initialValues` of resources."""
+
+    def __init__(self, files: Files, findings: Findings) -> None:
+        self._files, self._findings = files, findings
+
+    def read(self, node: Node, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
+        """The values, and their type where they are of one."""
+        if node.raw == "deferred":
+            rule = "deferred resources are for ONNX models, which are not here yet"
+            self._findings.add(UNSUPPORTED, node, rule, found="")
+        elif node.is_list and len(node) == 0:
+            self._findings.add(FILE, node, "initialValues must not be empty", found="")
+        elif node.is_list:
+            listed = self._read_typed(node) if data_type is None else self._read_list(node, data_type)
+            return listed, data_type
+        elif node.is_object:
+            return self._read_generator(node, data_type)
+        else:
+            self._findings.add(FILE, node, "initialValues must be a list or an object")
+        return None, data_type
+
+    def _read_generator(self, node: Node, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
+        kinds = [name for name in ("value", "valueStart", "sourcePath") if node.get(name)]
+        if len(kinds) != 1:
+            rule = "initialValues must have one of value, valueStart and sourcePath"
+            self._findings.add(FILE, node, rule, found=" and ".join(kinds) or "none of them")
+            return None, data_type
+        if kinds == ["sourcePath"]:
+            return self._read_file(node, data_type)
+        if data_type is None:
+            rule = "initialValuesDataType must be given, and not be UNKNOWN, where initialValues is an object"
+            self._findings.add(FILE, node, rule, found="")
+            return None, None
+        count = self._read_count(node)
+        names = ["value"] if kinds == ["value"] else ["valueStart", "valueDelta"]
+        numbers = [self._read_member(node, name, data_type) for name in names]
+        if count is None or any(number is None for number in numbers):
+            return None, data_type
+        first, *others = [number for number in numbers if number is not None]
+        return (Sequence(first, others[0], count) if others else Constant(first, count)), data_type
+
+    def _read_count(self, node: Node) -> int | None:
+        count = node.get("valueCount")
+        if count is None:
+            self._findings.add(FILE, node, "valueCount must be given", found="")
+        elif type(count.raw) is not int or not 1 <= count.raw <= UINT32_MAX:
+            self._findings.add(FILE, count, f"valueCount must be a whole number in 1 .. {UINT32_MAX}")
+        else:
+            return count.raw
+        return None
+
+    def _read_member(self, node: Node, name: str, data_type: DataType) -> np.generic | None:
+        child = node.get(name)
+        if child is None:
+            self._findings.add(FILE, node, f"{name} must be given", found="")
+            return None
+        return self._read_number(child, name, data_type)
+
+    def _read_number(self, node: Node, name: str, data_type: DataType) -> np.generic | None:
+        raw = node.raw
+        if data_type.is_float:
+            number: Any = _WORDS.get(raw.lower()) if isinstance(raw, str) else raw
+            if isinstance(number, bool) or not isinstance(number, (int, float)):
+                self._findings.add(FILE, node, f'{name} must be a number, "nan", "inf" or "-inf", for {data_type.name}')
+                return None
+            value = _to_float(np.array(number, np.float64), data_type)
+            if np.isinf(value) and not np.isinf(number):
+                rule, way_out = f"{name} must fit {data_type.name}", 'write "inf" or "-inf" for infinity'
+                self._findings.add(FILE, node, rule, way_out=way_out)
+                return None
+            return data_type.dtype.type(value)  # type: ignore[no-any-return]  # as below
+        low, high = _range(data_type)
+        if type(raw) is not int or not low <= raw <= high:
+            self._findings.add(FILE, node, f"{name} must be a whole number in {low} .. {high}, for {data_type.name}")
+            return None
+        return data_type.dtype.type(raw)  # type: ignore[no-any-return]  # a type of NumPy's makes such
+
+    def _read_list(self, node: Node, data_type: DataType) -> Listed | None:
+        assert isinstance(node.raw, Items)  # noqa: S101 - for type checkers: it is a list
+        values, kinds = node.raw.values, set(map(type, node.raw.values))
+        array = None
+        if data_type.is_float and kinds <= {int, float}:
+            doubles = np.array(values, np.float64)
+            array = _to_float(doubles, data_type)
+            if not np.isfinite(array).all():
+                array = None
+        elif not data_type.is_float and kinds == {int}:
+            low, high = _range(data_type)
+            if low <= min(values) and max(values) <= high:  # type: ignore[type-var, operator]  # all are ints
+                array = np.array(values, data_type.dtype)
+        if array is None:
+            array = self._read_each(node, data_type)
+        return None if array is None else Listed(array.view(np.uint8))
+
+    def _read_each(self, node: Node, data_type: DataType) -> np.ndarray[Any, Any] | None:
+        before = len(self._findings)
+        numbers: list[np.generic] = []
+        for i, element in enumerate(node.elements()):
+            number = self._read_number(element, f"initialValues[{i}]", data_type)
+            if number is not None:
+                numbers.append(number)
+            elif len(self._findings) - before >= _MOST_FAULTS:
+                break
+        return None if len(self._findings) > before else np.array(numbers, data_type.dtype)
+
+    def _read_typed(self, node: Node) -> Listed | None:
+        before, parts, types = len(self._findings), [], []
+        for i, element in enumerate(node.elements()):
+            kind, value = element.get("type"), element.get("value")
+            if kind is None or value is None:
+                rule = f"initialValues[{i}] must be an object with a type and a value"
+                way_out = "or give initialValuesDataType, for values of one type"
+                self._findings.add(FILE, element, rule, way_out=way_out)
+            elif data_type := read_data_type(kind, "type", self._findings):
+                number = self._read_number(value, "value", data_type)
+                if number is not None:
+                    parts.append(number.tobytes())
+                    types.append(data_type)
+            if len(self._findings) - before >= _MOST_FAULTS:
+                break
+        if len(self._findings) > before:
+            return None
+        return Listed(np.frombuffer(b"".join(parts), np.uint8), tuple(types))
+
+    def _read_file(self, node: Node, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
+        path = node.get("sourcePath")
+        assert path  # noqa: S101 - for type checkers: the caller found it
+        if not isinstance(path.raw, str):
+            self._findings.add(FILE, path, "sourcePath must be a string")
+            return None, data_type
+        if path.raw.lower().endswith(IMAGES):
+            rule = "images are not read yet; there are .npy and raw files"
+            self._findings.add(UNSUPPORTED, path, rule)
+            return None, data_type
+        try:
+            return self._open(path, path.raw, data_type)
+        except ModelFileError as error:
+            self._findings.put(FILE, path, error.faults[0])
+            return None, data_type
+
+    def _open(self, node: Node, text: str, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
+        found = self._files.find_source(text)
+        with open_plain(found, text) as file:
+            size = os.fstat(file.fileno()).st_size
+            header = read_header(file, size) if text.lower().endswith(".npy") else None
+        if header is not None:
+            size = header.size_in_bytes
+            if data_type not in (None, header.data_type):
+                rule = f"initialValuesDataType must be {header.data_type.name}, the type of the array in the file"
+                self._findings.add(FILE, node, rule, found=data_type.name if data_type else "")
+            data_type = header.data_type
+        if data_type is None:
+            rule = "initialValuesDataType must be given, and not be UNKNOWN, for a raw file"
+            self._findings.add(FILE, node, rule, found="")
+        elif size == 0 or size % data_type.size_in_bytes:
+            rule = f"the file must hold whole elements of {data_type.name}, one at least"
+            self._findings.add(FILE, node, rule, found=f"{size} bytes")
+        else:
+            swapped = data_type.size_in_bytes if header is not None and header.is_swapped else 0
+            return FromFile(found, header.start if header else 0, size, swapped), data_type
+        return None, data_type
+
+
+def read_data_type(node: Node, name: str, findings: Findings, kind: Kind = FILE, subject: str = "") -> DataType | None:
+    """A type by DirectML's name, full or short."""
+    if isinstance(node.raw, str) and node.raw in _DATA_TYPES:
+        return _DATA_TYPES[node.raw]
+    findings.add(kind, node, f"{name} must be one of {', '.join(DataType.__members__)}", field=name, subject=subject)
+    return None
+
+
+def _range(data_type: DataType) -> tuple[int, int]:
+    info = np.iinfo(data_type.dtype)
+    return int(info.min), int(info.max)
+
+
+def _to_float(doubles: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:
+    """Round as DxDispatch does: FLOAT16 by way of FLOAT32."""
+    with np.errstate(all="ignore"):
+        if data_type is DataType.FLOAT16:
+            doubles = doubles.astype(np.float32)
+        return doubles.astype(data_type.dtype)

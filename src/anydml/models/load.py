@@ -1,0 +1,55 @@
+"""From a path to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anydml.errors import Fault, ModelFileError, UnsupportedError
+from anydml.models.files import Files, read_plain
+from anydml.models.limits import default_max_memory
+from anydml.models.parser import parse
+from anydml.models.read import ModelReader, word_other_kind
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from anydml.models.model import Model
+
+_TEXT_COST = 64
+"""Bytes of memory that a byte of JSON may take once it is read: `[],` is the dearest."""
+_SHORT_TEXT, _LONGEST_TEXT = 2**16, 2**28
+"""Texts that are read whatever the limit, and none that is longer."""
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    allow_files: Sequence[str | os.PathLike[str]] = (),
+    input_path: str | os.PathLike[str] | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    max_memory: int | None = None,
+) -> Model:
+    """Read a DxDispatch model; what is no JSON is an error, and everything else is told by `Model.check`.
+
+    The files that it names are kept inside its own folder and those allowed; `max_memory` is in bytes, and half of
+    what is free where it is not given.
+    """
+    limit = default_max_memory() if max_memory is None else max_memory
+    file = "".join(c if c.isprintable() else "?" for c in str(path))
+    model = Path(path)
+    if model.suffix.lower() == ".onnx":
+        raise UnsupportedError(file, Fault(field="", rule=word_other_kind("onnx")))
+    try:
+        data = read_plain(model, min(max(limit // _TEXT_COST, _SHORT_TEXT), _LONGEST_TEXT))
+    except ModelFileError as error:
+        raise ModelFileError(file, error.faults) from None
+    root = parse(file, data)
+    files = Files(
+        model,
+        input_path=None if input_path is None else Path(input_path),
+        output_path=None if output_path is None else Path(output_path),
+        allowed=[Path(folder) for folder in allow_files],
+    )
+    return ModelReader(root, files).read(file, limit)

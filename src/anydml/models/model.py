@@ -1,0 +1,153 @@
+"""A DxDispatch model as frozen values: resources, dispatchables and commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.enums import FeatureLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from typing import TypeAlias
+
+    from anydml.enums import DataType, ExecutionFlags
+    from anydml.models.check import ModelReport
+    from anydml.models.findings import Finding
+    from anydml.models.run import Event, RunResult
+    from anydml.models.source import Node, Source
+    from anydml.models.timing import Timing
+    from anydml.models.values import Values
+    from anydml.operator_type import OperatorType
+    from anydml.operators import OperatorDesc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A buffer."""
+
+    name: str
+    node: Node = field(repr=False, compare=False)
+    data_type: DataType | None
+    """The type of its first values; None where they are of several."""
+    values: Values | None
+    """Its first values; None where they could not be read."""
+    size_in_bytes: int | None
+    values_offset: int = 0
+    has_given_size: bool = False
+    """Whether the model says the size, which is rounded up to a multiple of 4 bytes otherwise."""
+
+    @property
+    def values_size(self) -> int:
+        """The bytes of its first values."""
+        return self.values.size_in_bytes if self.values else 0
+
+    def first_values(self) -> np.ndarray[Any, Any] | None:
+        """Its first values in memory of their own, read from their file where they have one; None where it cannot be.
+
+        Ask for `values_size` first: nothing here keeps to a limit.
+        """
+        if self.values is None:
+            return None
+        data = np.zeros(self.values.size_in_bytes, np.uint8)
+        self.values.fill(data)
+        return data if self.data_type is None else data.view(self.data_type.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """A range of a resource: from an element on, to its end."""
+
+    resource: str
+    node: Node = field(repr=False, compare=False)
+    element_offset: int = 0
+    element_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatchable:
+    """An operator that commands may run."""
+
+    name: str
+    node: Node = field(repr=False, compare=False)
+    operator: OperatorType | None
+    """None for what is no operator that is built."""
+    desc: OperatorDesc | None
+    """None where it could not be read."""
+    desc_node: Node = field(repr=False, compare=False)
+    flags: ExecutionFlags
+    bindings: Mapping[str, tuple[Binding, ...]]
+    """What its tensors that are OWNED_BY_DML are given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """A command: run a dispatchable."""
+
+    node: Node = field(repr=False, compare=False)
+    dispatchable: str
+    bindings: Mapping[str, tuple[Binding, ...]]
+    """By the tensor's name; some operators take several resources for one name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Print:
+    """A command: show a resource."""
+
+    node: Node = field(repr=False, compare=False)
+    resource: str
+    verbose: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteFile:
+    """A command: write a resource to a file."""
+
+    node: Node = field(repr=False, compare=False)
+    resource: str
+    target: Path | None
+    """None where the path may not be used."""
+    text: str
+    """The path as the model has it."""
+    dimensions: tuple[int, ...]
+
+
+if TYPE_CHECKING:
+    Command: TypeAlias = Dispatch | Print | WriteFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model that was read. What is at fault in it is told by `check`, and keeps it from running."""
+
+    file: str
+    source: Source = field(repr=False, compare=False)
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+    findings: tuple[Finding, ...] = ()
+    """What was found while it was read."""
+    max_memory: int = 0
+    """The bytes that it may take when it runs."""
+
+    def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
+        """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""
+        from anydml.models.check import check_model
+
+        return check_model(self, FeatureLevel(feature_level))
+
+    def run(
+        self,
+        engine: str | None = None,
+        *,
+        feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+        timing: Timing | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> RunResult:
+        """Run every command in order, or raise what `check` finds; files are written once all has gone well."""
+        from anydml.models.run import run_model
+
+        return run_model(self, engine, FeatureLevel(feature_level), timing, on_event)

@@ -1,0 +1,202 @@
+"""Descriptions from JSON, by their own annotations: a field's name, kind and default say how it is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import TensorFlags
+from anydml.errors import DescriptionError
+from anydml.models.findings import DESCRIPTION, FILE, REMARK
+from anydml.models.initialise import read_data_type
+from anydml.models.source import Items, Node
+from anydml.operators.fields import dml_name
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from anydml.errors import Fault
+    from anydml.models.findings import Findings
+    from anydml.operators import OperatorDesc
+    from anydml.operators.fields import FieldType
+
+_TENSOR_FIELDS = {dml_name(f.name): f.name for f in dataclasses.fields(TensorDesc) if f.name != "signed_strides"}
+_MOST_REMARKS = 20
+_NOTES = {"name", "comment", "comments", "description"}
+
+
+def locate(node: Node, field: str) -> Node:
+    """The value of a field such as `InputTensor.Sizes[2]`, or the nearest thing around it that is there."""
+    for part in re.findall(r"[^.\[\]]+", field):
+        if part.isdecimal():
+            child = node.element(int(part)) if node.is_list and int(part) < len(node) else None
+        else:
+            child = node.get(part)
+            if child is None and (inner := node.get("Desc")):
+                child = inner.get(part)
+        if child is None:
+            return node
+        node = child
+    return node
+
+
+def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None:
+    """Remark on members that mean nothing here: a misspelt option is ignored without a word otherwise."""
+    names = list(known)
+    unknown = (
+        (name, child)
+        for name, child in node.members()
+        if name not in names and name[:1] not in ("$", "_", "/", "") and name.lower() not in _NOTES
+    )
+    for name, child in itertools.islice(unknown, _MOST_REMARKS):
+        close = difflib.get_close_matches(name[:60], names, 1)
+        way_out = f"did you mean {close[0]}?" if close else ""
+        findings.add(REMARK, child, "nothing here has this name, so it is ignored", found="", way_out=way_out)
+
+
+class DescReader:
+    """Reads one description."""
+
+    def __init__(self, cls: type[OperatorDesc], node: Node, findings: Findings, ignored: Iterable[str] = ()) -> None:
+        self._cls, self._node, self._findings = cls, node, findings
+        self._operator = cls.type.name
+        self._ignored = ignored
+
+    def read(self) -> OperatorDesc | None:
+        """The description; None where a field could not be read, which was added to the findings."""
+        cls, node = self._cls, self._node
+        if not node.is_object:
+            self._findings.add(FILE, node, "the description must be an object", subject=self._operator)
+            return None
+        before = len(self._findings)
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # each is a dataclass
+        values: dict[str, Any] = {}
+        for name, kind in cls.field_types().items():
+            child = node.get(dml_name(name))
+            if child is not None:
+                values[name] = self._read_field(child, dml_name(name), kind)
+            elif defaults[name] is dataclasses.MISSING:
+                self._add(node, dml_name(name), f"{dml_name(name)} must be given")
+            elif kind.kind != "addition":
+                default = getattr(defaults[name], "name", str(defaults[name]).lower())
+                rule = f"{dml_name(name)} is not given, and is {default}; DxDispatch asks for it"
+                self._findings.add(REMARK, node, rule, field=dml_name(name), found="", subject=self._operator)
+        counts = {dml_name(n): n for n in dir(cls) if isinstance(getattr(cls, n), property) and n[0] != "_"}
+        known = [*map(dml_name, cls.field_types()), *counts, *self._ignored]
+        remark_unknown(node, known, self._findings)
+        if any(found.kind is not REMARK for found in self._findings[before:]):
+            return None
+        desc = cls(**values)
+        for field, name in counts.items():
+            if child := node.get(field):
+                self._check_count(child, field, getattr(desc, name))
+        return desc
+
+    def _add(self, node: Node, field: str, rule: str, found: str | None = "") -> None:
+        self._findings.add(DESCRIPTION, node, rule, field=field, found=found, subject=self._operator)
+
+    def _put(self, fault: Fault) -> None:
+        self._findings.put(DESCRIPTION, locate(self._node, fault.field), fault, self._operator)
+
+    def _check_count(self, node: Node, field: str, count: int) -> None:
+        if type(node.raw) is not int:
+            self._wrong_type(node, field, "a whole number")
+        elif node.raw != count:
+            self._add(node, field, f"{field} must be {count}, as many values as are given", found=None)
+
+    def _wrong_type(self, node: Node, field: str, what: str) -> None:
+        self._findings.add(FILE, node, f"{field} must be {what}", field=field, subject=self._operator)
+
+    def _read_field(self, node: Node, field: str, kind: FieldType) -> Any:
+        if kind.type == "TENSOR_DESC":
+            return self._read_tensor(node, field)
+        if kind.type.endswith("_ARRAY"):
+            if not self._is_ints(node, field):
+                return None
+        elif node.raw is None or isinstance(node.raw, Items):
+            self._wrong_type(node, field, "a number, a string, true or false")
+            return None
+        faults: list[Fault] = []
+        value = kind.read(node.plain(), field, faults)
+        for fault in faults:
+            self._put(fault)
+        return value
+
+    def _is_ints(self, node: Node, field: str) -> bool:
+        if not node.is_list:
+            self._wrong_type(node, field, "a list of whole numbers")
+            return False
+        for i, value in enumerate(node.plain()):
+            if type(value) is not int:
+                self._wrong_type(node.element(i), f"{field}[{i}]", "a whole number")
+                return False
+        return True
+
+    def _read_tensor(self, outer: Node, field: str) -> TensorDesc | None:
+        if not outer.is_object:
+            self._wrong_type(outer, field, "an object")
+            return None
+        kind = outer.get("Type")
+        if kind is not None and kind.raw not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
+            self._add(kind, f"{field}.Type", f"{field}.Type must be BUFFER", found=None)
+        node = outer.get("Desc") or outer
+        if not node.is_object:
+            self._wrong_type(node, f"{field}.Desc", "an object")
+            return None
+        remark_unknown(node, [*_TENSOR_FIELDS, "DimensionCount", "Type"], self._findings)
+        values = {
+            name: value
+            for dml, name in _TENSOR_FIELDS.items()
+            if (child := node.get(dml)) and (value := self._read_part(child, f"{field}.{dml}", name)) is not None
+        }
+        missing = [dml for dml in ("DataType", "Sizes") if node.get(dml) is None]
+        for dml in missing:
+            self._add(node, f"{field}.{dml}", f"{field}.{dml} must be given")
+        if "sizes" not in values:
+            return None
+        count = node.get("DimensionCount")
+        if count is not None:
+            self._check_count(count, f"{field}.DimensionCount", len(values["sizes"]))
+        if "data_type" not in values:  # the sizes may be at fault as well: any type will do to find out
+            values = {"data_type": "UINT8", "sizes": values["sizes"], "strides": values.get("strides")}
+        try:
+            return TensorDesc(**values)
+        except DescriptionError as error:
+            for fault in error.within(self._operator, f"{field}.").faults:
+                self._put(fault)
+            return None
+
+    def _read_part(self, node: Node, field: str, name: str) -> Any:
+        """A field of a tensor; None for what means that it is not given, or was added to the findings."""
+        if name == "data_type":
+            # A string is of the right type: then the description is at fault, not the file.
+            kind = DESCRIPTION if isinstance(node.raw, str) else FILE
+            return read_data_type(node, field, self._findings, kind, self._operator)
+        if name in ("sizes", "strides"):
+            # DxDispatch takes an empty list of strides for none.
+            return (node.plain() or None if name == "strides" else node.plain()) if self._is_ints(node, field) else None
+        if name == "flags":
+            return read_flags(node, field, TensorFlags, self._findings, self._operator)
+        if type(node.raw) is not int:
+            self._wrong_type(node, field, "a whole number")
+            return None
+        return node.raw or None  # 0 is the default of both sizes
+
+
+def read_flags(node: Node, field: str, cls: type[Any], findings: Findings, subject: str = "") -> Any:
+    """Flags by name, one or a list of them."""
+    given = node.plain() if node.is_list else [node.raw]
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < len(given):
+        findings.add(FILE, node, f"{field} must be a string, or a list of strings", field=field, subject=subject)
+        return None
+    try:
+        return cls("|".join(names) or "NONE")
+    except DescriptionError as error:
+        rule = f"{field} {error.faults[0].rule}"
+        findings.add(DESCRIPTION, node, rule, field=field, found=error.faults[0].found, subject=subject)
+        return None

@@ -1,0 +1,282 @@
+"""Running a model: its resources as raw buffers, its dispatchables through the DirectML objects, its commands."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from anydml import BufferBinding, Device
+from anydml.errors import DmlError, Fault, ModelFileError
+from anydml.models.bind import byte_offset, reword
+from anydml.models.check import check_model
+from anydml.models.files import Writes
+from anydml.models.limits import word_size
+from anydml.models.model import Dispatch, Print
+from anydml.models.npy import write_header
+from anydml.models.timing import Samples, Timing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from anydml import CommandList, CompiledOperator
+    from anydml.enums import DataType, FeatureLevel
+    from anydml.models.model import Binding, Command, Dispatchable, Model, Resource, WriteFile
+    from anydml.models.source import Node
+    from anydml.models.values import Bytes
+
+_ALIGNMENT = 4096
+_CHUNK = 1 << 22
+_BETWEEN_REPORTS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The model runs on a device."""
+
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Initialised:
+    """A dispatchable was compiled and initialised."""
+
+    name: str
+    milliseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A dispatch is still at it."""
+
+    name: str
+    iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """A dispatch command is done."""
+
+    name: str
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A resource is to be shown: its values as they are now, and their types where they are of several."""
+
+    name: str
+    values: np.ndarray[Any, Any] = field(repr=False)
+    verbose: bool
+    types: tuple[DataType, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A resource was written to a file, which is in its place: files are put there once all commands are done."""
+
+    name: str
+    path: Path
+    text: str
+
+
+Event: TypeAlias = Started | Initialised | Progress | Dispatched | Printed | Written
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What a run leaves behind."""
+
+    resources: dict[str, np.ndarray[Any, Any]]
+    """The values of each resource in the type of its first ones; bytes, for one that has several."""
+    dispatches: list[Dispatched] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+
+
+def run_model(
+    model: Model,
+    engine: str | None,
+    level: FeatureLevel,
+    timing: Timing | None,
+    on_event: Callable[[Event], None] | None,
+) -> RunResult:
+    """Run a model in which nothing is at fault, or raise what is."""
+    report = check_model(model, level)
+    report.raise_faults()
+    if report.memory_in_bytes > model.max_memory:
+        raise _too_large(model, report.memory_in_bytes)
+    device = Device(engine, feature_level=level)
+    return _Runner(model, device, timing or Timing(), on_event or _ignore).run()
+
+
+def _ignore(_: Event) -> None:
+    """Nobody listens."""
+
+
+def _too_large(model: Model, total: int) -> ModelFileError:
+    largest = max(model.resources.values(), key=lambda resource: resource.size_in_bytes or 0)
+    rule = f"the model's memory must be at most {word_size(model.max_memory)}"
+    found = f"{word_size(total)}, of which {word_size(largest.size_in_bytes or 0)} are this resource"
+    way_out = "--max-memory allows more"
+    fault = Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=largest.node.place)
+    return ModelFileError(model.file, fault)
+
+
+class _Runner:
+    def __init__(self, model: Model, device: Device, timing: Timing, on_event: Callable[[Event], None]) -> None:
+        self._model, self._device, self._timing, self._tell = model, device, timing, on_event
+        self._recorder = device.create_command_recorder()
+        self._buffers: dict[str, Bytes] = {}
+        self._compiled: dict[str, tuple[CompiledOperator, Bytes | None]] = {}
+
+    def run(self) -> RunResult:
+        self._tell(Started(self._device))
+        for resource in self._model.resources.values():
+            with _at(resource.node, self._model.file):
+                self._buffers[resource.name] = _make(resource)
+        for dispatchable in self._model.dispatchables.values():
+            start = time.perf_counter()
+            with _at(dispatchable.node, self._model.file):
+                self._compiled[dispatchable.name] = self._initialise(dispatchable)
+            self._tell(Initialised(dispatchable.name, (time.perf_counter() - start) * 1000))
+        result = RunResult({name: self._values(self._model.resources[name]) for name in self._buffers})
+        with Writes() as writes:
+            for command in self._model.commands:
+                with _at(command.node, self._model.file):
+                    self._run_command(command, result, writes)
+            writes.commit()
+        for written in result.written:
+            self._tell(written)
+        return result
+
+    def _binding(self, bindings: tuple[Binding, ...] | None) -> BufferBinding | None:
+        if not bindings:
+            return None
+        (binding,) = bindings
+        return BufferBinding(self._buffers[binding.resource], byte_offset(binding, self._model.resources))
+
+    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Bytes | None]:
+        desc = dispatchable.desc
+        assert desc  # noqa: S101 - for type checkers: nothing is at fault
+        operator = self._device.compile_operator(self._device.create_operator(desc), dispatchable.flags)
+        initializer = self._device.create_operator_initializer([operator])
+        table = self._device.create_binding_table(initializer)
+        size = operator.binding_properties.persistent_resource_size
+        persistent = _allocate(size) if size else None
+        if persistent is not None:
+            given = dispatchable.bindings
+            table.bind_inputs([[self._binding(given.get(name)) for name in operator.inputs]])
+            table.bind_outputs([BufferBinding(persistent)])
+        commands = self._device.create_command_list()
+        self._recorder.record_dispatch(commands, initializer, table)
+        self._device.execute(commands)
+        return operator, persistent
+
+    def _run_command(self, command: Command, result: RunResult, writes: Writes) -> None:
+        if isinstance(command, Dispatch):
+            result.dispatches.append(self._dispatch(command))
+            self._tell(result.dispatches[-1])
+        elif isinstance(command, Print):
+            types = getattr(self._model.resources[command.resource].values, "types", ())
+            self._tell(Printed(command.resource, result.resources[command.resource], command.verbose, types))
+        else:
+            assert command.target  # noqa: S101 - for type checkers: nothing is at fault
+            writes.stage(command.target, self._file_chunks(command))
+            result.written.append(Written(command.resource, command.target, command.text))
+
+    def _dispatch(self, command: Dispatch) -> Dispatched:
+        operator, persistent = self._compiled[command.dispatchable]
+        table = self._device.create_binding_table(operator)
+        table.bind_inputs([self._binding(command.bindings.get(name)) for name in operator.inputs])
+        table.bind_outputs([self._binding(command.bindings.get(name)) for name in operator.outputs])
+        if persistent is not None:
+            table.bind_persistent_resource(BufferBinding(persistent))
+        commands = self._device.create_command_list()
+        self._recorder.record_dispatch(commands, operator, table)
+        samples = array("d")
+        for seconds in self._iterate(command.dispatchable, commands):
+            samples.append(seconds * 1000)
+        return Dispatched(command.dispatchable, Samples(samples, self._timing.warmup))
+
+    def _iterate(self, name: str, commands: CommandList) -> Iterator[float]:
+        """Time dispatches, and nothing else; tell now and then how far they are."""
+        timing, execute = self._timing, self._device.execute
+        begin = told = time.perf_counter()
+        done = 0
+        while True:
+            start = time.perf_counter()
+            for _ in range(timing.repeat):
+                execute(commands)
+            end = time.perf_counter()
+            done += 1
+            yield (end - start) / timing.repeat
+            if end - told > _BETWEEN_REPORTS:
+                self._tell(Progress(name, done, end - begin))
+                told = end
+            wait = max(timing.interval / 1000 - (time.perf_counter() - start), 0.0)
+            if timing.milliseconds is None:
+                if done >= timing.iterations:
+                    return
+            elif (time.perf_counter() - begin + wait) * 1000 > timing.milliseconds:
+                return
+            if wait:
+                time.sleep(wait)
+
+    def _values(self, resource: Resource) -> np.ndarray[Any, Any]:
+        """The part of a buffer that its first values took, in their type: what is printed."""
+        buffer = self._buffers[resource.name]
+        part = buffer[resource.values_offset : resource.values_offset + resource.values_size]
+        return part if resource.data_type is None else part.view(resource.data_type.dtype)
+
+    def _file_chunks(self, command: WriteFile) -> Iterator[bytes | memoryview]:
+        resource = self._model.resources[command.resource]
+        data = self._buffers[command.resource]
+        if command.text.lower().endswith(".npy"):
+            assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
+            width = resource.data_type.size_in_bytes
+            whole = data.size if resource.has_given_size else resource.values_offset + resource.values_size
+            sizes = command.dimensions or (whole // width,)
+            data = data[: int(np.prod([int(size) for size in sizes], dtype=np.int64)) * width]
+            yield write_header(resource.data_type, sizes)
+        for at in range(0, data.size, _CHUNK):
+            yield data[at : at + _CHUNK].data
+
+
+def _allocate(size: int) -> Bytes:
+    """Zeroed memory that begins at a page, as a Direct3D resource does."""
+    try:
+        memory = np.zeros(size + _ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError) as error:
+        rule = f"{word_size(size)} of memory could not be allocated"
+        raise ModelFileError("memory", Fault(field="", rule=rule, value=size)) from error
+    skip = -memory.__array_interface__["data"][0] % _ALIGNMENT
+    return memory[skip : skip + size]
+
+
+def _make(resource: Resource) -> Bytes:
+    assert resource.values is not None  # noqa: S101 - for type checkers: nothing is at fault
+    assert resource.size_in_bytes is not None  # noqa: S101 - as above
+    buffer = _allocate(resource.size_in_bytes)
+    resource.values.fill(buffer[resource.values_offset : resource.values_offset + resource.values_size])
+    return buffer
+
+
+class _at:  # noqa: N801 - reads as a phrase
+    """Gives an error that is raised inside the place of what was being done."""
+
+    def __init__(self, node: Node, file: str) -> None:
+        self._node, self._file = node, file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, DmlError):
+            place = self._node.place
+            faults = [replace(reword(f), place=f.place or place, subject=error.subject) for f in error.faults]
+            raise type(error)(self._file, faults) from error

@@ -1,0 +1,82 @@
+"""Models for tests: small ones, written out and run through the program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from anydml.cli.app import app
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
+ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}
+SUM = {
+    "type": "DML_OPERATOR_CUMULATIVE_SUMMATION",
+    "desc": {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 4]},
+        "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 4]},
+        "Axis": 3,
+        "AxisDirection": "INCREASING",
+        "HasExclusiveSum": False,
+    },
+}
+BINDINGS = {"InputTensor": "in", "OutputTensor": "out"}
+DISPATCH = {"type": "dispatch", "dispatchable": "sum", "bindings": BINDINGS}
+
+
+def floats(*values: Any) -> dict[str, Any]:
+    return {"initialValuesDataType": "FLOAT32", "initialValues": list(values)}
+
+
+def model(**sections: Any) -> dict[str, Any]:
+    """Running sums of 1, 2, 3, 4, with what is given in its place."""
+    return {
+        "resources": {"in": floats(1, 2, 3, 4), "out": ZEROS},
+        "dispatchables": {"sum": SUM},
+        "commands": [DISPATCH, {"type": "print", "resource": "out"}],
+        **sections,
+    }
+
+
+def changed(base: Any, path: str, value: Any) -> Any:
+    """A copy of JSON data with the value at a path such as `dispatchables.sum.desc.Axis` replaced."""
+    result = json.loads(json.dumps(base))
+    *parents, last = [int(part) if part.isdecimal() else part for part in path.split(".")]
+    at = result
+    for part in parents:
+        at = at[part]
+    if value is REMOVED:
+        del at[last]
+    else:
+        at[last] = value
+    return result
+
+
+REMOVED = object()
+
+
+def write(folder: Path, data: Any, name: str = "model.json") -> Path:
+    """Write a model: data as JSON, text or bytes as they are."""
+    path = folder / name
+    if isinstance(data, bytes):
+        path.write_bytes(data)
+    else:
+        path.write_text(data if isinstance(data, str) else json.dumps(data, indent=1))
+    return path
+
+
+def program(*arguments: object) -> Result:
+    """Run the program in this process; an exception that is no clean exit fails the test."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def run(path: Path, *options: object) -> Result:
+    """`anydml run` on the reference engine, which needs no compilation."""
+    return program("run", path, "--engine", "reference", *options)
+
+
+def lines(result: Result, path: Path) -> list[str]:
+    """What was said, with the model's name in place of its path."""
+    return (result.stdout + result.stderr).replace(str(path), path.name).splitlines()
