@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -345,6 +346,46 @@ def test_a_call_that_repeats_looks_at_its_arrays_again() -> None:
         listed[0][0] = first
         with pytest.raises(dml.BindingError, match="must be an array of FLOAT32"):
             run(listed, out=out)
+
+
+def test_a_call_that_repeats_does_not_write_where_it_may_no_longer() -> None:
+    run, x, out = compiled(), np.ones((2, 4), "float32"), np.zeros((2, 4), "float32")
+    other = np.full((2, 4), 2, "float32")
+    for _ in range(2):  # arrays that take turns
+        assert run(x, out=out)[0, -1] == 4
+        assert run(other, out=out)[0, -1] == 8
+    out.flags.writeable = False
+    with pytest.raises(dml.BindingError, match="must be writable; got a read-only array"):
+        run(x, out=out)
+    assert out[0, -1] == 8
+
+
+def test_a_call_keeps_none_of_its_arrays_alive() -> None:
+    run, x, out = compiled(), np.ones((2, 4), "float32"), np.zeros((2, 4), "float32")
+    run(x, out=out)
+    held = weakref.ref(x), weakref.ref(out)
+    del x, out
+    assert [array() for array in held] == [None, None]
+    for start in range(200):  # new arrays at old addresses, and more of them than are remembered
+        x, out = np.full((2, 4), start, "float32"), np.zeros((2, 4), "float32")
+        assert run(x, out=out)[1, 1] == 2 * start
+
+
+def test_functions_that_were_called_before_look_at_their_out_again() -> None:
+    x, out = np.arange(12, dtype="float32"), np.zeros(4, "float32")
+    for _ in range(3):
+        x += 1
+        assert dml.slice(x, [2], [4], out=out) is out
+        np.testing.assert_array_equal(out, x[2:6])
+        with pytest.raises(dml.BindingError, match="OutputTensor must not overlap InputTensor"):
+            dml.slice(x, [2], [4], out=x[3:7])
+        frozen = np.zeros(4, "float32")
+        frozen.flags.writeable = False
+        with pytest.raises(dml.BindingError, match="must be writable; got a read-only array"):
+            dml.slice(x, [2], [4], out=frozen)
+        sums = x.copy()
+        assert dml.cumulative_summation(sums, 0, out=sums) is sums
+        np.testing.assert_array_equal(sums, np.cumsum(x))
 
 
 def test_functions_that_were_called_before_look_at_their_arrays_again() -> None:

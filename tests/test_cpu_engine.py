@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml import calls
 from anydml.engines.cpu import build
+from anydml.engines.cpu.programs import copy, gather, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,19 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     dml.set_num_threads(request.param)
     yield request.param
     dml.set_num_threads(before)
+
+
+@pytest.fixture(params=["small", "far", "past the cache"])
+def large_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kernels for large outputs, at small sizes: nothing is too small for them."""
+    if request.param != "small":
+        monkeypatch.setattr(copy, "FAR_FROM", 0)
+        monkeypatch.setattr(copy, "IS_ARM", True)
+    if request.param == "past the cache":
+        for program in (copy, gather, scan):
+            monkeypatch.setattr(program, "STREAM_FROM", 0)
+    monkeypatch.setattr(calls, "known_calls", {})
+    return str(request.param)
 
 
 def values(shape: Any, dtype: str, seed: int = 0) -> np.ndarray:
@@ -84,7 +99,7 @@ WINDOWS: list[tuple[tuple[int, ...], tuple[slice, ...]]] = [
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_slices(dtype: str, window: tuple[Any, Any], threads: int) -> None:
+def test_slices(dtype: str, window: tuple[Any, Any], threads: int, large_from: str) -> None:
     shape, cut = window
     base = values(shape, dtype)
     for x in (base, np.asfortranarray(base), base[::-1], np.broadcast_to(base[:1], base.shape)):
@@ -103,8 +118,8 @@ def test_slices(dtype: str, window: tuple[Any, Any], threads: int) -> None:
 @pytest.mark.parametrize("dtype", SUMMED)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("direction", ["increasing", "decreasing"])
-def test_running_sums(dtype: str, exclusive: bool, direction: str, threads: int) -> None:
-    for shape in ((70, 501), (4, 16), (5, 17), (3, 4000), (2, 37, 64), (6, 1, 130, 3), (1000,)):
+def test_running_sums(dtype: str, exclusive: bool, direction: str, threads: int, large_from: str) -> None:
+    for shape in ((70, 501), (4, 16), (5, 17), (3, 4000), (2, 37, 64), (6, 1, 130, 3), (1000,), (12, 256)):
         base = values(shape, dtype)
         for x in (base, np.asfortranarray(base), base[..., ::-1]):
             for axis in range(x.ndim):
@@ -153,12 +168,14 @@ def test_long_rows_give_the_same_bits_for_any_number_of_threads(dtype: str, dire
 
 @pytest.mark.parametrize("index_type", ["int32", "int64", "uint32", "uint64"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
-def test_gathers(dtype: str, index_type: str, threads: int) -> None:
+def test_gathers(dtype: str, index_type: str, threads: int, large_from: str) -> None:
     rng = np.random.default_rng(3)
     for shape, depth, batch, tuples in (
         ((50, 7), 2, 0, (3000,)),
         ((50, 8), 1, 0, (41, 30)),
         ((50, 300), 1, 0, (700,)),
+        ((50, 32), 1, 0, (700,)),
+        ((50, 1024), 1, 0, (300,)),
         ((6, 5, 4, 9), 3, 0, (1000,)),
         ((6, 5, 4, 9), 4, 0, (1000,)),
         ((6, 5, 4, 9), 1, 1, (6, 33)),
@@ -234,27 +251,28 @@ def guarded(x: np.ndarray, at_end: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("at_end", [True, False])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
-def test_no_kernel_leaves_its_views(dtype: str, at_end: bool) -> None:
+def test_no_kernel_leaves_its_views(dtype: str, at_end: bool, large_from: str) -> None:
     """Odd sizes and every kind of kernel, against pages that end the process when they are touched."""
-    for rows, count in ((1, 1), (3, 7), (4, 16), (5, 33), (4, 63), (8, 129), (7, 257), (9, 1000)):
+    device = dml.Device("cpu")  # one that has compiled nothing yet
+    for rows, count in ((1, 1), (3, 7), (4, 16), (5, 33), (4, 63), (8, 129), (7, 257), (9, 1000), (64, 320), (70, 96)):
         x = guarded(values((rows, count), dtype), at_end)
         for steps in ((1, 1), (1, -1), (1, 2), (-1, -2), (1, 3), (2, -3)):
             sizes = [-(-n // abs(s)) for n, s in zip(x.shape, steps, strict=True)]
             out = guarded(np.zeros(sizes, dtype), at_end)
-            dml.slice1(x, (0, 0), x.shape, steps, out=out, device=CPU)
+            dml.slice1(x, (0, 0), x.shape, steps, out=out, device=device)
             np.testing.assert_array_equal(out, x[:: steps[0], :: steps[1]])
         out = guarded(np.zeros((count, rows), dtype), at_end)
-        dml.slice(x.T, (0, 0), (count, rows), out=out, device=CPU)
+        dml.slice(x.T, (0, 0), (count, rows), out=out, device=device)
         np.testing.assert_array_equal(out, x.T)
         picks = guarded(np.array([[0], [rows - 1], [rows // 2]]), at_end)
         out = guarded(np.zeros((3, count), dtype), at_end)
-        dml.gather_nd(x, picks, out=out, device=CPU)
+        dml.gather_nd(x, picks, out=out, device=device)
         np.testing.assert_array_equal(out, x[picks[:, 0]])
         if dtype != "uint8":
             for axis in (0, 1):
                 for direction in ("increasing", "decreasing"):
                     out = guarded(np.zeros(x.shape, dtype), at_end)
-                    dml.cumulative_summation(x, axis, direction, out=out, device=CPU)
+                    dml.cumulative_summation(x, axis, direction, out=out, device=device)
                     again = dml.cumulative_summation(x, axis, direction, device=REFERENCE)
                     assert out.tobytes() == again.tobytes()
 
@@ -278,6 +296,39 @@ def run_python(code: str, *, timeout: float = 120, **environment: str) -> subpro
 
 
 SUM = "import numpy as np, anydml as dml; print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])"
+
+
+PEAK = """
+import resource, numpy as np, anydml as dml
+dml.set_num_threads(4)
+x = np.ones((2048, 4096), "f4")
+rows = np.zeros((2048, 1), "i8")
+out, turned = np.ones_like(x), np.ones((4096, 2048), "f4")
+D, T = dml.Device("cpu"), dml.TensorDesc.of
+whole = dict(input_window_offsets=(0, 0), input_window_sizes=x.shape)
+bound = [
+    D.compile(dml.Slice1.infer(input_tensor=T(x), input_window_strides=(1, -1), **whole)).bind(x, out=out),
+    D.compile(dml.Slice.infer(input_tensor=T(x.T), offsets=(0, 0), sizes=turned.shape, strides=(1, 1)))
+     .bind(x.T, out=turned),
+    D.compile(dml.CumulativeSummation.infer(input_tensor=T(x), axis=0)).bind(x, out=out),
+    D.compile(dml.CumulativeSummation.infer(input_tensor=T(x), axis=1)).bind(x, out=out),
+    D.compile(dml.CumulativeSummation.infer(input_tensor=T(x.reshape(-1)), axis=0))
+     .bind(x.reshape(-1), out=out.reshape(-1)),
+    D.compile(dml.GatherND.infer(input_tensor=T(x), indices_tensor=T(rows), input_dimension_count=2,
+                                 indices_dimension_count=2)).bind(x, rows, out=out),
+]
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
+for step in bound:
+    step.dispatch()
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts in other units elsewhere")
+def test_a_dispatch_takes_at_most_a_mebibyte_a_thread() -> None:
+    done = run_python(PEAK)
+    assert int(done.stdout) <= 4 * 1024, done.stderr  # KiB; the arrays are 32 MiB each
 
 
 def test_a_warm_process_does_without_numba() -> None:

@@ -197,7 +197,9 @@ class CompiledOperator:
             low, high = written + target.below, written + target.above
             for layout, address in zip(layouts[:-1], addresses, strict=False):
                 if low < address + layout.above and address + layout.below < high:
-                    return None
+                    is_same = address == written and layout.steps == target.steps and layout.shape == target.shape
+                    if not (is_same and self.desc.in_place):
+                        return None
                 if layout.alignment and address % layout.alignment:
                     return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
