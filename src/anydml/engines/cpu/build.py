@@ -178,3 +178,8 @@ def _compile(name: str) -> bytes:
 def has_float16() -> bool:
     """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
     return IS_ARM or "+f16c" in _cpu()[1].split(",")
+
+
+def rounds_to_float16() -> bool:
+    """Whether the CPU rounds float64 to float16 in one step."""
+    return IS_ARM or "+avx512fp16" in _cpu()[1].split(",")

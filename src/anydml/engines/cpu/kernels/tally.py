@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.build import rounds_to_float16
 from anydml.engines.cpu.language import (
     I32,
     I64,
@@ -26,8 +26,8 @@ from anydml.engines.cpu.language import (
 def _round_to_odd(builder: Any, value: Any) -> Any:
     """A float64 as float32, rounded so that rounding it on to float16 gives what rounding once would.
 
-    x86 has no instruction from float64 to float16. A value between two float32 goes to the one whose last bit is 1,
-    which no later rounding takes for a tie.
+    Most x86 have no instruction from float64 to float16. A value between two float32 goes to the one whose last bit
+    is 1, which no later rounding takes for a tie.
     """
 
     def like(scalar: Any) -> Any:
@@ -86,7 +86,7 @@ class Tally:
         """A total as an element, rounded once."""
         if not self.is_float:
             return value
-        if self.kind == "f16" and not IS_ARM:
+        if self.kind == "f16" and not rounds_to_float16():
             value = _round_to_odd(builder, value)
         return builder.fptrunc(value, kind)
 
