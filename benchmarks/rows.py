@@ -184,7 +184,7 @@ def rows(quick: bool, seed: int = 0) -> list[Callable[[], Row]]:
         lambda: slice_row("slice, last axis, stride 3", square(), (every, slice(None, None, 3)), goal=2.0, share=0.7, lines=n * n * 4 + (n * -(-n // 3)) * 4),
         lambda: slice_row("slice, everything (one contiguous run)", square(), (every, every), share=0.85),
         lambda: slice_row("slice, uint8, last axis reversed", square("uint8"), (every, back), goal=2.0, share=0.85),
-        lambda: slice_row("slice, 5 dimensions, strided", rng.random((8, 16, 32, n // 64, n // 8), dtype=np.float32), (second, every, slice(None, None, -2), every, second), goal=2.0, lines=0),
+        lambda: slice_row("slice, 5 dimensions, strided", rng.random((8, 16, 32, n // 64, n // 8), dtype=np.float32), (second, every, slice(None, None, -2), every, second), goal=2.0, share=0.7, lines=3 * (4 * 16 * 16 * (n // 64) * (n // 16) * 4)),
         lambda: slice_row("slice, broadcast input", np.broadcast_to(rng.random((1, n), dtype=np.float32), (n, n)), (every, every), goal=1.0, lines=n * n * 4 + n * 4),
         lambda: slice_row("slice, NHWC described as NCHW", rng.random((16, n // 32, n // 32, 256), dtype=np.float32).transpose(0, 3, 1, 2), (every,) * 4, goal=2.0),
         lambda: scan_row("running sum, last axis", square(), 1, share=0.6),
