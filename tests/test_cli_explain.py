@@ -196,7 +196,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "replace", fail)
     result = run(f"{SLICE1} --svg {svg}")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "could not be written (No space left on device)" in result.stderr
+    assert "cannot be written (no space left on device)" in result.stderr
     assert svg.read_text() == "old"
     assert list(tmp_path.iterdir()) == [svg]
     assert run(f"{SLICE1} --svg {tmp_path / 'none' / 'a.svg'}").exit_code == 2

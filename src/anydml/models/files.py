@@ -31,8 +31,11 @@ def _refuse(rule: str, text: str, way_out: str = "") -> ModelFileError:
     return ModelFileError("files", Fault(field="", rule=rule, value=text, found=show(text), way_out=way_out))
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
+def word_reason(error: OSError | ValueError) -> str:
+    """Why the system would not have a file, as a message has it."""
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    return "not a path"
 
 
 class Files:
@@ -112,8 +115,7 @@ def _check_plain(path: Path, text: str) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else "not a path"
-        raise _refuse(f"the file cannot be read ({reason})", text) from error
+        raise _refuse(f"the file cannot be read ({word_reason(error)})", text) from error
     if not stat.S_ISREG(mode):
         raise _refuse("the path must be one of a plain file", text)
 
@@ -124,8 +126,7 @@ def open_plain(path: Path, text: str) -> BufferedReader:
     try:
         file = open(os.open(path, _READ), "rb")  # noqa: SIM115, PTH123 - the caller closes it; flags need a descriptor
     except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else "not a path"
-        raise _refuse(f"the file cannot be read ({reason})", text) from error
+        raise _refuse(f"the file cannot be read ({word_reason(error)})", text) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise _refuse("the path must be one of a plain file", text)
@@ -162,7 +163,7 @@ class Writes:
                 for chunk in chunks:
                     file.write(chunk)
         except OSError as error:
-            raise _refuse(f"the file cannot be written ({_reason(error)})", str(target)) from error
+            raise _refuse(f"the file cannot be written ({word_reason(error)})", str(target)) from error
 
     def commit(self) -> None:
         """Put every file in its place."""
@@ -170,7 +171,7 @@ class Writes:
             for temporary, target in self._staged:
                 temporary.replace(target)
         except OSError as error:
-            raise _refuse(f"the file cannot be written ({_reason(error)})", str(target)) from error
+            raise _refuse(f"the file cannot be written ({word_reason(error)})", str(target)) from error
         self._staged, self._folders = [], []
 
     def __enter__(self) -> Self:
