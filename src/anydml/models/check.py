@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,11 @@ from anydml.models.findings import (
     UNSUPPORTED,
     Finding,
     Findings,
+    TooManyFaultsError,
     raise_findings,
     status_of,
 )
-from anydml.models.load import load_model
+from anydml.models.load import read_model, word_path
 from anydml.models.model import Dispatch, Print, WriteFile
 from anydml.models.operators import locate
 from anydml.tensor import TensorDesc
@@ -107,7 +109,9 @@ def check_file(
     """Check a model file; one that is no JSON is reported as well, instead of raised."""
     level = FeatureLevel(feature_level)
     try:
-        model = load_model(path, allow_files=allow_files)
+        model = read_model(path, allow_files)
+    except TooManyFaultsError as error:
+        return ModelReport(word_path(path), level, tuple(error.findings))
     except DmlError as error:
         kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
         faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]
@@ -122,8 +126,15 @@ def _at_start(fault: Fault, file: str) -> Fault:
 def check_model(model: Model, level: FeatureLevel) -> ModelReport:
     """Check a model that was read."""
     findings = Findings(model.findings)
+    checked: list[CheckedDispatchable] = []
+    with contextlib.suppress(TooManyFaultsError):
+        _check_all(model, level, findings, checked)
+    findings.sort(key=_order)
+    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
+
+
+def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: list[CheckedDispatchable]) -> None:
     binder = Binder(model.resources, findings)
-    checked = []
     for dispatchable in model.dispatchables.values():
         desc = dispatchable.desc
         subject = desc.type.name if desc else ""
@@ -136,8 +147,6 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
             _check_dispatch(command, model, binder, findings)
         else:
             _check_output(command, model, findings)
-    findings.sort(key=_order)
-    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
 
 
 def _order(finding: Finding) -> tuple[int, int]:

@@ -153,6 +153,8 @@ class Writes:
 
     def stage(self, target: Path, chunks: Iterable[bytes | memoryview]) -> None:
         """Write a file under a name of its own in the target's folder."""
+        if target.is_dir() or any(other in target.parents for _, other in self._staged):
+            raise _refuse("a path must not be that of a file and of a folder", str(target))
         try:
             for folder in reversed([folder for folder in target.parents if not folder.exists()]):
                 folder.mkdir()

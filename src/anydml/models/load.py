@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError
 from anydml.models.files import Files, read_plain
+from anydml.models.findings import TooManyFaultsError, raise_findings
 from anydml.models.limits import default_max_memory
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader, word_other_kind
@@ -36,8 +37,28 @@ def load_model(
     The files that it names are kept inside its own folder and those allowed; `max_memory` is in bytes, and half of
     what is free where it is not given.
     """
+    try:
+        return read_model(path, allow_files, input_path, output_path, max_memory)
+    except TooManyFaultsError as error:
+        raise_findings(word_path(path), error.findings)
+        raise
+
+
+def word_path(path: str | os.PathLike[str]) -> str:
+    """A file's name as messages have it: one line, and no control characters."""
+    return "".join(c if c.isprintable() else "?" for c in str(path))
+
+
+def read_model(
+    path: str | os.PathLike[str],
+    allow_files: Sequence[str | os.PathLike[str]] = (),
+    input_path: str | os.PathLike[str] | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    max_memory: int | None = None,
+) -> Model:
+    """`load_model`, for those who take too many faults for what they are."""
     limit = default_max_memory() if max_memory is None else max_memory
-    file = "".join(c if c.isprintable() else "?" for c in str(path))
+    file = word_path(path)
     model = Path(path)
     if model.suffix.lower() == ".onnx":
         raise UnsupportedError(file, Fault(field="", rule=word_other_kind("onnx")))
