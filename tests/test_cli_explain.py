@@ -160,8 +160,26 @@ def test_deep_nesting_and_strange_files_are_usage_errors(tmp_path: Path) -> None
         path.write_bytes(content)
         result = run(f"slice1 --offsets 0 --window 1 --data {path}")
         assert (result.exit_code, result.stdout) == (2, ""), result.output
-    np.save(path, np.zeros(3, "complex64"))
-    assert run(f"slice1 --offsets 0 --window 1 --data {path}").exit_code == 1
+    for strange in ("complex64", ">f4", "bool"):
+        np.save(path, np.zeros(3, strange))
+        result = run(f"slice1 --offsets 0 --window 1 --data {path}")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Invalid value for --data: must be one of FLOAT32" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["gather_nd", "GATHER_ND", "gather-nd", "GatherNd", "gather nd", "dml_operator_gather_nd", "108"]
+)
+def test_an_operator_in_any_spelling(name: str) -> None:
+    result = CliRunner().invoke(app, ["support", name])
+    assert result.exit_code == 0
+    assert "GATHER_ND " in result.stdout
+
+
+def test_a_name_that_is_nearly_one() -> None:
+    result = CliRunner().invoke(app, ["support", "slise1"])
+    assert result.exit_code == 2
+    assert "did you mean slice1?" in " ".join(result.stderr.split())
 
 
 # Drawings

@@ -10,6 +10,7 @@ import pytest
 
 from anydml.errors import ModelFileError
 from anydml.models import Timing, check_file, load_model
+from anydml.models.files import Writes
 from anydml.models.findings import MOST_FAULTS, MOST_REMARKS
 from modelling import DISPATCH, floats, lines, model, program, run, write
 
@@ -80,6 +81,33 @@ def test_files_that_cannot_all_be_written_are_none_of_them(tmp_path: Path, targe
     assert result.exit_code == 2
     assert "$.commands[2]: a path must not be that of a file and of a folder" in result.stderr.replace("files: ", "")
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("target", ["b" * 300, "model.json/b"])
+def test_a_name_that_cannot_be_is_refused_before_anything_is_written(tmp_path: Path, target: str) -> None:
+    commands = [{"type": "writeFile", "resource": "in", "targetPath": name} for name in ("a", target)]
+    path = write(tmp_path, model(commands=commands))
+    result = run(path)
+    assert result.exit_code == 2
+    assert "$.commands[1].targetPath: " in result.stderr
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_written_again_and_again_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short model would fill the disk otherwise."""
+    commands = [{"type": "writeFile", "resource": "in", "targetPath": "a"}] * 50
+    path = write(tmp_path, model(commands=commands))
+    most = []
+    commit = Writes.commit
+
+    def count(self: Writes) -> None:
+        most.append(len(list(tmp_path.iterdir())))
+        commit(self)
+
+    monkeypatch.setattr(Writes, "commit", count)
+    assert run(path).exit_code == 0
+    assert most == [2]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "model.json"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 
@@ -650,6 +652,19 @@ def test_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert location["physicalLocation"]["artifactLocation"]["uri"] == "a%20model.json"
     assert location["physicalLocation"]["region"]["startLine"] > 1
     assert location["logicalLocations"] == [{"fullyQualifiedName": "$.dispatchables.sum.desc.Axis"}]
+
+
+@pytest.mark.parametrize("name", ["a\nb#%?.json", "\u202e.json", "c:d.json", os.fsdecode(b"\xff.json")])
+def test_sarif_has_the_address_of_a_file_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("[")
+    (result,) = as_sarif(check_file(name))["runs"][0]["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert os.fsdecode(unquote_to_bytes(uri)) == name
+    assert uri.isascii()
+    assert urlsplit(uri).scheme == ""
 
 
 def test_sarif_of_a_file_elsewhere_has_its_whole_address(tmp_path: Path) -> None:

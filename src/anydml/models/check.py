@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ from anydml.models.operators import locate
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from anydml.errors import Fault
@@ -58,6 +58,8 @@ class ModelReport:
     dispatchables: tuple[CheckedDispatchable, ...] = ()
     memory_in_bytes: int = 0
     """What the resources and the operators' own copies take."""
+    path: str = ""
+    """The file's name as the system has it; `file` is what may be shown of it."""
 
     def __bool__(self) -> bool:
         return not self.faults
@@ -108,6 +110,12 @@ def check_file(
 ) -> ModelReport:
     """Check a model file; one that is no JSON is reported as well, instead of raised."""
     level = FeatureLevel(feature_level)
+    return replace(_check_file(path, level, allow_files), path=os.fspath(path))
+
+
+def _check_file(
+    path: str | os.PathLike[str], level: FeatureLevel, allow_files: Sequence[str | os.PathLike[str]]
+) -> ModelReport:
     try:
         model = read_model(path, allow_files)
     except TooManyFaultsError as error:

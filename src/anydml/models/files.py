@@ -71,14 +71,14 @@ class Files:
     def find_target(self, text: str) -> Path:
         """The file that a model writes: in its folder, else where an allowed one has it."""
         path = self._resolve(self._output, text, self._output)
-        if path == self.model:
+        if path == self.model or _is_same(path, self.model):
             raise _refuse("a model must not write over itself", text)
         roots = (self._output, *self._allowed)
         root = next(root for root in roots if path.is_relative_to(root))
         if any(part.startswith(".") for part in path.relative_to(root).parts):
             # In a home folder that would be the settings of other programs.
             raise _refuse("a model must not write hidden files", text)
-        if os.path.lexists(path):
+        if _is_there(path, text):
             _check_plain(path, text)
         elif path.name in ("", ".") or not _is_folder(path.parent):
             raise _refuse("the path must be one of a file in a folder", text)
@@ -102,6 +102,24 @@ class Files:
         if not any(path.is_relative_to(root) for root in (home, *self._allowed)):
             raise _refuse("the path must not lead out of the model's folder", text, way_out)
         return path
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two names are one file's, as `a` and `A` are on some systems."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_there(path: Path, text: str) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:  # too long a name, which would be found out when other files are in place
+        raise _refuse(f"the file cannot be written ({word_reason(error)})", text) from error
+    return True
 
 
 def _is_folder(path: Path) -> bool:
@@ -148,12 +166,13 @@ class Writes:
     """Files written beside their places, and put there all together once everything has gone well."""
 
     def __init__(self) -> None:
-        self._staged: list[tuple[Path, Path]] = []
+        self._staged: dict[Path, Path] = {}
+        """By its place, the file that is to be put there."""
         self._folders: list[Path] = []
 
     def stage(self, target: Path, chunks: Iterable[bytes | memoryview]) -> None:
         """Write a file under a name of its own in the target's folder."""
-        if target.is_dir() or any(other in target.parents for _, other in self._staged):
+        if target.is_dir() or any(folder in self._staged for folder in target.parents):
             raise _refuse("a path must not be that of a file and of a folder", str(target))
         try:
             for folder in reversed([folder for folder in target.parents if not folder.exists()]):
@@ -161,7 +180,9 @@ class Writes:
                 self._folders.append(folder)
             temporary = target.with_name(f".anydml-{secrets.token_hex(8)}.tmp")
             with open(os.open(temporary, _CREATE, 0o666), "wb") as file:  # noqa: PTH123 - as above
-                self._staged.append((temporary, target))
+                before, self._staged[target] = self._staged.get(target), temporary
+                if before is not None:
+                    before.unlink(missing_ok=True)
                 for chunk in chunks:
                     file.write(chunk)
         except OSError as error:
@@ -170,18 +191,18 @@ class Writes:
     def commit(self) -> None:
         """Put every file in its place."""
         try:
-            for temporary, target in self._staged:
+            for target, temporary in self._staged.items():
                 temporary.replace(target)
         except OSError as error:
             raise _refuse(f"the file cannot be written ({word_reason(error)})", str(target)) from error
-        self._staged, self._folders = [], []
+        self._staged, self._folders = {}, []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Remove what was not put in its place."""
-        for temporary, _target in self._staged:
+        for temporary in self._staged.values():
             temporary.unlink(missing_ok=True)
         for folder in reversed(self._folders):
             with contextlib.suppress(OSError):
