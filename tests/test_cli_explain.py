@@ -288,7 +288,9 @@ def test_a_narrow_terminal_gets_fewer_columns() -> None:
 def test_an_output_of_plain_letters_gets_plain_letters() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     piped = subprocess.run(COMMAND, capture_output=True, check=True, env=environment)  # noqa: S603 - our own
-    assert "|[14]1" in piped.stdout.decode("ascii")
+    text = piped.stdout.decode("ascii")
+    assert "|[14]1" in text
+    assert "0  14^1  16^2" in text  # 141 would be another number
 
 
 # Anything at all
