@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import anydml as dml
 from anydml.errors import ModelFileError
 from anydml.models import Timing, check_file, load_model
 from anydml.models.files import Writes
 from anydml.models.findings import MOST_FAULTS, MOST_REMARKS
-from modelling import DISPATCH, floats, lines, model, program, run, write
+from modelling import DISPATCH, SUM, changed, floats, lines, model, program, run, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +60,35 @@ def test_remarks_do_not_keep_a_model_from_running(tmp_path: Path) -> None:
     assert report
     assert len(report.remarks) == MOST_REMARKS
     assert run(path).exit_code == 0
+
+
+def test_remarks_that_are_not_kept_take_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def ask(*given: object) -> list[str]:
+        asked.append(given)
+        return []
+
+    monkeypatch.setattr("anydml.models.operators.difflib.get_close_matches", ask)
+    command = {"type": "print", "resource": "in", "unknown": 1}
+    check_file(write(tmp_path, model(commands=[command] * (3 * MOST_REMARKS))))
+    assert len(asked) <= MOST_REMARKS + 1
+
+
+def test_faults_of_one_dispatchable_are_not_looked_for_in_every_other(tmp_path: Path) -> None:
+    """Each was held against each, which is a minute for a model of some megabytes."""
+
+    def calls(count: int) -> float:
+        bad = {f"bad{i}": changed(SUM, "desc.Axis", 9) for i in range(count)}
+        good = {f"good{i}": SUM for i in range(count)}
+        loaded = load_model(write(tmp_path, model(dispatchables={**bad, **good}, commands=[])))
+        profile = cProfile.Profile()
+        report = profile.runcall(loaded.check)
+        levels = {found.name: found.lowest_level for found in report.dispatchables}
+        assert [levels["bad0"], levels["good0"]] == [None, dml.FeatureLevel.LEVEL_2_1]
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(400) < 10 * calls(50)
 
 
 def test_small_resources_take_little_more_than_their_text(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError
+from anydml.errors import DmlError, printable
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
 
@@ -85,9 +85,6 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in the new
         return int(match[1]) * factor
 
 
-def printable(text: str) -> str:
-    """A name from a file as a terminal may show it: one line, and no control characters."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
+__all__ = ["LEVEL", "OPERATOR", "SIZE", "printable"]
 
 LEVEL, OPERATOR, SIZE = LevelType(), OperatorNameType(), SizeType()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, ModelFileError, Place, show
+from anydml.errors import DmlError, ModelFileError, Place, printable, show
 from anydml.models.bind import Binder
 from anydml.models.findings import (
     COMMAND,
@@ -25,13 +25,13 @@ from anydml.models.findings import (
     raise_findings,
     status_of,
 )
-from anydml.models.load import read_model, word_path
+from anydml.models.load import read_model
 from anydml.models.model import Dispatch, Print, WriteFile
 from anydml.models.operators import locate
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.errors import Fault
     from anydml.models.model import Dispatchable, Model, Resource
@@ -119,7 +119,7 @@ def _check_file(
     try:
         model = read_model(path, allow_files)
     except TooManyFaultsError as error:
-        return ModelReport(word_path(path), level, tuple(error.findings))
+        return ModelReport(printable(str(path)), level, tuple(error.findings))
     except DmlError as error:
         kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
         faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]
@@ -142,12 +142,13 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
 
 
 def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: list[CheckedDispatchable]) -> None:
+    at_fault = _around(finding for finding in model.findings if finding.kind is DESCRIPTION)
     binder = Binder(model.resources, findings)
     for dispatchable in model.dispatchables.values():
         desc = dispatchable.desc
         subject = desc.type.name if desc else ""
         if dispatchable.operator is not None:
-            checked.append(_check_desc(dispatchable, level, findings))
+            checked.append(_check_desc(dispatchable, level, findings, at_fault))
         where = dispatchable.node.get("bindings") or dispatchable.node
         binder.check(desc, dispatchable.bindings, where, initialises=True, subject=subject)
     for command in model.commands:
@@ -162,7 +163,15 @@ def _order(finding: Finding) -> tuple[int, int]:
     return (place.line, place.column) if place else (0, 0)
 
 
-def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findings) -> CheckedDispatchable:
+def _around(findings: Iterable[Finding]) -> set[str]:
+    """The paths of everything that has a finding in it."""
+    paths = [finding.fault.place.path for finding in findings if finding.fault.place]
+    return {path[:end] for path in paths for end, c in enumerate(path) if c in ".["}
+
+
+def _check_desc(
+    dispatchable: Dispatchable, level: FeatureLevel, findings: Findings, at_fault: set[str]
+) -> CheckedDispatchable:
     desc = dispatchable.desc
     if desc is None:
         return CheckedDispatchable(dispatchable.name, dispatchable.operator.name if dispatchable.operator else "", None)
@@ -173,13 +182,8 @@ def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findi
         findings.put(DESCRIPTION if fault.level is None else LEVEL, node, fault, desc.type.name)
     for remark in report.remarks:
         findings.add(REMARK, kind_node, remark, found="", subject=desc.type.name)
-    own = any(f.kind is DESCRIPTION and _is_within(f, dispatchable) for f in findings)
-    return CheckedDispatchable(dispatchable.name, desc.type.name, None if own else report.lowest_level)
-
-
-def _is_within(finding: Finding, dispatchable: Dispatchable) -> bool:
-    place, within = finding.fault.place, dispatchable.desc_node.path
-    return place is not None and place.path.startswith((f"{within}.", f"{within}["))
+    is_valid_nowhere = dispatchable.desc_node.path in at_fault or any(fault.level is None for fault in report.faults)
+    return CheckedDispatchable(dispatchable.name, desc.type.name, None if is_valid_nowhere else report.lowest_level)
 
 
 def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings) -> None:

@@ -90,13 +90,18 @@ class Findings(list[Finding]):
         super().__init__(found)
         self._remarks = sum(not finding.kind.status for finding in self)
 
+    @property
+    def takes_remarks(self) -> bool:
+        """Whether a remark would be kept."""
+        return self._remarks < MOST_REMARKS
+
     def append(self, finding: Finding) -> None:
         """Add one; of remarks only the first are kept, and too many faults end it all."""
         if not finding.kind.status:
-            self._remarks += 1
-            if self._remarks > MOST_REMARKS:
+            if not self.takes_remarks:
                 return
-        elif len(self) - min(self._remarks, MOST_REMARKS) >= MOST_FAULTS:
+            self._remarks += 1
+        elif len(self) - self._remarks >= MOST_FAULTS:
             super().append(Finding(FILE, Fault(field="", rule=word_stop(), place=finding.fault.place)))
             raise TooManyFaultsError(self)
         super().append(finding)

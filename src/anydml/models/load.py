@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anydml.errors import Fault, ModelFileError, UnsupportedError
+from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.models.files import Files, read_plain
 from anydml.models.findings import TooManyFaultsError, raise_findings
 from anydml.models.limits import default_max_memory
@@ -40,13 +40,8 @@ def load_model(
     try:
         return read_model(path, allow_files, input_path, output_path, max_memory)
     except TooManyFaultsError as error:
-        raise_findings(word_path(path), error.findings)
+        raise_findings(printable(str(path)), error.findings)
         raise
-
-
-def word_path(path: str | os.PathLike[str]) -> str:
-    """A file's name as messages have it: one line, and no control characters."""
-    return "".join(c if c.isprintable() else "?" for c in str(path))
 
 
 def read_model(
@@ -58,7 +53,7 @@ def read_model(
 ) -> Model:
     """`load_model`, for those who take too many faults for what they are."""
     limit = default_max_memory() if max_memory is None else max_memory
-    file = word_path(path)
+    file = printable(str(path))
     model = Path(path)
     if model.suffix.lower() == ".onnx":
         raise UnsupportedError(file, Fault(field="", rule=word_other_kind("onnx")))

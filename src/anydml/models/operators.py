@@ -46,6 +46,8 @@ def locate(node: Node, field: str) -> Node:
 
 def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None:
     """Remark on members that mean nothing here: a misspelt option is ignored without a word otherwise."""
+    if not findings.takes_remarks:
+        return
     names = list(known)
     unknown = (
         (name, child)
