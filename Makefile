@@ -1,5 +1,5 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
-#   make test EXTRAS=torch        also installs PyTorch, so that its tests run instead of skipping
+#   make test EXTRAS="torch browser"   also installs PyTorch and what drives a browser, so that nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
 #   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 PYTHON ?= python3.11
@@ -12,6 +12,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 run: $(VENV)/ready
 	@$(BIN)/python examples/tour.py
+	@echo; echo '$$ anydml run examples/models/slice1.json'; $(BIN)/anydml run examples/models/slice1.json
+	@echo; echo '$$ anydml explain examples/models/slice1.json --dispatchable crop'
+	@$(BIN)/anydml explain examples/models/slice1.json --dispatchable crop
 
 test: lint
 	$(BIN)/python -m pytest -n auto

@@ -29,9 +29,11 @@ def test_there_are_examples() -> None:
     assert {"tour", "port_directml_code", "check_levels"} <= {path.stem for path in EXAMPLES}
 
 
-def test_the_tour_shows_what_was_picked() -> None:
-    lines = run(Path(EXAMPLES[0].parent / "tour.py")).splitlines()
-    assert "      5   6 [ 7][ 8]       11  12" in lines
-    assert "      9 [10] 11 [12]" in lines
-    assert "      0   1   indices[0] = (1) picks row 1    ->    2   3" in lines
-    assert "      2   1   3   5   ->    2   3   6  11   = 2, 2+1, 2+1+3, 2+1+3+5" in lines
+def test_the_tour_shows_what_was_picked_and_what_is_computed() -> None:
+    lines = [line.strip() for line in run(Path(EXAMPLES[0].parent / "tour.py")).splitlines()]
+    assert "1    5  │[ 6]³   7   [ 8]⁴│" in lines
+    assert "output[0,0,1,0] = input[0, 0, 3 - 2*1, 1 + 2*0] = input[0,0,1,1] = 6" in lines
+    assert "indices[0] = (1) picks row input[1,:], which lands in output[0,:]" in lines
+    computed = [line.partition("computes ")[2] for line in lines if "computes" in line]
+    assert computed[:3] == ["[ 7.  8. 11. 12. 15. 16.]", "[14. 16.  6.  8.]", "[2. 3. 0. 1.]"]
+    assert computed[3] == "[ 2.  3.  6. 11.  3. 11. 18. 21.  9. 15. 17. 21.]"

@@ -5,11 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from click.testing import CliRunner
+
+from anydml.cli.app import app
 from support_matrix import BEGIN, END, README, table
 
+if TYPE_CHECKING:
+    import pytest
+
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n```output\n(.*?)```)?", re.DOTALL)
+SHELL = re.compile(r"```shell\n\$ anydml (.*?)\n(.*?)```", re.DOTALL)
 
 
 def test_readme_blocks_print_what_they_say() -> None:
@@ -21,6 +30,19 @@ def test_readme_blocks_print_what_they_say() -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, str(README), "exec"), namespace)
         assert printed.getvalue() == expected, code
+
+
+def test_readme_commands_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(README.parent)
+
+    def without_what_varies(text: str) -> str:
+        return re.sub(r"\d+\.\d+ ms|\(\w+, \d+ threads\)", "…", text)
+
+    blocks = SHELL.findall(README.read_text())
+    assert len(blocks) >= 3
+    for command, expected in blocks:
+        result = CliRunner().invoke(app, shlex.split(command), prog_name="anydml")
+        assert without_what_varies(result.output) == without_what_varies(expected), command
 
 
 def test_readme_has_the_support_matrix() -> None:

@@ -1,18 +1,22 @@
-"""`anydml explain`: what an operator does, as a picture. The options are the fields of its description."""
+"""`anydml explain`: what an operator does, as a picture: from its fields, given as options, or from a model."""
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.cli.console import make_console
 from anydml.cli.describe import describe, options_of
+from anydml.cli.explain_model import choose, draw_dispatchable
 from anydml.cli.files import write_text
-from anydml.cli.types import LEVEL, OPERATOR
+from anydml.cli.types import LEVEL, OPERATOR, printable
 from anydml.enums import FeatureLevel
 from anydml.explain import Limits
 from anydml.explain import explain as make_picture
+from anydml.models import load_model
 from anydml.operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -34,6 +38,7 @@ _STYLES = {
     "hue5": "bold bright_red",
     "hue6": "bold cyan",
 }
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _PIPED_WIDTH = 100
 _FEWER_COLUMNS = (8, 6, 4, 2)
 DRAWINGS = (
@@ -54,26 +59,30 @@ _EXAMPLES = {
 
 
 class _Explain(click.Group):
-    """A command for each operator, in any spelling of its name."""
+    """A command for each operator, in any spelling of its name, and one for a model's path."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The operators that are built."""
         return [kind.name.lower() for kind in OPERATORS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """The command of an operator; its options are made when it is asked for."""
+        """The command of an operator, whose options are made when it is asked for, or of a model."""
+        if cmd_name.lower().endswith((".json", ".onnx")) or "/" in cmd_name or Path(cmd_name).is_file():
+            return _model_command(Path(cmd_name))
         return _command(OPERATOR.convert(cmd_name, None, ctx))
 
 
-@click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR [OPTIONS]")
+@click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR|MODEL.json [OPTIONS]")
 def explain() -> None:
     """What an operator does: which elements it picks, in what order, and the arithmetic.
 
-    `anydml explain OPERATOR --help` lists its options. Without data the values are 1, 2, 3 …
+    `anydml explain OPERATOR --help` lists its options. Without data the values are 1, 2, 3 … A DxDispatch model's
+    dispatchables are shown with the values that the model gives them.
 
     \b
-    Example:
+    Examples:
       anydml explain slice1 --sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2
+      anydml explain examples/models/slice1.json --dispatchable crop
     """
 
 
@@ -92,6 +101,36 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
     what = (cls.__doc__ or "").strip().splitlines()[0]
     example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name, '')}"
     return click.Command(name, callback=run, params=[*options_of(cls), *DRAWINGS], help=f"{what}\n\n{example}")
+
+
+def _model_command(path: Path) -> click.Command:
+    def run(
+        dispatchable: str | None,
+        allowed: tuple[Path, ...],
+        feature_level: FeatureLevel | None,
+        svg: str | None,
+        html: str | None,
+    ) -> None:
+        model = load_model(path, allow_files=allowed)
+        level, chosen = feature_level or FeatureLevel.highest(), choose(model, dispatchable)
+        if len(chosen) != 1 and (svg is not None or html is not None):
+            names = ", ".join(printable(one.name) for one in chosen[:8])
+            raise click.UsageError(f"One picture shows one dispatchable: choose by --dispatchable from {names}.")
+        if not model.check(level):
+            click.echo(f"{model.file}: not valid at {level}, so no values are read; see `anydml check`", err=True)
+        for i, one in enumerate(chosen):
+            if i:
+                click.echo()
+            show_picture(partial(draw_dispatchable, model, one, level), svg, html)
+
+    params: list[click.Parameter] = [
+        click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),
+        click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
+        *DRAWINGS,
+    ]
+    text = "Show what the dispatchables of a DxDispatch model do."
+    example = "\b\nExample:\n  anydml explain examples/models/slice1.json --dispatchable crop"
+    return click.Command(str(path), callback=run, params=params, help=f"{text}\n\n{example}")
 
 
 def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:

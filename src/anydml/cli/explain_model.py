@@ -1,0 +1,80 @@
+"""The dispatchables of a model as pictures, with the values that the model gives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.errors import Fault, ModelError
+from anydml.explain import explain
+from anydml.models import Dispatch
+from anydml.models.bind import byte_offset
+from anydml.operators.fields import dml_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.enums import FeatureLevel
+    from anydml.explain import Limits, Picture
+    from anydml.models import Binding, Dispatchable, Model
+    from anydml.tensor import TensorDesc
+
+
+def choose(model: Model, name: str | None) -> list[Dispatchable]:
+    """The dispatchable of a name, or all of them."""
+    if not model.dispatchables:
+        raise ModelError(model.file, Fault(field="dispatchables", rule="there is no dispatchable to show"))
+    if name is not None and name not in model.dispatchables:
+        known = ", ".join(repr(other) for other in list(model.dispatchables)[:8])
+        fault = Fault(field="dispatchables", rule=f"there is no dispatchable {name!r}", way_out=f"there are {known}")
+        raise ModelError(model.file, fault)
+    return [dispatchable for own, dispatchable in model.dispatchables.items() if name in (None, own)]
+
+
+def draw_dispatchable(model: Model, dispatchable: Dispatchable, level: FeatureLevel, limits: Limits) -> Picture:
+    """What a dispatchable does at its first dispatch. The model was found valid, or has no values to show."""
+    if dispatchable.desc is None:  # said by the check
+        model.check(level).raise_faults()
+        raise AssertionError(dispatchable)
+    inputs = list(_inputs(model, dispatchable)) if model.check(level) else []
+    return explain(
+        dispatchable.desc, *inputs, feature_level=level, title=f"dispatchable '{dispatchable.name}'", limits=limits
+    )
+
+
+def _inputs(model: Model, dispatchable: Dispatchable) -> Iterator[np.ndarray[Any, Any] | None]:
+    """The values of each input; None where the model does not give them, but computes them on its way."""
+    desc = dispatchable.desc
+    if desc is None:
+        return
+    bindings: Mapping[str, tuple[Binding, ...]] = {}
+    written: set[str] = set()
+    for command in model.commands:
+        if not isinstance(command, Dispatch):
+            continue
+        if command.dispatchable == dispatchable.name:
+            bindings = command.bindings
+            break
+        other = model.dispatchables[command.dispatchable].desc
+        outputs = [dml_name(name) for name in other.output_names()] if other is not None else []
+        written |= {binding.resource for name in outputs for binding in command.bindings.get(name, ())}
+    bindings = {**bindings, **dispatchable.bindings}
+    for field in map(dml_name, desc.input_names()):
+        several = bindings.get(field, ())
+        is_given = len(several) == 1 and several[0].resource not in written
+        yield _read(model, several[0], desc.tensors()[field]) if is_given else None
+
+
+def _read(model: Model, binding: Binding, tensor: TensorDesc) -> np.ndarray[Any, Any] | None:
+    resource = model.resources[binding.resource]
+    if resource.size_in_bytes is None or resource.size_in_bytes > model.max_memory:
+        return None
+    values = resource.first_values()
+    if values is None:
+        return None
+    memory = np.zeros(resource.size_in_bytes, np.uint8)
+    memory[resource.values_offset : resource.values_offset + values.nbytes] = values.view(np.uint8)
+    dtype = tensor.data_type.dtype
+    steps = [stride * dtype.itemsize for stride in tensor.element_strides]
+    return np.ndarray(tensor.sizes, dtype, memory, byte_offset(binding, model.resources), steps)

@@ -1,0 +1,149 @@
+"""`anydml support`, `anydml engines`, and what all commands have in common."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+
+import anydml as dml
+from anydml import engines
+from anydml.cli.app import app
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(line: str) -> Result:
+    return CliRunner().invoke(app, shlex.split(line), prog_name="anydml")
+
+
+def printed(line: str) -> str:
+    result = run(line)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+# support
+
+
+def test_support_has_every_row_of_every_operator() -> None:
+    lines = [line.split() for line in printed("support").splitlines()]
+    rows = sum(len(list(cls.support)) for cls in dml.OPERATORS.values())
+    assert sum(line[0] in dml.OperatorType.__members__ for line in lines) == rows
+    assert ["CUMULATIVE_SUMMATION", "2_1", "InputTensor", "4", "FLOAT32,"] in [line[:5] for line in lines]
+
+
+def test_support_at_a_level() -> None:
+    assert "INT64" not in printed("support cumulative_summation --feature-level 4_0")
+    assert "INT64" in printed("support DML_OPERATOR_CUMULATIVE_SUMMATION --feature-level DML_FEATURE_LEVEL_5_0")
+    assert printed("support slice1 --feature-level 1.0") == "SLICE1 needs DML_FEATURE_LEVEL_2_1\n"
+
+
+def test_support_for_machines_is_the_descriptions_own() -> None:
+    found = json.loads(printed("support --json"))
+    assert {row["operator"] for row in found} == {kind.dml_name for kind in dml.OPERATORS}
+    for row in found:
+        support = dml.support(row["operator"], row["feature_level"])
+        assert support is not None
+        for name, allowed in support.tensors.items():
+            data = row["tensors"][name]
+            assert tuple(data["dimension_counts"]) == allowed.dimension_counts
+            assert {dml.DataType(t) for t in data["data_types"]} == allowed.data_types
+    assert json.loads(printed("support slice1 --json --feature-level 1_0")) == []
+
+
+# engines
+
+
+def test_engines_are_those_that_a_device_takes() -> None:
+    found = json.loads(printed("engines --json"))
+    assert [engine["name"] for engine in found] == list(engines.ENGINES)
+    for engine in found:
+        assert engine["is_present"]
+        assert dml.Device(engine["name"]).engine.name == engine["name"]
+    lines = printed("engines").splitlines()
+    assert [line.split()[:2] for line in lines] == [["engine", "here"], ["cpu", "yes"], ["reference", "yes"]]
+
+
+def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> NoReturn:
+        raise dml.EngineMissingError(
+            "cpu", dml.Fault(field="numba", rule="it needs numba", way_out="pip install numba")
+        )
+
+    monkeypatch.setitem(engines.ENGINES, "cpu", missing)
+    assert ["cpu", "no", "-", "it", "needs", "numba;", "pip", "install", "numba"] in [
+        line.split() for line in printed("engines").splitlines()
+    ]
+    (cpu, _) = json.loads(printed("engines --json"))
+    assert not cpu["is_present"]
+    assert cpu["way_out"] == "it needs numba; pip install numba"
+
+
+# All commands
+
+
+@pytest.mark.parametrize("name", sorted(app.commands))
+def test_every_command_has_help_with_examples_that_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = printed(f"{name} --help")
+    examples = re.findall(r"^ +anydml (.+)$", text.partition("Example")[2], re.MULTILINE)
+    assert examples, text
+    for example in examples:
+        assert run(example).exit_code in (0, 1), example  # 1: `check` shows a fault
+    assert app.commands[name].get_short_help_str()
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "message"),
+    [
+        ("support gemm", 3, "GEMM: the operator is not built yet; there are SLICE, SLICE1,"),
+        ("support slice9", 2, "must be the name or the number of a DirectML operator"),
+        ("support slice --feature-level 9_9", 2, "must be one of 1_0, 2_0"),
+        ("explain gemm", 3, "GEMM: the operator is not built yet"),
+        ("run nowhere.json", 2, "nowhere.json: the file cannot be read"),
+        ("run model.onnx", 3, "model.onnx"),
+        ("walk", 2, "No such command 'walk'"),
+        ("engines --loud", 2, "No such option"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_message_with_its_status(line: str, status: int, message: str) -> None:
+    result = run(line)
+    assert result.exit_code == status, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def test_it_runs_as_a_module_and_says_its_version() -> None:
+    command = [sys.executable, "-m", "anydml", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert done.stdout == f"anydml, version {dml.__version__}\n"
+
+
+def test_a_pipe_that_closes_early_is_no_traceback() -> None:
+    command = f"{shlex.quote(sys.executable)} -m anydml support --json | head -c 10"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - our own
+    assert "Traceback" not in done.stderr
+    assert len(done.stdout) == 10
+
+
+def test_shells_complete_operators_and_levels() -> None:
+    complete = ShellComplete(app, {}, "anydml", "_ANYDML_COMPLETE")
+    assert [item.value for item in complete.get_completions(["support"], "GATHER")] == ["gather_nd", "gather_nd1"]
+    assert [item.value for item in complete.get_completions(["support", "--feature-level"], "5")] == [
+        "5_0",
+        "5_1",
+        "5_2",
+    ]
+    assert "explain" in [item.value for item in complete.get_completions([], "")]
+    assert isinstance(app, click.Group)
