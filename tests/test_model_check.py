@@ -584,6 +584,25 @@ def test_every_operator_is_read_by_its_own_fields(tmp_path: Path) -> None:
         assert loaded.dispatchables["it"].desc == desc
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "spelling"),
+    [
+        ("type", "cumulative_summation", "DML_OPERATOR_CUMULATIVE_SUMMATION or CUMULATIVE_SUMMATION"),
+        ("desc.AxisDirection", 1, "DML_AXIS_DIRECTION_DECREASING or DECREASING"),
+        ("desc.AxisDirection", "increasing", "DML_AXIS_DIRECTION_INCREASING or INCREASING"),
+        ("desc.HasExclusiveSum", 1, "true"),
+    ],
+)
+def test_a_spelling_that_dxdispatch_does_not_take_is_remarked_on(
+    tmp_path: Path, path: str, value: Any, spelling: str
+) -> None:
+    """What is checked here is to run there."""
+    found = findings(tmp_path, changed(model(), f"dispatchables.sum.{path}", value))
+    (kind, where, said) = found[0]
+    assert (len(found), kind, where) == (1, "remark", f"$.dispatchables.sum.{path}")
+    assert said.endswith(f"DxDispatch takes {spelling} alone; got {value!r}")
+
+
 def test_checking_takes_no_memory_for_resources(tmp_path: Path) -> None:
     import tracemalloc
 

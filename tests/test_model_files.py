@@ -58,6 +58,15 @@ def test_no_absolute_path(folder: Path, source: str) -> None:
     assert refused(write(folder, reading(source))) == f"the path must not be absolute; got {source!r}; {WAY_OUT}"
 
 
+@pytest.mark.parametrize("path", ["model.json:hidden", "sub/x.dat::$DATA", "sub:x/y.dat"])
+def test_no_stream_of_a_file(folder: Path, path: str) -> None:
+    """Windows would write beside the contents of the file, the model's own among them."""
+    rule = f'the path must not have ":"; got {path!r}'
+    assert refused(write(folder, reading(path))) == rule
+    assert refused(write(folder, writing(path))) == rule
+    assert refused(write(folder, writing(path)), "--allow-files", folder.parent) == rule
+
+
 @pytest.mark.parametrize("link", ["file", "folder", "chain"])
 def test_no_link_out(folder: Path, link: str) -> None:
     other, source = folder.parent / "other", "x.dat"

@@ -95,6 +95,8 @@ class Files:
                 raise _refuse("the path must not be absolute", text, way_out)
             if ".." in given.parts:
                 raise _refuse('the path must not have ".."', text, way_out)
+        if any(":" in part for part in given.parts[1 if given.anchor else 0 :]):
+            raise _refuse('the path must not have ":"', text)  # what follows would name a stream of a file, on Windows
         try:
             path = Path(os.path.realpath(base / text.replace("\\", "/")))
         except (OSError, ValueError) as error:
