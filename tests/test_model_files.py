@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anydml.models import check_file, load_model
 from anydml.models.limits import default_max_memory, word_size
 from modelling import DISPATCH, ZEROS, floats, lines, model, run, write
 
@@ -65,6 +66,17 @@ def test_no_stream_of_a_file(folder: Path, path: str) -> None:
     assert refused(write(folder, reading(path))) == rule
     assert refused(write(folder, writing(path))) == rule
     assert refused(write(folder, writing(path)), "--allow-files", folder.parent) == rule
+
+
+def test_a_folder_that_is_allowed_from_python_is_not_taken_for_its_letters(folder: Path) -> None:
+    """Its first letter is the root of everything."""
+    other = folder.parent / "other"
+    path = write(folder, reading(str(other / "x.dat")))
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    for allowed, status in ((str(elsewhere), 2), (elsewhere, 2), ([elsewhere], 2), (str(other), 0), (other, 0)):
+        assert check_file(path, allow_files=allowed).status == status
+        assert load_model(path, allow_files=allowed).check().status == status
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "chain"])

@@ -31,9 +31,10 @@ from anydml.models.operators import locate
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from anydml.errors import Fault
+    from anydml.models.load import Folders
     from anydml.models.model import Dispatchable, Model, Resource
 
 
@@ -106,16 +107,14 @@ def check_file(
     path: str | os.PathLike[str],
     feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     *,
-    allow_files: Sequence[str | os.PathLike[str]] = (),
+    allow_files: Folders = (),
 ) -> ModelReport:
     """Check a model file; one that is no JSON is reported as well, instead of raised."""
     level = FeatureLevel(feature_level)
     return replace(_check_file(path, level, allow_files), path=os.fspath(path))
 
 
-def _check_file(
-    path: str | os.PathLike[str], level: FeatureLevel, allow_files: Sequence[str | os.PathLike[str]]
-) -> ModelReport:
+def _check_file(path: str | os.PathLike[str], level: FeatureLevel, allow_files: Folders) -> ModelReport:
     try:
         model = read_model(path, allow_files)
     except TooManyFaultsError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,12 @@ from anydml.models.parser import parse
 from anydml.models.read import ModelReader, word_other_kind
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from anydml.models.model import Model
+
+    Folders: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _TEXT_COST = 64
 """Bytes of memory that a byte of JSON may take once it is read: `[],` is the dearest."""
@@ -27,7 +30,7 @@ _SHORT_TEXT, _LONGEST_TEXT = 2**16, 2**28
 def load_model(
     path: str | os.PathLike[str],
     *,
-    allow_files: Sequence[str | os.PathLike[str]] = (),
+    allow_files: Folders = (),
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
@@ -46,7 +49,7 @@ def load_model(
 
 def read_model(
     path: str | os.PathLike[str],
-    allow_files: Sequence[str | os.PathLike[str]] = (),
+    allow_files: Folders = (),
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
@@ -62,10 +65,11 @@ def read_model(
     except ModelFileError as error:
         raise ModelFileError(file, error.faults) from None
     root = parse(file, data)
+    several = [allow_files] if isinstance(allow_files, (str, os.PathLike)) else allow_files
     files = Files(
         model,
         input_path=None if input_path is None else Path(input_path),
         output_path=None if output_path is None else Path(output_path),
-        allowed=[Path(folder) for folder in allow_files],
+        allowed=[Path(folder) for folder in several],
     )
     return ModelReader(root, files).read(file, limit)
