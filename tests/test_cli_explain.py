@@ -160,8 +160,26 @@ def test_deep_nesting_and_strange_files_are_usage_errors(tmp_path: Path) -> None
         path.write_bytes(content)
         result = run(f"slice1 --offsets 0 --window 1 --data {path}")
         assert (result.exit_code, result.stdout) == (2, ""), result.output
-    np.save(path, np.zeros(3, "complex64"))
-    assert run(f"slice1 --offsets 0 --window 1 --data {path}").exit_code == 1
+    for strange in ("complex64", ">f4", "bool"):
+        np.save(path, np.zeros(3, strange))
+        result = run(f"slice1 --offsets 0 --window 1 --data {path}")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Invalid value for --data: must be one of FLOAT32" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["gather_nd", "GATHER_ND", "gather-nd", "GatherNd", "gather nd", "dml_operator_gather_nd", "108"]
+)
+def test_an_operator_in_any_spelling(name: str) -> None:
+    result = CliRunner().invoke(app, ["support", name])
+    assert result.exit_code == 0
+    assert "GATHER_ND " in result.stdout
+
+
+def test_a_name_that_is_nearly_one() -> None:
+    result = CliRunner().invoke(app, ["support", "slise1"])
+    assert result.exit_code == 2
+    assert "did you mean slice1?" in " ".join(result.stderr.split())
 
 
 # Drawings
@@ -196,7 +214,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "replace", fail)
     result = run(f"{SLICE1} --svg {svg}")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "could not be written (No space left on device)" in result.stderr
+    assert "cannot be written (no space left on device)" in result.stderr
     assert svg.read_text() == "old"
     assert list(tmp_path.iterdir()) == [svg]
     assert run(f"{SLICE1} --svg {tmp_path / 'none' / 'a.svg'}").exit_code == 2
@@ -270,7 +288,9 @@ def test_a_narrow_terminal_gets_fewer_columns() -> None:
 def test_an_output_of_plain_letters_gets_plain_letters() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     piped = subprocess.run(COMMAND, capture_output=True, check=True, env=environment)  # noqa: S603 - our own
-    assert "|[14]1" in piped.stdout.decode("ascii")
+    text = piped.stdout.decode("ascii")
+    assert "|[14]1" in text
+    assert "0  14^1  16^2" in text  # 141 would be another number
 
 
 # Anything at all

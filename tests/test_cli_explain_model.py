@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from anydml.cli.app import app
+from anydml.cli.explain_model import draw_dispatchable
+from anydml.enums import FeatureLevel
+from anydml.explain import Limits
+from anydml.models import load_model
 
 MODELS = Path(__file__).parent.parent / "examples" / "models"
 SUM = {
@@ -127,3 +132,55 @@ def test_a_model_without_dispatchables_says_so(tmp_path: Path) -> None:
     result = run(model(tmp_path, resources={}, dispatchables={}, commands=[]))
     assert result.exit_code == 1, result.output
     assert "no dispatchable" in result.stderr
+
+
+def gather(folder: Path, count: int) -> Path:
+    """Rows that indices pick, both as large as asked for."""
+    tensors = {
+        "InputTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, count]},
+        "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 1, count, 4]},
+        "OutputTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, count]},
+    }
+    zeros = {"valueCount": count, "value": 0}
+    values = {"initialValuesDataType": "UINT32", "initialValues": zeros}
+    bind = {"InputTensor": "x", "IndicesTensor": "i", "OutputTensor": "y"}
+    desc = {**tensors, "InputDimensionCount": 4, "IndicesDimensionCount": 3}
+    return model(
+        folder,
+        resources={"x": values, "i": {**values, "initialValues": {**zeros, "valueCount": 4 * count}}, "y": values},
+        dispatchables={"pick": {"type": "GATHER_ND", "desc": desc}},
+        commands=[{"type": "dispatch", "dispatchable": "pick", "bindings": bind}],
+    )
+
+
+def test_the_inputs_of_a_picture_keep_to_the_limit_together(tmp_path: Path) -> None:
+    path = gather(tmp_path, 100_000)
+    for limit, made_up in ((3_000_000, []), (1_900_000, ["No indices"]), (300_000, ["No data", "No indices"])):
+        loaded = load_model(path, max_memory=limit)
+        assert loaded.check()
+        picture = draw_dispatchable(loaded, loaded.dispatchables["pick"], FeatureLevel.highest(), Limits())
+        assert [words for words in ("No data", "No indices") if words in str(picture)] == made_up
+
+
+def test_a_picture_takes_the_memory_of_its_inputs_once(tmp_path: Path) -> None:
+    sizes = {"DataType": "INT32", "Sizes": [1, 1, 1, 2_000_000]}
+    numbers = {"initialValuesDataType": "INT32", "initialValues": {"valueCount": 2_000_000, "value": 7}}
+    bind = {"InputTensor": "a", "OutputTensor": "b"}
+    path = model(
+        tmp_path,
+        resources={"a": numbers, "b": numbers},
+        dispatchables={"sum": {**SUM, "InputTensor": sizes, "OutputTensor": sizes}},
+        commands=[{"type": "dispatch", "dispatchable": "sum", "bindings": bind}],
+    )
+    loaded = load_model(path)
+    tracemalloc.start()
+    picture = draw_dispatchable(loaded, loaded.dispatchables["sum"], FeatureLevel.highest(), Limits())
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "= 7 + 7 + 7 = 21" in str(picture)
+    assert taken < 10_000_000
+
+
+def test_names_of_strangers_are_not_told_at_length(tmp_path: Path) -> None:
+    path = model(tmp_path, resources={}, dispatchables={"x" * 10_000: SUM}, commands=[])
+    assert len(run(path, "--dispatchable", "y" * 10_000).stderr) < 1_000

@@ -605,3 +605,11 @@ def test_grids_stand_below_one_another_where_a_terminal_is_narrow() -> None:
     grids = [line for line in lines if "Tensor {" in line]
     assert [line.split()[0] for line in grids] == ["InputTensor", "OutputTensor"]
     assert max(map(len, lines[:20])) <= 50
+
+
+def test_a_title_from_a_stranger_is_one_line_in_the_order_it_is_written() -> None:
+    x = dml.TensorDesc("float32", (2,))
+    desc = dml.CumulativeSummation(input_tensor=x, output_tensor=x, axis=0)
+    picture = explain(desc, title="a\n\tb\u202ec\x1b[31m\u2066")
+    for drawing in (picture.text(), picture.svg(), picture.html()):
+        assert "a b\ufffdc\ufffd[31m\ufffd: CUMULATIVE_SUMMATION" in drawing

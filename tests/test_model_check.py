@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
 
@@ -582,6 +584,25 @@ def test_every_operator_is_read_by_its_own_fields(tmp_path: Path) -> None:
         assert loaded.dispatchables["it"].desc == desc
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "spelling"),
+    [
+        ("type", "cumulative_summation", "DML_OPERATOR_CUMULATIVE_SUMMATION or CUMULATIVE_SUMMATION"),
+        ("desc.AxisDirection", 1, "DML_AXIS_DIRECTION_DECREASING or DECREASING"),
+        ("desc.AxisDirection", "increasing", "DML_AXIS_DIRECTION_INCREASING or INCREASING"),
+        ("desc.HasExclusiveSum", 1, "true"),
+    ],
+)
+def test_a_spelling_that_dxdispatch_does_not_take_is_remarked_on(
+    tmp_path: Path, path: str, value: Any, spelling: str
+) -> None:
+    """What is checked here is to run there."""
+    found = findings(tmp_path, changed(model(), f"dispatchables.sum.{path}", value))
+    (kind, where, said) = found[0]
+    assert (len(found), kind, where) == (1, "remark", f"$.dispatchables.sum.{path}")
+    assert said.endswith(f"DxDispatch takes {spelling} alone; got {value!r}")
+
+
 def test_checking_takes_no_memory_for_resources(tmp_path: Path) -> None:
     import tracemalloc
 
@@ -650,6 +671,19 @@ def test_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert location["physicalLocation"]["artifactLocation"]["uri"] == "a%20model.json"
     assert location["physicalLocation"]["region"]["startLine"] > 1
     assert location["logicalLocations"] == [{"fullyQualifiedName": "$.dispatchables.sum.desc.Axis"}]
+
+
+@pytest.mark.parametrize("name", ["a\nb#%?.json", "\u202e.json", "c:d.json", os.fsdecode(b"\xff.json")])
+def test_sarif_has_the_address_of_a_file_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("[")
+    (result,) = as_sarif(check_file(name))["runs"][0]["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert os.fsdecode(unquote_to_bytes(uri)) == name
+    assert uri.isascii()
+    assert urlsplit(uri).scheme == ""
 
 
 def test_sarif_of_a_file_elsewhere_has_its_whole_address(tmp_path: Path) -> None:

@@ -26,6 +26,11 @@ def show(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def printable(text: str) -> str:
+    """A name from a file or of one, as a terminal may show it: one line, and no control characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where something stands in a model file: what editors, compilers and code hosts make a link of, and the path."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from anydml.cli.console import write_json
+from anydml.cli.console import make_console, write_json
+from anydml.cli.files import write_text
 from anydml.cli.types import LEVEL, printable
 from anydml.enums import FeatureLevel
 from anydml.models import as_sarif, check_file
-from anydml.models.files import write_atomically
 
 if TYPE_CHECKING:
     from anydml.models import ModelReport
@@ -49,10 +49,7 @@ def check(
     report = check_file(model, level or FeatureLevel.highest(), allow_files=allowed)
     if sarif is not None:
         text = json.dumps(as_sarif(report), indent=2) + "\n"
-        if sarif == "-":
-            click.echo(text, nl=False)
-        else:
-            write_atomically(Path(sarif).resolve(), text.encode())
+        write_text(sarif, text, "--sarif")
     if as_json:
         write_json(report.as_data())
     elif sarif != "-":
@@ -61,15 +58,20 @@ def check(
 
 
 def _show(report: ModelReport) -> None:
+    console = make_console()
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, markup=False, emoji=False, soft_wrap=True)
+
     for finding in report.findings:
         text = str(finding)
         if not finding.kind.status:
             place = str(finding.fault.place or "")
             text = f"{place}: remark{text[len(place) :]}"
-        click.echo(click.style(text, fg="red" if finding.kind.status else "yellow"))
+        say(text, "red" if finding.kind.status else "yellow")
     count = len(report.faults)
     verdict = "valid" if not count else f"{count} fault{'s' if count > 1 else ''}"
-    click.echo(f"{report.file}: {verdict} at feature level {report.level}")
+    say(f"{report.file}: {verdict} at feature level {report.level}")
     for found in report.dispatchables:
         since = "valid at no level" if found.lowest_level is None else f"valid from {found.lowest_level} on"
-        click.echo(f"  '{printable(found.name)}': {found.operator}, {since}")
+        say(f"  '{printable(found.name)}': {found.operator}, {since}")

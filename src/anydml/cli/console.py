@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import Any
@@ -10,9 +11,17 @@ import click
 from rich.console import Console
 
 
+def open_output() -> None:
+    """Let stdout take any character: one that its encoding does not have is written as an escape, not as a crash."""
+    # Where the shell closed stdout there is none, and other programs' streams cannot be set.
+    with contextlib.suppress(AttributeError, ValueError):
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
 def make_console() -> Console:
     """A console for stdout. Piped output is never cut or wrapped to a width."""
-    if sys.stdout.isatty():
+    open_output()
+    if sys.stdout is not None and sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=10_000, force_terminal=False)
 

@@ -137,14 +137,9 @@ def _tensor(cls: type[OperatorDesc], name: str, given: Mapping[str, Any]) -> tup
     if sizes is None and data is None:
         raise click.UsageError(f"give {'--sizes' if is_first else f'--{base}-sizes'} or {option}")
     if asked is not None:
-        try:
-            data_type = DataType(asked)
-        except DescriptionError as error:
-            raise click.BadParameter(
-                str(error.faults[0]), param_hint="--type" if is_first else f"--{base}-type"
-            ) from error
+        data_type = _read_type(asked, "--type" if is_first else f"--{base}-type")
     elif isinstance(data, np.memmap):
-        data_type = DataType(data.dtype)
+        data_type = _read_type(data.dtype, option)
     elif is_first:
         data_type = DataType.FLOAT32
     else:
@@ -153,6 +148,13 @@ def _tensor(cls: type[OperatorDesc], name: str, given: Mapping[str, Any]) -> tup
     if data is not None:
         data = typed(shaped(data, sizes, option), data_type.dtype, option)
     return _described(cls, name, data_type, data.shape if sizes is None else sizes), data
+
+
+def _read_type(value: object, option: str) -> DataType:
+    try:
+        return DataType(value)
+    except DescriptionError as error:
+        raise click.BadParameter(str(error.faults[0]), param_hint=option) from error
 
 
 def _described(cls: type[OperatorDesc], name: str, data_type: DataType, sizes: tuple[int, ...]) -> TensorDesc:

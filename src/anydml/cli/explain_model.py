@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import Fault, ModelError
+from anydml.errors import Fault, ModelError, show
 from anydml.explain import explain
 from anydml.models import Dispatch
 from anydml.models.bind import byte_offset
@@ -26,8 +26,9 @@ def choose(model: Model, name: str | None) -> list[Dispatchable]:
     if not model.dispatchables:
         raise ModelError(model.file, Fault(field="dispatchables", rule="there is no dispatchable to show"))
     if name is not None and name not in model.dispatchables:
-        known = ", ".join(repr(other) for other in list(model.dispatchables)[:8])
-        fault = Fault(field="dispatchables", rule=f"there is no dispatchable {name!r}", way_out=f"there are {known}")
+        known = ", ".join(show(other, 60) for other in list(model.dispatchables)[:8])
+        rule = f"there is no dispatchable {show(name, 60)}"
+        fault = Fault(field="dispatchables", rule=rule, way_out=f"there are {known}")
         raise ModelError(model.file, fault)
     return [dispatchable for own, dispatchable in model.dispatchables.items() if name in (None, own)]
 
@@ -60,21 +61,23 @@ def _inputs(model: Model, dispatchable: Dispatchable) -> Iterator[np.ndarray[Any
         outputs = [dml_name(name) for name in other.output_names()] if other is not None else []
         written |= {binding.resource for name in outputs for binding in command.bindings.get(name, ())}
     bindings = {**bindings, **dispatchable.bindings}
+    left = model.max_memory
     for field in map(dml_name, desc.input_names()):
         several = bindings.get(field, ())
-        is_given = len(several) == 1 and several[0].resource not in written
-        yield _read(model, several[0], desc.tensors()[field]) if is_given else None
+        size = model.resources[several[0].resource].size_in_bytes if len(several) == 1 else None
+        if size is None or size > left or several[0].resource in written:
+            yield None
+        else:
+            left -= size
+            yield _read(model, several[0], desc.tensors()[field])
 
 
 def _read(model: Model, binding: Binding, tensor: TensorDesc) -> np.ndarray[Any, Any] | None:
     resource = model.resources[binding.resource]
-    if resource.size_in_bytes is None or resource.size_in_bytes > model.max_memory:
-        return None
-    values = resource.first_values()
-    if values is None:
+    if resource.values is None or resource.size_in_bytes is None:
         return None
     memory = np.zeros(resource.size_in_bytes, np.uint8)
-    memory[resource.values_offset : resource.values_offset + values.nbytes] = values.view(np.uint8)
+    resource.values.fill(memory[resource.values_offset : resource.values_offset + resource.values_size])
     dtype = tensor.data_type.dtype
     steps = [stride * dtype.itemsize for stride in tensor.element_strides]
     return np.ndarray(tensor.sizes, dtype, memory, byte_offset(binding, model.resources), steps)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 
 import click
 
-from anydml.errors import Fault, ModelFileError
+from anydml.errors import Fault, ModelFileError, show
+from anydml.models.files import word_reason, write_atomically
 
 
 def write_text(path: str, text: str, option: str) -> None:
@@ -16,22 +15,17 @@ def write_text(path: str, text: str, option: str) -> None:
     if path == "-":
         click.echo(text, nl=False)
         return
-    target = Path(path)
     try:
+        target = Path(path).resolve()  # a link stays, and what it leads to is written
         if target.exists() and not target.is_file():
             target.write_text(text, "utf-8")  # a pipe or a device, which nothing may take the place of
-            return
-        _replace(target, text)
+        else:
+            target.parent.stat()  # a folder that is not there is a slip, and is not made
+            write_atomically(target, text.encode())
+    except ModelFileError as error:
+        raise ModelFileError(option, error.faults) from None
     except (OSError, ValueError) as error:
-        rule = f"{path} could not be written ({getattr(error, 'strerror', None) or error})"
-        raise ModelFileError(option, Fault(field=option, rule=rule, value=path)) from error
-
-
-def _replace(target: Path, text: str) -> None:
-    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
-    try:
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "w", encoding="utf-8") as file:
-            file.write(text)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+        fault = Fault(
+            field=option, rule=f"the file cannot be written ({word_reason(error)})", value=path, found=show(path)
+        )
+        raise ModelFileError(option, fault) from error

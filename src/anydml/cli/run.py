@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from anydml.cli.console import open_output
 from anydml.cli.printing import write_values
 from anydml.cli.types import LEVEL, SIZE, printable
 from anydml.engines import ENGINES
@@ -67,6 +68,7 @@ def run(
     Example:
       anydml run examples/models/slice.json -i 100
     """
+    open_output()
     if threads is not None:
         set_num_threads(threads)
     loaded = load_model(

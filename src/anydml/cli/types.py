@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError
+from anydml.errors import DmlError, printable
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
 
@@ -20,6 +21,11 @@ def _complete(names: list[str], incomplete: str) -> list[Item]:
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _squeeze(name: str) -> str:
+    """A name without what people write between its words."""
+    return re.sub(r"[_\s-]", "", name).lower()
 
 
 class LevelType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
@@ -40,7 +46,7 @@ class LevelType(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
 
 
 class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
-    """An operator: `slice1`, `SLICE1` or `DML_OPERATOR_SLICE1`."""
+    """An operator: `slice1`, `SLICE1`, `DML_OPERATOR_SLICE1` or its number; `gather-nd` and `GatherNd` as well."""
 
     name = "operator"
 
@@ -48,10 +54,14 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
         """Read it, or say what operators there are."""
         if isinstance(value, type):
             return value
+        names = {_squeeze(kind.name): kind for kind in OperatorType}
+        name = _squeeze(value).removeprefix("dmloperator")
         try:
-            kind = OperatorType(value)
+            kind = names.get(name) or OperatorType(int(name) if name.isdecimal() else value)
         except DmlError as error:
-            self.fail(str(error.faults[0]), param, ctx)
+            near = difflib.get_close_matches(name, [_squeeze(kind.name) for kind in OPERATORS], 1)
+            hint = f"; did you mean {names[near[0]].name.lower()}?" if near else ""
+            self.fail(f"{error.faults[0]}{hint}", param, ctx)
         return find_operator(kind)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002
@@ -75,9 +85,6 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in the new
         return int(match[1]) * factor
 
 
-def printable(text: str) -> str:
-    """A name from a file as a terminal may show it: one line, and no control characters."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
+__all__ = ["LEVEL", "OPERATOR", "SIZE", "printable"]
 
 LEVEL, OPERATOR, SIZE = LevelType(), OperatorNameType(), SizeType()

@@ -53,7 +53,7 @@ def explain(
     if not isinstance(desc, OperatorDesc):
         rule = "desc must be an operator description, such as Slice1(...)"
         raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
-    name, fields = desc.type.name, _fields(desc)
+    name, fields, title = desc.type.name, _fields(desc), " ".join(title.split())
     report = desc.check(feature_level)
     try:
         raise_description_faults(name, report.faults)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What is no character, and what is one only to a terminal: control codes, halves of surrogates.
-_UNWRITABLE = re.compile("[^\t\n\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What is no character, and what is one only to a terminal: control codes, halves of surrogates; and what turns the
+# text after it around.
+_UNWRITABLE = re.compile(
+    "[^\t\n\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def clean(text: str) -> str:

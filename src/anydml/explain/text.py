@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.explain.layout import clean, outline
@@ -25,6 +26,7 @@ _SMALL = str.maketrans("0123456789,", "⁰¹²³⁴⁵⁶⁷⁸⁹·")
 _ASCII = str.maketrans({"│": "|", "─": "-", "┌": "+", "┐": "+", "└": "+", "┘": "+", "⋯": "..", "⋮": ":", "…": "...",
                         "→": ">", "←": "<", "↓": "v", "↑": "^", "·": ",",
                         **{small: digit for digit, small in zip("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True)}})  # fmt: skip
+_BADGED = re.compile(" ([^\\[\\]]*[^\\[\\]\\s⁰¹²³⁴⁵⁶⁷⁸⁹·])([⁰¹²³⁴⁵⁶⁷⁸⁹·]+…?)")
 _GAP = "⋯"
 _BETWEEN = 4
 
@@ -35,7 +37,12 @@ def plain(picture: Picture, width: int) -> str:
 
 
 def as_ascii(text: str) -> str:
-    """The same for an output that has no other characters; a line may grow by a few."""
+    """A piece for an output that has no other characters; a line may grow by a few.
+
+    A badge beside a bare value is set off from it: 14¹ is 14^1, and not 141.
+    """
+    if badged := _BADGED.fullmatch(text):
+        text = f"{badged[1]}^{badged[2]}"
     return text.translate(_ASCII)
 
 

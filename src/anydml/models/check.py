@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, ModelFileError, Place, show
+from anydml.errors import DmlError, ModelFileError, Place, printable, show
 from anydml.models.bind import Binder
 from anydml.models.findings import (
     COMMAND,
@@ -19,19 +21,20 @@ from anydml.models.findings import (
     UNSUPPORTED,
     Finding,
     Findings,
+    TooManyFaultsError,
     raise_findings,
     status_of,
 )
-from anydml.models.load import load_model
+from anydml.models.load import read_model
 from anydml.models.model import Dispatch, Print, WriteFile
 from anydml.models.operators import locate
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from anydml.errors import Fault
+    from anydml.models.load import Folders
     from anydml.models.model import Dispatchable, Model, Resource
 
 
@@ -56,6 +59,8 @@ class ModelReport:
     dispatchables: tuple[CheckedDispatchable, ...] = ()
     memory_in_bytes: int = 0
     """What the resources and the operators' own copies take."""
+    path: str = ""
+    """The file's name as the system has it; `file` is what may be shown of it."""
 
     def __bool__(self) -> bool:
         return not self.faults
@@ -102,12 +107,18 @@ def check_file(
     path: str | os.PathLike[str],
     feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     *,
-    allow_files: Sequence[str | os.PathLike[str]] = (),
+    allow_files: Folders = (),
 ) -> ModelReport:
     """Check a model file; one that is no JSON is reported as well, instead of raised."""
     level = FeatureLevel(feature_level)
+    return replace(_check_file(path, level, allow_files), path=os.fspath(path))
+
+
+def _check_file(path: str | os.PathLike[str], level: FeatureLevel, allow_files: Folders) -> ModelReport:
     try:
-        model = load_model(path, allow_files=allow_files)
+        model = read_model(path, allow_files)
+    except TooManyFaultsError as error:
+        return ModelReport(printable(str(path)), level, tuple(error.findings))
     except DmlError as error:
         kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
         faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]
@@ -122,13 +133,21 @@ def _at_start(fault: Fault, file: str) -> Fault:
 def check_model(model: Model, level: FeatureLevel) -> ModelReport:
     """Check a model that was read."""
     findings = Findings(model.findings)
+    checked: list[CheckedDispatchable] = []
+    with contextlib.suppress(TooManyFaultsError):
+        _check_all(model, level, findings, checked)
+    findings.sort(key=_order)
+    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
+
+
+def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: list[CheckedDispatchable]) -> None:
+    at_fault = _around(finding for finding in model.findings if finding.kind is DESCRIPTION)
     binder = Binder(model.resources, findings)
-    checked = []
     for dispatchable in model.dispatchables.values():
         desc = dispatchable.desc
         subject = desc.type.name if desc else ""
         if dispatchable.operator is not None:
-            checked.append(_check_desc(dispatchable, level, findings))
+            checked.append(_check_desc(dispatchable, level, findings, at_fault))
         where = dispatchable.node.get("bindings") or dispatchable.node
         binder.check(desc, dispatchable.bindings, where, initialises=True, subject=subject)
     for command in model.commands:
@@ -136,8 +155,6 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
             _check_dispatch(command, model, binder, findings)
         else:
             _check_output(command, model, findings)
-    findings.sort(key=_order)
-    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
 
 
 def _order(finding: Finding) -> tuple[int, int]:
@@ -145,7 +162,15 @@ def _order(finding: Finding) -> tuple[int, int]:
     return (place.line, place.column) if place else (0, 0)
 
 
-def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findings) -> CheckedDispatchable:
+def _around(findings: Iterable[Finding]) -> set[str]:
+    """The paths of everything that has a finding in it."""
+    paths = [finding.fault.place.path for finding in findings if finding.fault.place]
+    return {path[:end] for path in paths for end, c in enumerate(path) if c in ".["}
+
+
+def _check_desc(
+    dispatchable: Dispatchable, level: FeatureLevel, findings: Findings, at_fault: set[str]
+) -> CheckedDispatchable:
     desc = dispatchable.desc
     if desc is None:
         return CheckedDispatchable(dispatchable.name, dispatchable.operator.name if dispatchable.operator else "", None)
@@ -156,13 +181,8 @@ def _check_desc(dispatchable: Dispatchable, level: FeatureLevel, findings: Findi
         findings.put(DESCRIPTION if fault.level is None else LEVEL, node, fault, desc.type.name)
     for remark in report.remarks:
         findings.add(REMARK, kind_node, remark, found="", subject=desc.type.name)
-    own = any(f.kind is DESCRIPTION and _is_within(f, dispatchable) for f in findings)
-    return CheckedDispatchable(dispatchable.name, desc.type.name, None if own else report.lowest_level)
-
-
-def _is_within(finding: Finding, dispatchable: Dispatchable) -> bool:
-    place, within = finding.fault.place, dispatchable.desc_node.path
-    return place is not None and place.path.startswith((f"{within}.", f"{within}["))
+    is_valid_nowhere = dispatchable.desc_node.path in at_fault or any(fault.level is None for fault in report.faults)
+    return CheckedDispatchable(dispatchable.name, desc.type.name, None if is_valid_nowhere else report.lowest_level)
 
 
 def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings) -> None:

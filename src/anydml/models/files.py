@@ -31,8 +31,11 @@ def _refuse(rule: str, text: str, way_out: str = "") -> ModelFileError:
     return ModelFileError("files", Fault(field="", rule=rule, value=text, found=show(text), way_out=way_out))
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
+def word_reason(error: OSError | ValueError) -> str:
+    """Why the system would not have a file, as a message has it."""
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    return "not a path"
 
 
 class Files:
@@ -68,14 +71,14 @@ class Files:
     def find_target(self, text: str) -> Path:
         """The file that a model writes: in its folder, else where an allowed one has it."""
         path = self._resolve(self._output, text, self._output)
-        if path == self.model:
+        if path == self.model or _is_same(path, self.model):
             raise _refuse("a model must not write over itself", text)
         roots = (self._output, *self._allowed)
         root = next(root for root in roots if path.is_relative_to(root))
         if any(part.startswith(".") for part in path.relative_to(root).parts):
             # In a home folder that would be the settings of other programs.
             raise _refuse("a model must not write hidden files", text)
-        if os.path.lexists(path):
+        if _is_there(path, text):
             _check_plain(path, text)
         elif path.name in ("", ".") or not _is_folder(path.parent):
             raise _refuse("the path must be one of a file in a folder", text)
@@ -92,6 +95,8 @@ class Files:
                 raise _refuse("the path must not be absolute", text, way_out)
             if ".." in given.parts:
                 raise _refuse('the path must not have ".."', text, way_out)
+        if any(":" in part for part in given.parts[1 if given.anchor else 0 :]):
+            raise _refuse('the path must not have ":"', text)  # what follows would name a stream of a file, on Windows
         try:
             path = Path(os.path.realpath(base / text.replace("\\", "/")))
         except (OSError, ValueError) as error:
@@ -99,6 +104,24 @@ class Files:
         if not any(path.is_relative_to(root) for root in (home, *self._allowed)):
             raise _refuse("the path must not lead out of the model's folder", text, way_out)
         return path
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two names are one file's, as `a` and `A` are on some systems."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_there(path: Path, text: str) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:  # too long a name, which would be found out when other files are in place
+        raise _refuse(f"the file cannot be written ({word_reason(error)})", text) from error
+    return True
 
 
 def _is_folder(path: Path) -> bool:
@@ -112,8 +135,7 @@ def _check_plain(path: Path, text: str) -> None:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else "not a path"
-        raise _refuse(f"the file cannot be read ({reason})", text) from error
+        raise _refuse(f"the file cannot be read ({word_reason(error)})", text) from error
     if not stat.S_ISREG(mode):
         raise _refuse("the path must be one of a plain file", text)
 
@@ -124,8 +146,7 @@ def open_plain(path: Path, text: str) -> BufferedReader:
     try:
         file = open(os.open(path, _READ), "rb")  # noqa: SIM115, PTH123 - the caller closes it; flags need a descriptor
     except (OSError, ValueError) as error:
-        reason = _reason(error) if isinstance(error, OSError) else "not a path"
-        raise _refuse(f"the file cannot be read ({reason})", text) from error
+        raise _refuse(f"the file cannot be read ({word_reason(error)})", text) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise _refuse("the path must be one of a plain file", text)
@@ -147,38 +168,43 @@ class Writes:
     """Files written beside their places, and put there all together once everything has gone well."""
 
     def __init__(self) -> None:
-        self._staged: list[tuple[Path, Path]] = []
+        self._staged: dict[Path, Path] = {}
+        """By its place, the file that is to be put there."""
         self._folders: list[Path] = []
 
     def stage(self, target: Path, chunks: Iterable[bytes | memoryview]) -> None:
         """Write a file under a name of its own in the target's folder."""
+        if target.is_dir() or any(folder in self._staged for folder in target.parents):
+            raise _refuse("a path must not be that of a file and of a folder", str(target))
         try:
             for folder in reversed([folder for folder in target.parents if not folder.exists()]):
                 folder.mkdir()
                 self._folders.append(folder)
             temporary = target.with_name(f".anydml-{secrets.token_hex(8)}.tmp")
             with open(os.open(temporary, _CREATE, 0o666), "wb") as file:  # noqa: PTH123 - as above
-                self._staged.append((temporary, target))
+                before, self._staged[target] = self._staged.get(target), temporary
+                if before is not None:
+                    before.unlink(missing_ok=True)
                 for chunk in chunks:
                     file.write(chunk)
         except OSError as error:
-            raise _refuse(f"the file cannot be written ({_reason(error)})", str(target)) from error
+            raise _refuse(f"the file cannot be written ({word_reason(error)})", str(target)) from error
 
     def commit(self) -> None:
         """Put every file in its place."""
         try:
-            for temporary, target in self._staged:
+            for target, temporary in self._staged.items():
                 temporary.replace(target)
         except OSError as error:
-            raise _refuse(f"the file cannot be written ({_reason(error)})", str(target)) from error
-        self._staged, self._folders = [], []
+            raise _refuse(f"the file cannot be written ({word_reason(error)})", str(target)) from error
+        self._staged, self._folders = {}, []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Remove what was not put in its place."""
-        for temporary, _target in self._staged:
+        for temporary in self._staged.values():
             temporary.unlink(missing_ok=True)
         for folder in reversed(self._folders):
             with contextlib.suppress(OSError):

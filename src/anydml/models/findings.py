@@ -36,6 +36,8 @@ UNSUPPORTED = Kind("unsupported", MISSING, "Something that DirectML has, and thi
 REMARK = Kind("remark", 0, "Worth knowing, though nothing is wrong")
 KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, UNSUPPORTED, REMARK)
 
+MOST_FAULTS, MOST_REMARKS = 1000, 200
+"""What is kept of each: one takes a hundred times the memory of the text that it is about."""
 _SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
 _ERRORS: dict[int, type[DmlError]] = {UNUSABLE: ModelFileError, FAULT: ModelError, MISSING: UnsupportedError}
 
@@ -68,8 +70,41 @@ class Finding:
         return {key: value for key, value in data.items() if value is not None}
 
 
+class TooManyFaultsError(Exception):
+    """There are more faults than are told."""
+
+    def __init__(self, findings: Findings) -> None:
+        super().__init__()
+        self.findings = findings
+
+
+def word_stop() -> str:
+    """Say that there is more."""
+    return f"no more than {MOST_FAULTS} faults are told, and nothing further is read"
+
+
 class Findings(list[Finding]):
     """A list to add to while reading on."""
+
+    def __init__(self, found: Iterable[Finding] = ()) -> None:
+        super().__init__(found)
+        self._remarks = sum(not finding.kind.status for finding in self)
+
+    @property
+    def takes_remarks(self) -> bool:
+        """Whether a remark would be kept."""
+        return self._remarks < MOST_REMARKS
+
+    def append(self, finding: Finding) -> None:
+        """Add one; of remarks only the first are kept, and too many faults end it all."""
+        if not finding.kind.status:
+            if not self.takes_remarks:
+                return
+            self._remarks += 1
+        elif len(self) - self._remarks >= MOST_FAULTS:
+            super().append(Finding(FILE, Fault(field="", rule=word_stop(), place=finding.fault.place)))
+            raise TooManyFaultsError(self)
+        super().append(finding)
 
     def add(
         self,

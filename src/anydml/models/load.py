@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anydml.errors import Fault, ModelFileError, UnsupportedError
+from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.models.files import Files, read_plain
+from anydml.models.findings import TooManyFaultsError, raise_findings
 from anydml.models.limits import default_max_memory
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader, word_other_kind
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from anydml.models.model import Model
+
+    Folders: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _TEXT_COST = 64
 """Bytes of memory that a byte of JSON may take once it is read: `[],` is the dearest."""
@@ -26,7 +30,7 @@ _SHORT_TEXT, _LONGEST_TEXT = 2**16, 2**28
 def load_model(
     path: str | os.PathLike[str],
     *,
-    allow_files: Sequence[str | os.PathLike[str]] = (),
+    allow_files: Folders = (),
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
@@ -36,8 +40,23 @@ def load_model(
     The files that it names are kept inside its own folder and those allowed; `max_memory` is in bytes, and half of
     what is free where it is not given.
     """
+    try:
+        return read_model(path, allow_files, input_path, output_path, max_memory)
+    except TooManyFaultsError as error:
+        raise_findings(printable(str(path)), error.findings)
+        raise
+
+
+def read_model(
+    path: str | os.PathLike[str],
+    allow_files: Folders = (),
+    input_path: str | os.PathLike[str] | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    max_memory: int | None = None,
+) -> Model:
+    """`load_model`, for those who take too many faults for what they are."""
     limit = default_max_memory() if max_memory is None else max_memory
-    file = "".join(c if c.isprintable() else "?" for c in str(path))
+    file = printable(str(path))
     model = Path(path)
     if model.suffix.lower() == ".onnx":
         raise UnsupportedError(file, Fault(field="", rule=word_other_kind("onnx")))
@@ -46,10 +65,11 @@ def load_model(
     except ModelFileError as error:
         raise ModelFileError(file, error.faults) from None
     root = parse(file, data)
+    several = [allow_files] if isinstance(allow_files, (str, os.PathLike)) else allow_files
     files = Files(
         model,
         input_path=None if input_path is None else Path(input_path),
         output_path=None if output_path is None else Path(output_path),
-        allowed=[Path(folder) for folder in allow_files],
+        allowed=[Path(folder) for folder in several],
     )
     return ModelReader(root, files).read(file, limit)

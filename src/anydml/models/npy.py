@@ -20,7 +20,7 @@ _MOST_DIMENSIONS = 64
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)\b""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)""")
-_TYPE = re.compile(r"([<>=|]?)([fiub?O])([0-9]{0,2})")
+_TYPE = re.compile(r"([<>=|]?)([fiubO])([0-9]{0,2})")
 _LETTERS = {"f": "FLOAT", "i": "INT", "u": "UINT"}
 
 
@@ -63,7 +63,7 @@ def read_header(file: BinaryIO, file_size: int) -> NpyHeader:
         raise _refuse("the array must be in C order", "Fortran's", "save np.ascontiguousarray(array)")
     sizes = [part.strip().removesuffix("L") for part in shape[1].split(",") if part.strip()]
     if len(sizes) > _MOST_DIMENSIONS or not all(size.isdecimal() and len(size) <= 12 for size in sizes):
-        raise _refuse("the array's shape must be one", show(shape[1], 60))
+        raise _refuse(f"the array's shape must be at most {_MOST_DIMENSIONS} sizes below 10^12", show(shape[1], 60))
     found = NpyHeader(data_type, tuple(map(int, sizes)), is_swapped, 10 + len(more) + length)
     if found.size_in_bytes > file_size - found.start:
         rule = f"the file must hold the {found.size_in_bytes} bytes of elements that its header says"
@@ -76,9 +76,9 @@ def _read_type(text: str) -> tuple[DataType, bool]:
     if match and match[2] == "O":
         raise _refuse("the array must be one of numbers", "pickled objects", "a pickle from a stranger runs code")
     name = ""
-    if match and match[2] in "b?":
+    if match and match[2] + match[3] == "b1":
         name = "INT8"  # booleans, as DxDispatch takes them
-    elif match and match[3]:
+    elif match and match[2] in _LETTERS and match[3]:
         name = f"{_LETTERS[match[2]]}{int(match[3]) * 8}"
     if name not in DataType.__members__:
         raise _refuse(f"the array must be of {', '.join(DataType.__members__)}", show(text, 60))

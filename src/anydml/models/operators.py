@@ -19,8 +19,10 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from anydml.enums import AxisDirection
     from anydml.errors import Fault
     from anydml.models.findings import Findings
+    from anydml.operator_type import OperatorType
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
 
@@ -46,6 +48,8 @@ def locate(node: Node, field: str) -> Node:
 
 def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None:
     """Remark on members that mean nothing here: a misspelt option is ignored without a word otherwise."""
+    if not findings.takes_remarks:
+        return
     names = list(known)
     unknown = (
         (name, child)
@@ -56,6 +60,17 @@ def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None
         close = difflib.get_close_matches(name[:60], names, 1)
         way_out = f"did you mean {close[0]}?" if close else ""
         findings.add(REMARK, child, "nothing here has this name, so it is ignored", found="", way_out=way_out)
+
+
+def remark_spelling(node: Node, value: bool | AxisDirection | OperatorType, findings: Findings, subject: str) -> None:
+    """Remark on a value that was understood and that DxDispatch would refuse: it takes names as they are written."""
+    if isinstance(value, bool):
+        is_taken, words = isinstance(node.raw, bool), [str(value).lower()]
+    else:
+        words = [value.dml_name, value.name]
+        is_taken = node.raw in words
+    if not is_taken:
+        findings.add(REMARK, node, f"DxDispatch takes {' or '.join(words)} alone", subject=subject)
 
 
 class DescReader:
@@ -124,6 +139,8 @@ class DescReader:
         value = kind.read(node.plain(), field, faults)
         for fault in faults:
             self._put(fault)
+        if not faults and (isinstance(value, bool) or hasattr(value, "dml_name")):
+            remark_spelling(node, value, self._findings, self._operator)
         return value
 
     def _is_ints(self, node: Node, field: str) -> bool:

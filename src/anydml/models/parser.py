@@ -7,6 +7,7 @@ import re
 from typing import NoReturn
 
 from anydml.errors import Fault, ModelFileError, show
+from anydml.models.findings import MOST_FAULTS, word_stop
 from anydml.models.source import Items, Node, Raw, Source, step
 
 DEEPEST = 64
@@ -141,7 +142,7 @@ class _Parser:
             name = self.string()
             self.path.append(name)
             if name in names:
-                self.faults.append(self.fault(f"{show(name, 60)} must not be given twice", at))
+                self.given_twice(name, at)
             self.skip()
             if not self.text.startswith(":", self.at):
                 self.fail('there must be a ":" after the name', self.at, self.found(self.at))
@@ -149,6 +150,12 @@ class _Parser:
             self.skip()
             names.setdefault(name, len(items.values))
             self._take(items, "}")
+
+    def given_twice(self, name: str, at: int) -> None:
+        self.faults.append(self.fault(f"{show(name, 60)} must not be given twice", at))
+        if len(self.faults) > MOST_FAULTS:
+            self.faults[-1] = self.fault(word_stop(), at)
+            raise ModelFileError(self.source.file, self.faults)
 
     def list(self) -> Items:
         items = Items(None)

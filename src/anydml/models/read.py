@@ -9,7 +9,7 @@ from anydml.errors import DmlError, ModelFileError, UnsupportedError, show
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED, Findings
 from anydml.models.initialise import IMAGES, ValueReader, read_data_type
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
-from anydml.models.operators import DescReader, read_flags, remark_unknown
+from anydml.models.operators import DescReader, read_flags, remark_spelling, remark_unknown
 from anydml.models.source import Node
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
@@ -178,11 +178,14 @@ class ModelReader:
 
     def _find_operator(self, kind: Node) -> type[OperatorDesc] | None:
         try:
-            return find_operator(OperatorType(kind.raw))
+            cls = find_operator(OperatorType(kind.raw))
         except UnsupportedError as error:
             self._findings.put(UNSUPPORTED, kind, error.faults[0], error.subject)
         except DmlError as error:
             self._findings.add(DESCRIPTION, kind, f"type {error.faults[0].rule}", field="type")
+        else:
+            remark_spelling(kind, cls.type, self._findings, cls.type.name)
+            return cls
         return None
 
     def _read_bindings(self, node: Node) -> dict[str, tuple[Binding, ...]]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from anydml.models.source import Node
     from anydml.models.values import Bytes
 
-_ALIGNMENT = 4096
+_ALIGNMENT = 256
 _CHUNK = 1 << 22
 _BETWEEN_REPORTS = 0.1
 
@@ -248,7 +248,7 @@ class _Runner:
 
 
 def _allocate(size: int) -> Bytes:
-    """Zeroed memory that begins at a page, as a Direct3D resource does."""
+    """Zeroed memory that begins where DirectML asks a persistent resource to; a page for each would be megabytes."""
     try:
         memory = np.zeros(size + _ALIGNMENT, np.uint8)
     except (MemoryError, ValueError) as error:

@@ -21,7 +21,8 @@ def as_sarif(report: ModelReport) -> dict[str, Any]:
     """The report as data, to be written as JSON."""
     rules = [{"id": kind.name, "shortDescription": {"text": kind.what}} for kind in KINDS]
     driver = {"name": "anydml", "semanticVersion": __version__, "rules": rules}
-    results = [_result(finding, _uri(report.file)) for finding in report.findings]
+    uri = _uri(report.path or report.file)
+    results = [_result(finding, uri) for finding in report.findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -30,7 +31,7 @@ def _uri(file: str) -> str:
     """Relative to where the command runs, as hosts want it; whole for a file elsewhere."""
     path = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are named
     if path.is_relative_to(Path.cwd()):
-        return quote(path.relative_to(Path.cwd()).as_posix())
+        return quote(os.fsencode(path.relative_to(Path.cwd()).as_posix()))  # a name need not be UTF-8
     return path.as_uri()
 
 

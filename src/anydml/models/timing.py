@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass, field
+
+from anydml.errors import DescriptionError, Fault, show
+from anydml.parse import read_int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +24,19 @@ class Timing:
     """The least milliseconds from one sample to the next."""
     warmup: int = 1
     """The most samples that count as cold, and are left out of the figures; one at least is always kept."""
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        for name, low in (("iterations", 1), ("repeat", 1), ("warmup", 0)):
+            read_int(getattr(self, name), name, faults, low=low)
+        for name in ("milliseconds", "interval"):
+            value = getattr(self, name)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (value is None and name == "milliseconds") and not (is_number and 0 <= value < math.inf):
+                rule = f"{name} must be a number of milliseconds, 0 at least"
+                faults.append(Fault(field=name, rule=rule, value=value, found=show(value)))
+        if faults:
+            raise DescriptionError("Timing", faults)
 
 
 @dataclass(frozen=True, slots=True)
