@@ -137,6 +137,28 @@ def test_a_pipe_that_closes_early_is_no_traceback() -> None:
     assert len(done.stdout) == 10
 
 
+def test_an_interrupt_has_a_status_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app.commands["engines"], "callback", lambda **_: interrupted())
+    assert run("engines").exit_code == 130
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full here")
+def test_an_output_that_is_full_is_said() -> None:
+    command = f"{shlex.quote(sys.executable)} -m anydml support --json > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - our own
+    assert "Traceback" not in done.stderr
+    assert "could not be written" in done.stderr
+    assert done.returncode == 2
+
+
+def test_piped_tables_have_no_blanks_at_their_ends() -> None:
+    for line in (printed("support") + printed("engines")).splitlines():
+        assert line == line.rstrip()
+
+
 def test_shells_complete_operators_and_levels() -> None:
     complete = ShellComplete(app, {}, "anydml", "_ANYDML_COMPLETE")
     assert [item.value for item in complete.get_completions(["support"], "GATHER")] == ["gather_nd", "gather_nd1"]
@@ -146,4 +168,5 @@ def test_shells_complete_operators_and_levels() -> None:
         "5_2",
     ]
     assert "explain" in [item.value for item in complete.get_completions([], "")]
+    assert [item.value for item in complete.get_completions(["explain", "bogus"], "--")] == ["--help"]
     assert isinstance(app, click.Group)

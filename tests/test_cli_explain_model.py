@@ -12,10 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from anydml.cli.app import app
-from anydml.cli.explain_model import draw_dispatchable
-from anydml.enums import FeatureLevel
-from anydml.explain import Limits
-from anydml.models import load_model
+from anydml.cli.explain_model import first_inputs
+from anydml.explain import Picture, explain
+from anydml.models import Model, load_model
 
 MODELS = Path(__file__).parent.parent / "examples" / "models"
 SUM = {
@@ -30,6 +29,12 @@ SUM = {
 
 def run(*words: object) -> Result:
     return CliRunner().invoke(app, ["explain", *map(str, words)], prog_name="anydml")
+
+
+def draw(loaded: Model, name: str) -> Picture:
+    dispatchable = loaded.dispatchables[name]
+    assert dispatchable.desc is not None
+    return explain(dispatchable.desc, *first_inputs(loaded, dispatchable, dispatchable.desc))
 
 
 def model(folder: Path, **parts: Any) -> Path:
@@ -158,7 +163,7 @@ def test_the_inputs_of_a_picture_keep_to_the_limit_together(tmp_path: Path) -> N
     for limit, made_up in ((3_000_000, []), (1_900_000, ["No indices"]), (300_000, ["No data", "No indices"])):
         loaded = load_model(path, max_memory=limit)
         assert loaded.check()
-        picture = draw_dispatchable(loaded, loaded.dispatchables["pick"], FeatureLevel.highest(), Limits())
+        picture = draw(loaded, "pick")
         assert [words for words in ("No data", "No indices") if words in str(picture)] == made_up
 
 
@@ -174,7 +179,7 @@ def test_a_picture_takes_the_memory_of_its_inputs_once(tmp_path: Path) -> None:
     )
     loaded = load_model(path)
     tracemalloc.start()
-    picture = draw_dispatchable(loaded, loaded.dispatchables["sum"], FeatureLevel.highest(), Limits())
+    picture = draw(loaded, "sum")
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "= 7 + 7 + 7 = 21" in str(picture)
@@ -184,3 +189,13 @@ def test_a_picture_takes_the_memory_of_its_inputs_once(tmp_path: Path) -> None:
 def test_names_of_strangers_are_not_told_at_length(tmp_path: Path) -> None:
     path = model(tmp_path, resources={}, dispatchables={"x" * 10_000: SUM}, commands=[])
     assert len(run(path, "--dispatchable", "y" * 10_000).stderr) < 1_000
+
+
+def test_a_limit_on_memory_and_an_operator_that_is_also_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No data was given" not in run(twice(tmp_path), "--dispatchable", "first").stdout
+    limited = run(twice(tmp_path), "--dispatchable", "first", "--max-memory", "16")
+    assert limited.exit_code in (0, 2)
+    assert "20 + 9" not in limited.stdout
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slice1").write_text("in the way")
+    assert "SLICE1" in run("slice1", "--sizes", "4", "--offsets", "0", "--window", "4").stdout

@@ -222,6 +222,26 @@ def test_streams_past_the_cache_give_the_same() -> None:
     np.testing.assert_array_equal(askew.view("uint32"), x.view("uint32")[:, ::-1])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64"])
+def test_targets_that_are_not_aligned_to_their_elements(dtype: str, large_from: str) -> None:
+    """Whatever is written past the cache must be aligned; these go another way."""
+    device, x = dml.Device("cpu"), values((70, 192), dtype)
+    picks = np.arange(70)[::-1].reshape(-1, 1).copy()
+
+    def askew(shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(x.nbytes + 1, "uint8")[1:].view(dtype).reshape(shape)
+
+    np.testing.assert_array_equal(
+        dml.slice1(x, (0, 0), x.shape, (1, -1), out=askew(x.shape), device=device), x[:, ::-1]
+    )
+    np.testing.assert_array_equal(dml.slice(x.T, (0, 0), x.T.shape, out=askew(x.T.shape), device=device), x.T)
+    np.testing.assert_array_equal(dml.gather_nd(x, picks, out=askew(x.shape), device=device), x[::-1])
+    for axis in (0, 1):
+        for direction in ("increasing", "decreasing"):
+            got = dml.cumulative_summation(x, axis, direction, out=askew(x.shape), device=device)
+            assert got.tobytes() == dml.cumulative_summation(x, axis, direction, device=REFERENCE).tobytes()
+
+
 # Memory
 
 

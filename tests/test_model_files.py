@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import anydml as dml
 from anydml.models import check_file, load_model
 from anydml.models.limits import default_max_memory, word_size
 from modelling import DISPATCH, ZEROS, floats, lines, model, run, write
@@ -390,3 +391,9 @@ def test_a_full_disk_leaves_the_old_file(folder: Path, monkeypatch: pytest.Monke
     assert found.exit_code == 2
     assert "the file cannot be written (no space left on device)" in found.stderr
     assert (folder / "x.dat").read_text() == "precious"
+
+
+@pytest.mark.parametrize("limit", ["1G", float("nan"), -1, True])
+def test_a_limit_that_is_no_number_of_bytes_is_refused(limit: object, tmp_path: Path) -> None:
+    with pytest.raises(dml.DescriptionError, match="load_model: max_memory must"):
+        load_model(tmp_path / "model.json", max_memory=limit)  # type: ignore[arg-type]

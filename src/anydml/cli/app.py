@@ -1,22 +1,27 @@
 """The program: its commands, and what becomes of an error.
 
 Exit status: 0 done; 1 the description, model or data is at fault; 2 the command line or a file cannot be used;
-3 it needs something that is not here.
+3 it needs something that is not here; 130 interrupted.
 """
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import click
 
 import anydml
 from anydml.cli.check import check
+from anydml.cli.console import open_output
 from anydml.cli.engines import engines
 from anydml.cli.explain import explain
 from anydml.cli.run import run
 from anydml.cli.support import support
 from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
+
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it: 1 is a model's fault."""
 
 
 class _AtFault(click.ClickException):
@@ -31,11 +36,11 @@ class _Missing(click.ClickException):
     exit_code = 3
 
 
-_FAILURES: dict[type[DmlError], type[click.ClickException]] = {
-    ModelFileError: _Unusable,
-    EngineMissingError: _Missing,
-    UnsupportedError: _Missing,
-}
+def _failure(error: DmlError) -> click.ClickException:
+    """An error of ours as click tells it: one message on stderr, and the exit status."""
+    if isinstance(error, ModelFileError):
+        return _Unusable(str(error))
+    return (_Missing if isinstance(error, (EngineMissingError, UnsupportedError)) else _AtFault)(str(error))
 
 
 class _App(click.Group):
@@ -43,7 +48,13 @@ class _App(click.Group):
         try:
             return super().invoke(ctx)
         except DmlError as error:
-            raise _FAILURES.get(type(error), _AtFault)(str(error)) from error
+            raise _failure(error) from error
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # click ends quietly
+            raise _Unusable(f"the output could not be written ({error.strerror or error})") from error
 
 
 @click.group(
@@ -63,4 +74,5 @@ for command in (run, check, explain, support, engines):
 
 def main() -> None:
     """Run the program."""
+    open_output()
     app(prog_name="anydml")

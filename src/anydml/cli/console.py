@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def open_output() -> None:
@@ -24,6 +27,18 @@ def make_console() -> Console:
     if sys.stdout is not None and sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=10_000, force_terminal=False)
+
+
+def print_table(table: Table) -> None:
+    """A table, without the blanks that fill its last column where it is piped."""
+    console = make_console()
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def write_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from anydml.cli.console import make_console, write_json
+from anydml.cli.console import print_table, write_json
 from anydml.engines import list_engines
 
 
@@ -27,4 +27,4 @@ def engines(as_json: bool) -> None:
     for engine in found:
         here = "[green]yes[/]" if engine.is_present else "[red]no[/]"
         table.add_row(engine.name, here, ", ".join(engine.devices) or "-", engine.way_out or engine.what)
-    make_console().print(table)
+    print_table(table)

@@ -10,17 +10,19 @@ import click
 
 from anydml.cli.console import make_console
 from anydml.cli.describe import describe, options_of
-from anydml.cli.explain_model import choose, draw_dispatchable
+from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.files import write_text
-from anydml.cli.types import LEVEL, OPERATOR, printable
+from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
 from anydml.enums import FeatureLevel
+from anydml.errors import DmlError
 from anydml.explain import Limits
 from anydml.explain import explain as make_picture
 from anydml.models import load_model
-from anydml.operators import OPERATORS
+from anydml.operator_type import OperatorType
+from anydml.operators import OPERATORS, find_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.explain import Picture
     from anydml.operators import OperatorDesc
@@ -65,10 +67,15 @@ class _Explain(click.Group):
         """The operators that are built."""
         return [kind.name.lower() for kind in OPERATORS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of an operator, whose options are made when it is asked for, or of a model."""
-        if cmd_name.lower().endswith((".json", ".onnx")) or "/" in cmd_name or Path(cmd_name).is_file():
-            return _model_command(Path(cmd_name))
+        try:
+            return _command(find_operator(OperatorType(cmd_name)))
+        except DmlError:
+            if cmd_name.lower().endswith((".json", ".onnx")) or "/" in cmd_name or Path(cmd_name).is_file():
+                return _model_command(Path(cmd_name))
+        if ctx.resilient_parsing:  # a shell that completes: no place for an error
+            return None
         return _command(OPERATOR.convert(cmd_name, None, ctx))
 
 
@@ -93,10 +100,7 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
         level, svg, html = given.pop("feature_level"), given.pop("svg"), given.pop("html")
         desc, arrays = describe(cls, given)
 
-        def draw(limits: Limits) -> Picture:
-            return make_picture(desc, *arrays, feature_level=level or FeatureLevel.highest(), limits=limits)
-
-        show_picture(draw, svg, html)
+        show_picture(partial(_draw, desc, arrays, level or FeatureLevel.highest(), ""), svg, html)
 
     what = (cls.__doc__ or "").strip().splitlines()[0]
     example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name, '')}"
@@ -107,30 +111,42 @@ def _model_command(path: Path) -> click.Command:
     def run(
         dispatchable: str | None,
         allowed: tuple[Path, ...],
+        max_memory: int | None,
         feature_level: FeatureLevel | None,
         svg: str | None,
         html: str | None,
     ) -> None:
-        model = load_model(path, allow_files=allowed)
+        model = load_model(path, allow_files=allowed, max_memory=max_memory)
         level, chosen = feature_level or FeatureLevel.highest(), choose(model, dispatchable)
         if len(chosen) != 1 and (svg is not None or html is not None):
             names = ", ".join(printable(one.name) for one in chosen[:8])
             raise click.UsageError(f"One picture shows one dispatchable: choose by --dispatchable from {names}.")
-        if not model.check(level):
+        report = model.check(level)
+        if not report:
             click.echo(f"{model.file}: not valid at {level}, so no values are read; see `anydml check`", err=True)
         for i, one in enumerate(chosen):
             if i:
                 click.echo()
-            show_picture(partial(draw_dispatchable, model, one, level), svg, html)
+            if one.desc is None:
+                report.raise_faults()
+            else:
+                values = list(first_inputs(model, one, one.desc)) if report else []
+                title = f"dispatchable '{one.name}'"
+                show_picture(partial(_draw, one.desc, values, level, title), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
+        click.Option(["--max-memory"], type=SIZE, help="The most it may take, such as 512M; half of what is free."),
         *DRAWINGS,
     ]
     text = "Show what the dispatchables of a DxDispatch model do."
     example = "\b\nExample:\n  anydml explain examples/models/slice1.json --dispatchable crop"
     return click.Command(str(path), callback=run, params=params, help=f"{text}\n\n{example}")
+
+
+def _draw(desc: OperatorDesc, values: Sequence[object], level: FeatureLevel, title: str, limits: Limits) -> Picture:
+    return make_picture(desc, *values, feature_level=level, title=title, limits=limits)
 
 
 def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:

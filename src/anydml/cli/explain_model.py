@@ -1,4 +1,4 @@
-"""The dispatchables of a model as pictures, with the values that the model gives them."""
+"""The dispatchables of a model, and the values that the model gives them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import Fault, ModelError, show
-from anydml.explain import explain
 from anydml.models import Dispatch
 from anydml.models.bind import byte_offset
 from anydml.operators.fields import dml_name
@@ -15,9 +14,8 @@ from anydml.operators.fields import dml_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.enums import FeatureLevel
-    from anydml.explain import Limits, Picture
     from anydml.models import Binding, Dispatchable, Model
+    from anydml.operators import OperatorDesc
     from anydml.tensor import TensorDesc
 
 
@@ -33,22 +31,11 @@ def choose(model: Model, name: str | None) -> list[Dispatchable]:
     return [dispatchable for own, dispatchable in model.dispatchables.items() if name in (None, own)]
 
 
-def draw_dispatchable(model: Model, dispatchable: Dispatchable, level: FeatureLevel, limits: Limits) -> Picture:
-    """What a dispatchable does at its first dispatch. The model was found valid, or has no values to show."""
-    if dispatchable.desc is None:  # said by the check
-        model.check(level).raise_faults()
-        raise AssertionError(dispatchable)
-    inputs = list(_inputs(model, dispatchable)) if model.check(level) else []
-    return explain(
-        dispatchable.desc, *inputs, feature_level=level, title=f"dispatchable '{dispatchable.name}'", limits=limits
-    )
+def first_inputs(model: Model, dispatchable: Dispatchable, desc: OperatorDesc) -> Iterator[np.ndarray[Any, Any] | None]:
+    """The inputs of a dispatchable at its first dispatch, in a model that was found valid.
 
-
-def _inputs(model: Model, dispatchable: Dispatchable) -> Iterator[np.ndarray[Any, Any] | None]:
-    """The values of each input; None where the model does not give them, but computes them on its way."""
-    desc = dispatchable.desc
-    if desc is None:
-        return
+    None where the model does not give the values, but computes them on its way, or they pass its memory limit.
+    """
     bindings: Mapping[str, tuple[Binding, ...]] = {}
     written: set[str] = set()
     for command in model.commands:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from anydml.cli.console import make_console, write_json
+from anydml.cli.console import print_table, write_json
 from anydml.cli.types import LEVEL, OPERATOR
 from anydml.operators import OPERATORS
 from anydml.operators.tables import write_counts, write_types
@@ -42,11 +42,10 @@ def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, as_
             table.add_row(*first, tensor, write_counts(allowed.dimension_counts), write_types(allowed.data_types))
             first = ("", "")
     missing = [cls for cls in chosen if level is not None and level < cls.introduced()]
-    console = make_console()
     if found:
-        console.print(table)
+        print_table(table)
     for cls in missing:
-        console.print(f"{cls.type.name} needs {cls.introduced().dml_name}")
+        click.echo(f"{cls.type.name} needs {cls.introduced().dml_name}")
 
 
 def _rows(cls: type[OperatorDesc], level: FeatureLevel | None) -> list[LevelSupport]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import click
@@ -75,6 +76,8 @@ class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
         return found
 
     def _read_file(self, path: str, param: click.Parameter | None, ctx: click.Context | None) -> Array:
+        if Path(path).exists() and not Path(path).is_file():  # opening a pipe would wait for a writer
+            self.fail(f"{path} is not a file", param, ctx)
         try:
             # Never more than is shown is read, no pickled object is, and a size beyond the file's is refused.
             found: Array = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]
