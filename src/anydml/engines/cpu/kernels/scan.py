@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.outer import find_row
 from anydml.engines.cpu.kernels.tally import Tally
@@ -17,6 +18,7 @@ from anydml.engines.cpu.language import (
     load_acquire,
     load_word,
     make_stack,
+    prefetch,
     quotient,
     scratch,
     smaller,
@@ -140,10 +142,11 @@ def make_columns(
 
     `by_two` takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
     slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8). Blocks of columns
-    are aligned to the lines of the target's first row; for `stream` to those of every row.
+    are aligned to the lines of the target's first row; for `stream` to those of every row. The rows after are fetched
+    ahead on x86, where it takes 5 to 20 % less time, and not on Arm, where it takes as much more.
     """
     find = compile_inline(find_row)
-    depth = 2 if by_two else 1
+    depth, fetches = 2 if by_two else 1, not IS_ARM
     tally = Tally(kind, function)
     load, combine, start = tally.load, tally.make_combine(), tally.numba_type(tally.start)
     clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
@@ -184,6 +187,9 @@ def make_columns(
                 for k in range(depth):
                     some(s + k * source_step, t + k * target_step, totals, 0, head)
                 for j in range(head, done, COLUMNS):
+                    if fetches:
+                        for k in range(depth):
+                            prefetch(s + (depth + k) * source_step + j * width)
                     columns(t + j * width, target_step, s + j * width, source_step, totals + j * total_width)
                 for k in range(depth):
                     some(s + k * source_step, t + k * target_step, totals, done, wide)
