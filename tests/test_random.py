@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import anydml as dml
 import oracle
+from breakages import ALWAYS_WRONG, Broken, breakages_of, broken
 from cases import ENGINES
-from strategies import ALWAYS_WRONG, OPERATORS, Array, Broken, Case, Operator, Tensor, breakages_of, broken, cases
+from strategies import OPERATORS, Array, Case, Operator, Tensor, cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -45,8 +45,9 @@ from anydml.operators import (
     support,
 )
 from anydml.runtime.binding import BindingProperties, BufferBinding
+from anydml.runtime.bound import BoundOperator
 from anydml.runtime.commands import CommandList, CommandRecorder
-from anydml.runtime.compiled import BoundOperator, CompiledOperator, Operator
+from anydml.runtime.compiled import CompiledOperator, Operator
 from anydml.runtime.device import Device
 from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.table import BindingTable

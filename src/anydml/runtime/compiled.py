@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.arrays import allocate, as_plain, view, wrap_plain
 from anydml.enums import DataType
-from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
-from anydml.memory import Buffer, numpy_address, span
+from anydml.errors import BindingError, DescriptionError, Fault, show
+from anydml.memory import Buffer, numpy_address
 from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
-from anydml.primitives import IndexFault, StridedCopy, View
+from anydml.primitives import StridedCopy, View
 from anydml.runtime.binding import (
     PERSISTENT_BUFFER_ALIGNMENT,
     BindingProperties,
@@ -22,47 +21,15 @@ from anydml.runtime.binding import (
     hazards,
     raise_binding_faults,
 )
+from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known, Layout
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.enums import ExecutionFlags
     from anydml.runtime.device import Device
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What an array must be to be bound without a closer look."""
-
-    field: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
-    below: int
-    """Bytes from the first element to the lowest, at most 0."""
-    above: int
-    """Bytes from the first element past the highest."""
-    alignment: int
-
-    @classmethod
-    def of(cls, field: str, tensor: TensorDesc) -> Layout:
-        """The layout of a described tensor."""
-        width = tensor.data_type.size_in_bytes
-        below, above = span(tensor.sizes, tensor.element_strides)
-        steps = tuple(stride * width for stride in tensor.element_strides)
-        alignment = tensor.guaranteed_base_offset_alignment
-        return cls(field, tensor.data_type.dtype, tensor.sizes, steps, below * width, (above + 1) * width, alignment)
-
-    def matches(self, array: Any) -> bool:
-        """Whether it is a NumPy array of this layout."""
-        return (
-            type(array) is np.ndarray
-            and array.shape == self.shape
-            and array.strides == self.steps
-            and array.dtype == self.dtype
-        )
 
 
 class Operator:
@@ -116,7 +83,7 @@ class CompiledOperator:
             if not tensor.is_owned_by_dml
         ]
         self._bound_fields = [layout.field for layout in self._layouts]
-        self._known: dict[tuple[int, ...], _Known] = {}
+        self._known: dict[tuple[int, ...], Known] = {}
         packed = {
             name: TensorDesc(tensor.data_type, tensor.sizes)
             for name in desc.input_names()
@@ -233,9 +200,9 @@ class CompiledOperator:
                 return out
             bound = self.bind(*inputs, out=out)
             if all(type(array) is np.ndarray for array in (*inputs, out)):  # a tensor may be given other memory
-                if len(self._known) >= _MOST_KNOWN:
+                if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
-                self._known[key] = _Known(inputs, out, bound)
+                self._known[key] = Known(inputs, out, bound)
             return bound.dispatch()
         self._check_count("call", self._free, inputs, "the inputs")
         (desc,) = self.outputs.values()
@@ -293,54 +260,3 @@ def allocate_bytes(size: int) -> Buffer | None:
         return None
     array = allocate(DataType.UINT8, (size,))
     return Buffer(array.__array_interface__["data"][0], size, True, array)
-
-
-_MOST_KNOWN = 64
-
-
-class _Known:
-    """A call's arrays, held weakly, and what they are bound to, for the next call that has the same."""
-
-    __slots__ = ("_arrays", "_first", "_first_shape", "_out", "_out_shape", "dispatch")
-
-    def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator) -> None:
-        self._arrays: list[tuple[Any, Any]] = [(weakref.ref(array), array.shape) for array in inputs]
-        self._first: Any = None
-        self._first_shape: Any = None
-        if len(inputs) == 1:
-            ((self._first, self._first_shape),) = self._arrays
-        self._out: Any = weakref.ref(out)
-        self._out_shape, self.dispatch = out.shape, bound.forgetful().dispatch
-
-    def is_of(self, inputs: tuple[object, ...], out: Any) -> bool:
-        """Whether these are the same arrays, and nobody gave one another shape, or made the output read-only."""
-        if out is not self._out() or out.shape != self._out_shape or not out.flags.writeable:
-            return False
-        if self._first is not None:  # without the loop, which would take longer than all the rest
-            array: Any = inputs[0]
-            return self._first() is array and bool(array.shape == self._first_shape)
-        return all(held() is a and a.shape == shape for a, (held, shape) in zip(inputs, self._arrays, strict=True))
-
-
-class BoundOperator:
-    """A compiled operator with its memory attached, which it keeps alive."""
-
-    __slots__ = ("_desc", "_dispatch", "_memory", "_out")
-
-    def __init__(self, desc: OperatorDesc, dispatch: Callable[[], Any], memory: object, out: object) -> None:
-        self._desc, self._dispatch, self._memory, self._out = desc, dispatch, memory, out
-
-    def forgetful(self) -> BoundOperator:
-        """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""
-        return BoundOperator(self._desc, self._dispatch, None, None)
-
-    def dispatch(self) -> Any:
-        """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
-        try:
-            self._dispatch()
-        except IndexFault as fault:
-            raise IndexRangeError(self._desc.type.name, self._desc.word_index_fault(fault)) from None
-        except MemoryError as error:
-            rule = f"memory ran out while the operator ran ({show(error)})"
-            raise BindingError(self._desc.type.name, Fault(field="", rule=rule)) from error
-        return self._out

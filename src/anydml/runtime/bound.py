@@ -1,0 +1,104 @@
+"""A compiled operator with its memory attached, and what a call needs to find it attached already."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.errors import BindingError, Fault, IndexRangeError, show
+from anydml.memory import span
+from anydml.primitives import IndexFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.operators import OperatorDesc
+    from anydml.tensor import TensorDesc
+
+
+class BoundOperator:
+    """A compiled operator with its memory attached, which it keeps alive."""
+
+    __slots__ = ("_desc", "_dispatch", "_memory", "_out")
+
+    def __init__(self, desc: OperatorDesc, dispatch: Callable[[], Any], memory: object, out: object) -> None:
+        self._desc, self._dispatch, self._memory, self._out = desc, dispatch, memory, out
+
+    def forgetful(self) -> BoundOperator:
+        """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""
+        return BoundOperator(self._desc, self._dispatch, None, None)
+
+    def dispatch(self) -> Any:
+        """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
+        try:
+            self._dispatch()
+        except IndexFault as fault:
+            raise IndexRangeError(self._desc.type.name, self._desc.word_index_fault(fault)) from None
+        except MemoryError as error:
+            rule = f"memory ran out while the operator ran ({show(error)})"
+            raise BindingError(self._desc.type.name, Fault(field="", rule=rule)) from error
+        return self._out
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What an array must be to be bound without a closer look."""
+
+    field: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+    below: int
+    """Bytes from the first element to the lowest, at most 0."""
+    above: int
+    """Bytes from the first element past the highest."""
+    alignment: int
+
+    @classmethod
+    def of(cls, field: str, tensor: TensorDesc) -> Layout:
+        """The layout of a described tensor."""
+        width = tensor.data_type.size_in_bytes
+        below, above = span(tensor.sizes, tensor.element_strides)
+        steps = tuple(stride * width for stride in tensor.element_strides)
+        alignment = tensor.guaranteed_base_offset_alignment
+        return cls(field, tensor.data_type.dtype, tensor.sizes, steps, below * width, (above + 1) * width, alignment)
+
+    def matches(self, array: Any) -> bool:
+        """Whether it is a NumPy array of this layout."""
+        return (
+            type(array) is np.ndarray
+            and array.shape == self.shape
+            and array.strides == self.steps
+            and array.dtype == self.dtype
+        )
+
+
+MOST_KNOWN = 64
+"""Calls that an operator remembers."""
+
+
+class Known:
+    """A call's arrays, held weakly, and what they are bound to, for the next call that has the same."""
+
+    __slots__ = ("_arrays", "_first", "_first_shape", "_out", "_out_shape", "dispatch")
+
+    def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator) -> None:
+        self._arrays: list[tuple[Any, Any]] = [(weakref.ref(array), array.shape) for array in inputs]
+        self._first: Any = None
+        self._first_shape: Any = None
+        if len(inputs) == 1:
+            ((self._first, self._first_shape),) = self._arrays
+        self._out: Any = weakref.ref(out)
+        self._out_shape, self.dispatch = out.shape, bound.forgetful().dispatch
+
+    def is_of(self, inputs: tuple[object, ...], out: Any) -> bool:
+        """Whether these are the same arrays, and nobody gave one another shape, or made the output read-only."""
+        if out is not self._out() or out.shape != self._out_shape or not out.flags.writeable:
+            return False
+        if self._first is not None:  # without the loop, which would take longer than all the rest
+            array: Any = inputs[0]
+            return self._first() is array and bool(array.shape == self._first_shape)
+        return all(held() is a and a.shape == shape for a, (held, shape) in zip(inputs, self._arrays, strict=True))
