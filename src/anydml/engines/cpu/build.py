@@ -46,6 +46,36 @@ define ptr @entry(ptr %self, ptr %unused) {{
   ret ptr %result
 }}
 """
+# What a thread runs of work that is shared: turns of about the same length, each taken by counting on, until none is
+# left. The status is the smallest that is not 0.
+_SHARED = """
+define i64 @shared(i64 %words, i64 %counter, i64 %units, i64 %turns) {
+entry:
+  %place = inttoptr i64 %counter to ptr
+  br label %take
+take:
+  %worst = phi i64 [ 0, %entry ], [ %next, %work ]
+  %turn = atomicrmw add ptr %place, i64 1 seq_cst
+  %more = icmp ult i64 %turn, %turns
+  br i1 %more, label %work, label %done
+work:
+  %low = mul i64 %units, %turn
+  %begin = udiv i64 %low, %turns
+  %after = add i64 %turn, 1
+  %high = mul i64 %units, %after
+  %end = udiv i64 %high, %turns
+  %status = call i64 @kernel(i64 %words, i64 %begin, i64 %end)
+  %fine = icmp eq i64 %status, 0
+  %first = icmp eq i64 %worst, 0
+  %smaller = icmp ult i64 %status, %worst
+  %counts = or i1 %first, %smaller
+  %chosen = select i1 %counts, i64 %status, i64 %worst
+  %next = select i1 %fine, i64 %worst, i64 %chosen
+  br label %take
+done:
+  ret i64 %worst
+}
+"""
 # Before 3.12 None and False are counted like any object.
 _COUNT = """%old = load i64, ptr %result
   %new = add i64 %old, 1
@@ -63,6 +93,7 @@ class Kernel:
         self._engine.finalize_object()
         self.address = self._engine.get_function_address("kernel")
         self.entry = self._engine.get_function_address("entry")
+        self.shared = self._engine.get_function_address("shared")
 
 
 @functools.cache
@@ -163,7 +194,7 @@ def _compile(name: str) -> bytes:
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
     count = _COUNT if sys.version_info < (3, 12) else ""
-    module = llvm.parse_assembly(text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count))
+    module = llvm.parse_assembly(text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count) + _SHARED)
     module.verify()
     machine = _machine()
     assembly = machine.emit_assembly(module)

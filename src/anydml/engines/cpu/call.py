@@ -22,6 +22,7 @@ TURNS = 4
 
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+_SHARED = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)
 _METH_NOARGS = 0x0004
 _NONE, _FALSE = id(None), id(False)
 
@@ -82,24 +83,26 @@ class _Whole:
 
 
 class _Shared:
-    """Work in chunks that threads take in turn."""
+    """Work in turns, which each thread takes by itself once it is at work, without Python."""
 
     __slots__ = ("_call", "_size", "_units", "_words")
 
     def __init__(self, kernel: Kernel, words: bytes, units: int, size: int) -> None:
-        self._call, self._words, self._units, self._size = KERNEL(kernel.address), words, units, size
+        self._call, self._words, self._units, self._size = _SHARED(kernel.shared), words, units, size
 
     def __call__(self) -> int | None:
         units, call, words = self._units, self._call, address_of(self._words)
         threads = get_num_threads()
         turns = min(units, max(self._size // CHUNK, 1), TURNS * threads)
+        counter = ctypes.c_int64(0)
+        place = ctypes.addressof(counter)
         if threads == 1 or turns == 1:
-            return call(words, 0, units) or None
+            return call(words, place, units, 1) or None
         found: list[int] = []
 
-        def work(turn: int) -> None:
-            if status := call(words, units * turn // turns, units * (turn + 1) // turns):
+        def work(_number: int) -> None:
+            if status := call(words, place, units, turns):
                 found.append(status)
 
-        run(work, turns)
+        run(work, min(threads, turns))
         return min(found) if found else None
