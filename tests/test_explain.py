@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -398,15 +397,12 @@ def enormous() -> list[dml.OperatorDesc]:
 def test_an_enormous_tensor_has_a_small_picture(desc: dml.OperatorDesc) -> None:
     explain(desc).html()  # what is loaded once is not counted
     tracemalloc.start()
-    begin = time.perf_counter()
     picture = explain(desc)
     drawings = [picture.text(), picture.svg(), picture.html()]
-    took = time.perf_counter() - begin
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert picture.error is None
     assert peak < 4_000_000
-    assert took < 2
     assert all(len(drawing) < 150_000 for drawing in drawings)
     assert any("left out" in note for note in picture.notes)
     for drawing in drawings:
