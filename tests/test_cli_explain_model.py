@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import tracemalloc
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_one_of_them_as_a_drawing(tmp_path: Path) -> None:
     assert run(MODELS / "slice1.json", "--svg", target).exit_code == 2
     assert not target.exists()
     assert run(MODELS / "slice1.json", "--dispatchable", "crop", "--svg", target).exit_code == 0
-    assert "dispatchable &#x27;crop&#x27;" in target.read_text() or "dispatchable 'crop'" in target.read_text()
+    assert "dispatchable 'crop'" in html.unescape(target.read_text())
 
 
 def test_owned_tensors_have_the_values_of_their_initialisation() -> None:
@@ -194,7 +195,8 @@ def test_names_of_strangers_are_not_told_at_length(tmp_path: Path) -> None:
 def test_a_limit_on_memory_and_an_operator_that_is_also_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "No data was given" not in run(twice(tmp_path), "--dispatchable", "first").stdout
     limited = run(twice(tmp_path), "--dispatchable", "first", "--max-memory", "16")
-    assert limited.exit_code in (0, 2)
+    assert limited.exit_code == 0
+    assert "No data was given" in limited.stdout
     assert "20 + 9" not in limited.stdout
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slice1").write_text("in the way")

@@ -18,7 +18,7 @@ def open_output() -> None:
     """Let stdout take any character: one that its encoding does not have is written as an escape, not as a crash."""
     # Where the shell closed stdout there is none, and other programs' streams cannot be set.
     with contextlib.suppress(AttributeError, ValueError):
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are caught
 
 
 def make_console() -> Console:

@@ -95,7 +95,7 @@ def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> cl
 
 
 def _default(cls: type[OperatorDesc], name: str) -> object:
-    return next(f.default for f in dataclasses.fields(cls) if f.name == name)  # type: ignore[arg-type]
+    return next(f.default for f in dataclasses.fields(cls) if f.name == name)  # type: ignore[arg-type]  # a dataclass
 
 
 def _follows(name: str) -> bool:

@@ -48,7 +48,7 @@ AHEAD = 16
 AHEAD_BYTES = 2048
 """Of rows longer than a line, so much is fetched ahead, as whole rows, or as one row's beginning.
 
-Rows of 512 bytes out of 100 MB, two threads of an Arm Neoverse-N1: 13 ms; fetched by their first lines alone, 29."""
+Rows of 512 bytes out of 100 MB, two threads of an Arm Neoverse-N1: 14 ms; fetched by their first lines alone, 29."""
 
 
 def _make_load_index(kind: str) -> Any:

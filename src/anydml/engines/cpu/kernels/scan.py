@@ -143,7 +143,7 @@ def make_columns(
     `by_two` takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
     slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8). Blocks of columns
     are aligned to the lines of the target's first row; for `stream` to those of every row. The rows after are fetched
-    ahead on x86, where it takes 5 to 20 % less time, and not on Arm, where it takes as much more.
+    ahead on x86, where it takes up to 20 % less time, and not on Arm, where it takes as much more.
     """
     find = compile_inline(find_row)
     depth, fetches = 2 if by_two else 1, not IS_ARM
