@@ -1,0 +1,83 @@
+"""The cuda engine: kernels in Triton, compiled for the GPU they run on, at the speed of its memory.
+
+With TRITON_INTERPRET=1 in the environment Triton interprets the kernels over host memory: slowly, and without a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING, assert_never
+
+from anydml.memory import Buffer
+from anydml.primitives import IndexedCopy, Scan, StridedCopy
+
+if TYPE_CHECKING:
+    from anydml.engines.protocol import Program
+    from anydml.primitives import Primitive
+
+NEEDS = ("torch", "triton")
+
+
+def why_missing() -> str:
+    """Why the engine cannot run here; nothing where it can."""
+    if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
+        return f"the cuda engine needs {' and '.join(missing)}"
+    if device_count() == 0:
+        return "the cuda engine needs a GPU, and PyTorch sees none here"
+    return ""
+
+
+def is_interpreted() -> bool:
+    """Whether kernels are interpreted, over host memory."""
+    return os.environ.get("TRITON_INTERPRET", "") not in ("", "0")
+
+
+def device_count() -> int:
+    """The devices that PyTorch sees; one that is interpreted counts."""
+    import torch  # an optional dependency, like all of this engine's
+
+    return 1 if is_interpreted() else torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def device_label(index: int) -> str:
+    """A device in words."""
+    import torch
+
+    if is_interpreted():
+        return "interpreted by Triton, in host memory"
+    found = torch.cuda.get_device_properties(index)
+    return f"{found.name}, {found.multi_processor_count} multiprocessors"
+
+
+class CudaEngine:
+    """Triton kernels over the memory of one device."""
+
+    name = "cuda"
+
+    def __init__(self, index: int = 0) -> None:
+        from anydml.engines.cuda.figures import figures_of
+
+        self.index = index
+        self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
+        self._figures = figures_of(index)
+
+    def compile(self, primitive: Primitive) -> Program:
+        """Plan, and compile the kernel, or find it in Triton's cache."""
+        from anydml.engines.cuda.programs import CopyProgram, GatherProgram, ScanProgram
+
+        if isinstance(primitive, StridedCopy):
+            return CopyProgram.plan(primitive, self._figures)
+        if isinstance(primitive, IndexedCopy):
+            return GatherProgram.plan(primitive, self._figures)
+        if isinstance(primitive, Scan):
+            return ScanProgram.plan(primitive, self._figures)
+        assert_never(primitive)
+
+    def reserve(self, size: int) -> Buffer:
+        """So many bytes of the engine's memory."""
+        import torch
+
+        where = torch.device("cpu") if is_interpreted() else torch.device("cuda", self.index)
+        memory = torch.empty(size, dtype=torch.uint8, device=where)
+        return Buffer(memory.data_ptr(), size, True, memory, self.memory)

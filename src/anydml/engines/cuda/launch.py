@@ -1,0 +1,122 @@
+"""Kernels as a dispatch launches them: compiled for the device once, their arguments fixed when memory is bound."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import triton
+from triton.compiler import ASTSource
+
+from anydml.memory import numpy_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.engines.cuda.figures import Figures
+
+ALIGNMENT = 16
+"""Bytes that a thread moves at once, where addresses allow it."""
+IS_INTERPRETED: bool = triton.knobs.runtime.interpret
+"""Whether Triton interprets kernels, over host memory, instead of compiling them."""
+
+POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64,
+            "fp16": np.float16, "fp32": np.float32}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A Triton function with everything fixed but its addresses.
+
+    Its parameters are pointers first, then numbers and tuples of numbers, then constants.
+    """
+
+    function: Any
+    pointers: tuple[str, ...]
+    """The element types, as Triton names them: `u32`."""
+    numbers: tuple[int | tuple[int, ...], ...]
+    constants: Mapping[str, Any]
+    programs: int
+    warps: int
+    figures: Figures
+
+    def prepare(self) -> None:
+        """Compile it as it will be launched on aligned memory."""
+        if not IS_INTERPRETED:
+            self._compiled((True,) * len(self.pointers))
+
+    def launch(self, addresses: Sequence[int]) -> Callable[[], Any]:
+        """What launches it on the current stream."""
+        constants = tuple(self.constants.values())
+        if IS_INTERPRETED:
+            return self._interpreted(addresses, constants)
+        compiled = self._compiled(tuple(address % ALIGNMENT == 0 for address in addresses))
+        with torch.cuda.device(self.figures.index):
+            run, loaded, metadata = compiled.run, compiled.function, compiled.packed_metadata
+        programs, index = self.programs, self.figures.index
+        arguments = (*addresses, *self.numbers, *constants)
+        stream_of = torch._C._cuda_getCurrentRawStream  # noqa: SLF001 - what Triton itself asks; the public way takes 10 times as long
+
+        def start() -> None:
+            run(programs, 1, 1, stream_of(index), loaded, metadata, None, None, None, *arguments)
+
+        return start if torch.cuda.device_count() == 1 else _on_device(start, index)
+
+    def _compiled(self, aligned: tuple[bool, ...]) -> Any:
+        names = self.function.arg_names
+        numbers = tuple(_type_of(number) for number in self.numbers)
+        types = (*(f"*{pointer}" for pointer in self.pointers), *numbers, *("constexpr",) * len(self.constants))
+        return _compile(
+            self.function,
+            tuple(zip(names, types, strict=True)),
+            tuple(self.constants.items()),
+            aligned,
+            self.warps,
+            self.figures.target,
+        )
+
+    def _interpreted(self, addresses: Sequence[int], constants: tuple[Any, ...]) -> Callable[[], Any]:
+        memory = [
+            torch.from_numpy(numpy_view(address, (1,), (1,), np.dtype(POINTERS[pointer])))
+            for address, pointer in zip(addresses, self.pointers, strict=True)
+        ]
+        return functools.partial(_interpret, self.function[(self.programs,)], *memory, *self.numbers, *constants)
+
+
+def _type_of(number: int | tuple[int, ...]) -> Any:
+    return tuple("i64" for _ in number) if isinstance(number, tuple) else "i64"
+
+
+@functools.cache
+def _compile(
+    function: Any,
+    signature: tuple[tuple[str, Any], ...],
+    constants: tuple[tuple[str, Any], ...],
+    aligned: tuple[bool, ...],
+    warps: int,
+    target: Any,
+) -> Any:
+    attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
+    source = ASTSource(function, dict(signature), dict(constants), attributes)
+    return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 1})
+
+
+def _interpret(run: Callable[..., Any], *arguments: Any) -> None:
+    """Run an interpreted kernel, which computes in NumPy, without the warnings that hardware does not give."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Conversion of an array with ndim", DeprecationWarning)
+        run(*arguments)
+
+
+def _on_device(start: Callable[[], None], index: int) -> Callable[[], None]:
+    """The same on a machine of several devices, whichever is current when it is launched."""
+
+    def start_there() -> None:
+        with torch.cuda.device(index):
+            start()
+
+    return start_there

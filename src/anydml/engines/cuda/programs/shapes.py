@@ -1,0 +1,50 @@
+"""What the plans have in common: powers of two, and strides as kernels know them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MOST_ALIGNED = 16
+"""Elements: a thread moves 16 bytes at most."""
+
+
+def ceil_power(number: int) -> int:
+    """The smallest power of two that is not smaller."""
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def floor_power(number: int) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << (number.bit_length() - 1)
+
+
+def alignment_of(strides: Iterable[int]) -> int:
+    """The largest power of two, up to 16, that divides all strides."""
+    common = math.gcd(MOST_ALIGNED, *strides)
+    return common & -common
+
+
+def over(strides: Iterable[int], alignment: int) -> tuple[int, ...]:
+    """Strides as kernels take them, divided by their alignment."""
+    return tuple(stride // alignment for stride in strides)
+
+
+def step_of(stride: int) -> int:
+    """A stride that the compiler is to know; 2 stands for any other."""
+    return stride if stride in (0, 1, -1) else 2
+
+
+def fastest_first(sizes: Sequence[int], *strides: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Dimensions as kernels count them: the fastest first, and at least one."""
+    if not sizes:
+        return ((1,), *((0,) for _ in strides))
+    return tuple(sizes[::-1]), *(tuple(row[::-1]) for row in strides)
+
+
+def warps_for(elements: int, each: int = 16) -> int:
+    """As many warps as have `each` elements for a thread, 1 to 8."""
+    return min(max(floor_power(max(elements // (32 * each), 1)), 1), 8)
