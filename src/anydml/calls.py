@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.arrays import allocate, as_plain, place_of, view, wrap
-from anydml.arrays.plain import wrap_plain
+from anydml.arrays import allocate, place_of, view, wrap
+from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operators.fields import dml_name
 from anydml.parse import read_int
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Calls that were made before, by what they are made of: 12 us a call instead of 270. Only those on NumPy arrays and
-# PyTorch's tensors, which say what they are at once. With each, what makes room for its result.
+# PyTorch's tensors, which say what they are at once. With each, what makes its result.
 known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any]]] = {}
 _MOST_KNOWN = 1024
 
@@ -45,7 +44,7 @@ class Attempt:
                 cls,
                 device,
                 out is None,
-                *[x.key for x in self._arrays],
+                *[plain_key(x) for x in self._arrays],
                 *[(type(a), tuple(a) if type(a) is list else a) for a in attributes],
             )
             hash(key)
@@ -57,13 +56,15 @@ class Attempt:
         """The result, where the call is known and needs no closer look; None otherwise."""
         if (known := known_calls.get(self.key)) is None:
             return None
-        compiled, make_room = known
+        compiled, make_result = known
         if self._out is not None:
             bound = compiled.bind_known(self._arrays, self._out)
             return None if bound is None else bound.dispatch()
-        result = make_room()
-        fresh = as_plain(result)
-        bound = None if fresh is None else compiled.bind_known((*self._arrays, fresh), result, is_fresh=True)
+        try:
+            result = make_result()
+        except Exception:  # noqa: BLE001 - there is no room for it, which the closer look words
+            return None
+        bound = compiled.bind_known((*self._arrays, result), result, is_fresh=True)
         if bound is None:
             return None
         bound.dispatch()
@@ -152,7 +153,7 @@ class Call:
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            known_calls[self.key] = (compiled, functools.partial(allocate, output.data_type, sizes, memory=memory))
+            known_calls[self.key] = (compiled, plain_maker(output.data_type, sizes, memory))
         if self.out is not None:
             return compiled.bind_views(self.inputs, self.out).dispatch()
         result = allocate(output.data_type, sizes, memory=memory, like=like)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays import cuda, host
-from anydml.arrays.plain import Plain, as_plain, plain_key
 from anydml.arrays.view import ArrayView, elsewhere, is_tensor, library_name, no_array
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.memory import HOST, packed_strides
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from anydml.enums import DataType
     from anydml.memory import Buffer
 
-__all__ = ["ArrayView", "Plain", "allocate", "as_plain", "place_of", "plain_key", "raw_memory", "view", "wrap"]
+__all__ = ["ArrayView", "allocate", "place_of", "raw_memory", "view", "wrap"]
 
 # DLPack's numbers of the devices whose memory the host can read: kDLCPU, kDLCUDAHost, kDLROCMHost.
 _HOST_DEVICES = {1, 3, 11}

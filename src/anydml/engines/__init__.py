@@ -66,6 +66,11 @@ def _counted(count: int) -> str:
 ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "cpu": _cpu, "reference": _reference}
 
 
+def is_engine_name(name: str) -> bool:
+    """Whether a name is an engine's: that of one, or `cuda:` and the number of a GPU."""
+    return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}", name) is not None
+
+
 def find_engine(name: str | None) -> Engine:
     """The engine of a name, `cuda:1` being the second GPU's; for None the best one for the host's memory."""
     if name is None:
@@ -73,10 +78,9 @@ def find_engine(name: str | None) -> Engine:
             return _cpu()
         except EngineMissingError:
             return _reference()
-    if isinstance(name, str) and name in ENGINES:
-        return ENGINES[name]()
-    if isinstance(name, str) and (match := re.fullmatch(r"cuda:([0-9]{1,4})", name)):
-        return ENGINES["cuda"](int(match[1]))
+    if isinstance(name, str) and is_engine_name(name):
+        engine, _, index = name.partition(":")
+        return ENGINES[engine](*([int(index)] if index else []))
     rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
     raise _missing(name, rule, "a number says which GPU, as in 'cuda:1'" if str(name).startswith("cuda") else "")
 
@@ -95,29 +99,34 @@ class EngineInfo:
 
 def list_engines() -> list[EngineInfo]:
     """Every engine of this version, best first, and whether it can run here."""
+    what = {
+        "cuda": "Triton kernels, for arrays in the memory of a GPU",
+        "cpu": "Numba kernels, compiled for this CPU and cached: the default",
+        "reference": "plain NumPy: the oracle that the others are checked against",
+    }
     found = []
     for name, make in ENGINES.items():
-        what, devices = _ABOUT[name]
         try:
-            make()
+            engine = make()
         except EngineMissingError as error:
-            found.append(EngineInfo(name, what, is_present=False, way_out=str(error.faults[0])))
+            found.append(EngineInfo(name, what[name], is_present=False, way_out=str(error.faults[0])))
         else:
-            found.append(EngineInfo(name, what, is_present=True, devices=tuple(devices())))
+            found.append(EngineInfo(name, what[name], is_present=True, devices=_devices(engine)))
     return found
 
 
-def _gpus() -> list[str]:
+def _devices(engine: Engine) -> tuple[str, ...]:
+    if engine.name != "cuda":
+        return (describe_engine(engine),)
     from anydml.engines.cuda import device_count, device_label
 
-    return [f"cuda:{index}: {device_label(index)}" for index in range(device_count())]
+    return tuple(f"cuda:{index}: {device_label(index)}" for index in range(device_count()))
 
 
-_ABOUT: dict[str, tuple[str, Callable[[], list[str]]]] = {
-    "cuda": ("Triton kernels, for arrays in the memory of a GPU", _gpus),
-    "cpu": (
-        "Numba kernels, compiled for this CPU and cached: the default",
-        lambda: [f"{platform.machine()}, {get_num_threads()} threads"],
-    ),
-    "reference": ("plain NumPy: the oracle that the others are checked against", lambda: [platform.machine()]),
-}
+def describe_engine(engine: Engine) -> str:
+    """What an engine runs on, in words."""
+    if engine.name == "cuda":
+        from anydml.engines.cuda import device_label
+
+        return device_label(int(engine.memory.partition(":")[2] or 0))
+    return platform.machine() + (f", {get_num_threads()} threads" if engine.name == "cpu" else "")

@@ -1,4 +1,7 @@
-"""Running a model: its resources as raw buffers, its dispatchables through the DirectML objects, its commands."""
+"""Running a model: its resources as raw buffers, its dispatchables through the DirectML objects, its commands.
+
+For a GPU the resources are copied there, and what a dispatch wrote is copied back.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from anydml import BufferBinding, Device
+from anydml.arrays.cuda import download, synchronize, upload
 from anydml.errors import DmlError, Fault, ModelFileError
+from anydml.memory import HOST
 from anydml.models.bind import byte_offset, reword
 from anydml.models.check import check_model
 from anydml.models.files import Writes
@@ -131,14 +136,17 @@ class _Runner:
     def __init__(self, model: Model, device: Device, timing: Timing, on_event: Callable[[Event], None]) -> None:
         self._model, self._device, self._timing, self._tell = model, device, timing, on_event
         self._recorder = device.create_command_recorder()
+        self._memory = device.engine.memory
         self._buffers: dict[str, Bytes] = {}
-        self._compiled: dict[str, tuple[CompiledOperator, Bytes | None]] = {}
+        self._bound: dict[str, Any] = {}  # the same on the device, where that works in memory of its own
+        self._compiled: dict[str, tuple[CompiledOperator, Any]] = {}
 
     def run(self) -> RunResult:
         self._tell(Started(self._device))
         for resource in self._model.resources.values():
             with _at(resource.node, self._model.file):
                 self._buffers[resource.name] = _make(resource)
+                self._bound[resource.name] = self._upload(self._buffers[resource.name])
         for dispatchable in self._model.dispatchables.values():
             start = time.perf_counter()
             with _at(dispatchable.node, self._model.file):
@@ -158,16 +166,28 @@ class _Runner:
         if not bindings:
             return None
         (binding,) = bindings
-        return BufferBinding(self._buffers[binding.resource], byte_offset(binding, self._model.resources))
+        return BufferBinding(self._bound[binding.resource], byte_offset(binding, self._model.resources))
 
-    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Bytes | None]:
+    def _upload(self, buffer: Bytes) -> Any:
+        if self._memory == HOST:
+            return buffer
+        try:
+            return upload(buffer, self._memory)
+        except Exception as error:
+            raise _no_room(buffer.size, f"{self._memory} memory") from error
+
+    def _wait(self) -> None:
+        if self._memory != HOST:
+            synchronize(self._memory)
+
+    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Any]:
         desc = dispatchable.desc
         assert desc  # noqa: S101 - for type checkers: nothing is at fault
         operator = self._device.compile_operator(self._device.create_operator(desc), dispatchable.flags)
         initializer = self._device.create_operator_initializer([operator])
         table = self._device.create_binding_table(initializer)
         size = operator.binding_properties.persistent_resource_size
-        persistent = _allocate(size) if size else None
+        persistent = self._upload(_allocate(size)) if size else None
         if persistent is not None:
             given = dispatchable.bindings
             table.bind_inputs([[self._binding(given.get(name)) for name in operator.inputs]])
@@ -175,6 +195,7 @@ class _Runner:
         commands = self._device.create_command_list()
         self._recorder.record_dispatch(commands, initializer, table)
         self._device.execute(commands)
+        self._wait()
         return operator, persistent
 
     def _run_command(self, command: Command, result: RunResult, writes: Writes) -> None:
@@ -201,6 +222,8 @@ class _Runner:
         samples = array("d")
         for seconds in self._iterate(command.dispatchable, commands):
             samples.append(seconds * 1000)
+        for binding in (command.bindings[name][0] for name in operator.outputs if self._memory != HOST):
+            download(self._bound[binding.resource], self._buffers[binding.resource])
         return Dispatched(command.dispatchable, Samples(samples, self._timing.warmup))
 
     def _iterate(self, name: str, commands: CommandList) -> Iterator[float]:
@@ -212,6 +235,7 @@ class _Runner:
             start = time.perf_counter()
             for _ in range(timing.repeat):
                 execute(commands)
+            self._wait()
             end = time.perf_counter()
             done += 1
             yield (end - start) / timing.repeat
@@ -252,10 +276,14 @@ def _allocate(size: int) -> Bytes:
     try:
         memory = np.zeros(size + _ALIGNMENT, np.uint8)
     except (MemoryError, ValueError) as error:
-        rule = f"{word_size(size)} of memory could not be allocated"
-        raise ModelFileError("memory", Fault(field="", rule=rule, value=size)) from error
+        raise _no_room(size, "memory") from error
     skip = -memory.__array_interface__["data"][0] % _ALIGNMENT
     return memory[skip : skip + size]
+
+
+def _no_room(size: int, what: str) -> ModelFileError:
+    rule = f"{word_size(size)} of {what} could not be allocated"
+    return ModelFileError("memory", Fault(field="", rule=rule, value=size))
 
 
 def _make(resource: Resource) -> Bytes:

@@ -6,7 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.arrays import plain_key
+from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, IndexRangeError, show
 from anydml.memory import span
 from anydml.primitives import IndexFault
@@ -60,7 +60,7 @@ class Layout:
         """The layout of a described tensor."""
         width = tensor.data_type.size_in_bytes
         below, above = span(tensor.sizes, tensor.element_strides)
-        key = plain_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
+        key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
         alignment = tensor.guaranteed_base_offset_alignment
         return cls(field, key, below * width, (above + 1) * width, alignment)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import allocate, as_plain, view, wrap
+from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import on_callers_stream
-from anydml.arrays.plain import wrap_plain
+from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.errors import BindingError, DescriptionError, Fault, show
 from anydml.memory import HOST
 from anydml.operators import OperatorDesc
@@ -28,7 +28,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.arrays import ArrayView, Plain
+    from anydml.arrays import ArrayView
     from anydml.enums import ExecutionFlags
     from anydml.memory import Buffer
     from anydml.runtime.binding import Bound
@@ -161,23 +161,26 @@ class CompiledOperator:
             return None
         arrays = []
         for layout, array in zip(layouts, (*inputs, out), strict=True):
-            plain = as_plain(array)
-            if plain is None or plain.key != layout.key:
+            plain = array if type(array) is np.ndarray else as_plain(array)
+            if plain is None or plain_key(plain) != layout.key:
                 return None
             arrays.append(plain)
         return self.bind_known(arrays, out)
 
-    def bind_known(self, arrays: Sequence[Plain], out: Any, *, is_fresh: bool = False) -> BoundOperator | None:
+    def bind_known(self, arrays: Sequence[Any], out: Any, *, is_fresh: bool = False) -> BoundOperator | None:
         """Attach plain arrays of layouts known to fit, the last of them what `out` is; None for a closer look.
 
         With `is_fresh` it was allocated a moment ago: nothing else lies there.
         """
-        layouts, addresses = self._layouts, tuple(array.address for array in arrays)
+        layouts, addresses = self._layouts, tuple([plain_address(array) for array in arrays])
+        is_host = self.memory == HOST
+        memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
         if (launch := self._launches.get(addresses)) is not None:
-            return BoundOperator(self.desc, launch, (arrays, self.persistent), out)
+            return BoundOperator(self.desc, launch, (memory, self.persistent), out)
         if not is_fresh:
             target, written = layouts[-1], addresses[-1]
-            if not arrays[-1].is_writable or (target.alignment and written % target.alignment):
+            is_writable = not is_host or arrays[-1].flags.writeable
+            if not is_writable or (target.alignment and written % target.alignment):
                 return None
             low, high = written + target.below, written + target.above
             for layout, address in zip(layouts[:-1], addresses, strict=False):
@@ -187,11 +190,11 @@ class CompiledOperator:
                 if layout.alignment and address % layout.alignment:
                     return None
         launch = self._launch(dict(zip(self._bound_fields, addresses, strict=True)), self.persistent)
-        if self.memory != HOST:  # PyTorch gives the memory of one tensor to the next, so that addresses come back
+        if not is_host:  # PyTorch gives the memory of one tensor to the next, so that addresses come back
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()
             self._launches[addresses] = launch
-        return BoundOperator(self.desc, launch, (arrays, self.persistent), out)
+        return BoundOperator(self.desc, launch, (memory, self.persistent), out)
 
     def bind_views(self, inputs: Sequence[ArrayView], output: ArrayView) -> BoundOperator:
         """Attach arrays that were looked at already."""
