@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from anydml.memory import Buffer
+from anydml.enums import DataType
+from anydml.memory import Buffer, packed_strides
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class OnGpu:
@@ -64,3 +67,79 @@ class Gpu:
 
     def reserve(self, size: int) -> Buffer:
         return Buffer(3 << 40, size, True, None, self.memory)
+
+
+class dtype:  # noqa: N801 - as PyTorch has it
+    """A type of PyTorch's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"torch.{self.name}"
+
+
+class Tensor:
+    """What the runtime asks a PyTorch tensor on a GPU."""
+
+    is_cuda = True
+
+    def __init__(self, kind: dtype, sizes: tuple[int, ...], address: int, index: int = 0) -> None:
+        self.dtype, self.shape, self.address, self.index = kind, tuple(sizes), address, index
+        self.strides = packed_strides(self.shape)
+        self.requires_grad = self.negated = False
+        self.layout = "strided"
+
+    def stride(self) -> tuple[int, ...]:
+        if self.layout != "strided":
+            raise RuntimeError("sparse tensors do not have strides")
+        return self.strides
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def get_device(self) -> int:
+        return self.index
+
+    def is_neg(self) -> bool:
+        return self.negated
+
+    def untyped_storage(self) -> object:
+        return object()
+
+
+class FakeTorch:
+    """What the runtime asks of PyTorch where there is a GPU; the streams that something ran on are noted."""
+
+    Tensor = Tensor
+    strided = "strided"
+
+    def __init__(self) -> None:
+        for data_type in DataType:
+            setattr(self, data_type.name.lower(), dtype(data_type.name.lower()))
+        self.current, self.next_address = 0, 5 << 40
+        self.entered: list[int] = []
+        self.waited: list[tuple[int, int]] = []
+        self.cuda = SimpleNamespace(
+            stream=self._stream,
+            current_stream=self._current_stream,
+            device_count=lambda: 1,
+            ExternalStream=lambda handle, device: SimpleNamespace(handle=handle),
+        )
+
+    def empty(self, sizes: tuple[int, ...], *, dtype: Any, device: str) -> Any:
+        self.next_address += 4096
+        return Tensor(dtype, sizes, self.next_address, int(device.partition(":")[2]))
+
+    @contextmanager
+    def _stream(self, stream: Any) -> Iterator[None]:
+        self.entered.append(stream.handle)
+        self.current, before = stream.handle, self.current
+        yield
+        self.current = before
+
+    def _current_stream(self, index: int) -> Any:
+        def wait_stream(other: Any) -> None:
+            self.waited.append((self.current, other.handle))
+
+        return SimpleNamespace(cuda_stream=self.current, wait_stream=wait_stream)

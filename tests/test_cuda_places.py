@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
 from anydml import BufferBinding as Bind
-from anydml import calls, engines
+from anydml import engines
 from anydml.arrays import place_of, view
-from anydml.runtime.device import device_named
 from gpu import Gpu, OnGpu, OnSecondGpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 X = np.arange(8, dtype="float32").reshape(2, 4)
 PAIR = dml.TensorDesc("float32", (2, 4))
 SUM = dml.CumulativeSummation(input_tensor=PAIR, output_tensor=PAIR, axis=1)
 FAR = 2 << 40
-
-
-@pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Gpu]]:
-    """Two engines in the place of the real one."""
-    made = [Gpu(0), Gpu(1)]
-
-    def make(index: int = 0) -> Gpu:
-        return made[index]
-
-    monkeypatch.setitem(engines.ENGINES, "cuda", make)
-    device_named.cache_clear()
-    calls.known_calls.clear()
-    yield made
-    device_named.cache_clear()
-    calls.known_calls.clear()
 
 
 def seen(array: object) -> Any:
@@ -227,74 +204,3 @@ def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         dml.slice(OnGpu((2,)), 0, 1)
     monkeypatch.undo()
     engines._cuda.cache_clear()
-
-
-# Streams
-
-
-class Streams:
-    """What of PyTorch and CuPy has to do with streams; notes which one a dispatch ran on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, cupys: int = 0) -> None:
-        self.current, self.cupys, self.waited = 0, cupys, list[tuple[int, int]]()
-        self.entered: list[int] = []
-
-        @contextmanager
-        def stream(entered: Any) -> Iterator[None]:
-            self.entered.append(entered.handle)
-            self.current, before = entered.handle, self.current
-            yield
-            self.current = before
-
-        def current_stream(index: int) -> Any:
-            wait = lambda other: self.waited.append((self.current, other.handle))  # noqa: E731 - two of one kind
-            return SimpleNamespace(cuda_stream=self.current, wait_stream=wait)
-
-        cuda = SimpleNamespace(
-            stream=stream,
-            current_stream=current_stream,
-            device_count=lambda: 1,
-            ExternalStream=lambda handle, device: SimpleNamespace(handle=handle),
-        )
-        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, Tensor=type("Tensor", (), {})))
-        cupy = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda index: SimpleNamespace(ptr=self.cupys)))
-        monkeypatch.setitem(sys.modules, "cupy", cupy)
-
-
-class CupyArray(OnGpu):
-    """An array that Python takes for CuPy's."""
-
-
-CupyArray.__module__ = "cupy"
-
-
-def test_a_dispatch_runs_on_cupys_stream_of_the_moment(gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
-    streams = Streams(monkeypatch)
-    bound = dml.Device("cuda").compile(SUM).bind(CupyArray((2, 4), stream=5), out=CupyArray((2, 4), FAR))
-    bound.dispatch()
-    assert (streams.entered, streams.waited) == ([], [])
-    streams.cupys = 77
-    bound.dispatch()
-    streams.current = 77
-    bound.dispatch()
-    streams.cupys = 0
-    bound.dispatch()
-    assert (streams.entered, streams.current) == ([77, 0], 77)
-    assert len(gpus[0].ran) == 4
-
-
-@pytest.mark.parametrize(
-    ("stream", "waited"),
-    [(None, []), (1, []), (2, [(0, 2)]), (4096, [(0, 4096)])],
-    ids=["none", "legacy", "own", "other"],
-)
-def test_what_a_producer_still_writes_is_waited_for(
-    gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch, stream: int | None, waited: list[tuple[int, int]]
-) -> None:
-    streams = Streams(monkeypatch)
-    run = dml.Device("cuda").compile(SUM)
-    bound = run.bind(OnGpu((2, 4), stream=stream), out=OnGpu((2, 4), FAR))
-    assert streams.waited == waited
-    bound.dispatch()
-    bound.dispatch()
-    assert (streams.waited, streams.entered) == (waited, [])
