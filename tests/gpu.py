@@ -117,15 +117,20 @@ class FakeTorch:
     def __init__(self) -> None:
         for data_type in DataType:
             setattr(self, data_type.name.lower(), dtype(data_type.name.lower()))
-        self.current, self.next_address = 0, 5 << 40
+        self.current, self.next_address, self.is_capturing = 0, 5 << 40, False
         self.entered: list[int] = []
         self.waited: list[tuple[int, int]] = []
         self.cuda = SimpleNamespace(
             stream=self._stream,
             current_stream=self._current_stream,
             device_count=lambda: 1,
+            is_current_stream_capturing=lambda: self.is_capturing,
             ExternalStream=lambda handle, device: SimpleNamespace(handle=handle),
         )
+
+    @staticmethod
+    def device(name: str) -> str:
+        return name
 
     def empty(self, sizes: tuple[int, ...], *, dtype: Any, device: str) -> Any:
         self.next_address += 4096

@@ -133,6 +133,16 @@ def test_results_are_of_the_callers_library_and_device(gpus: list[Gpu], torch: A
     assert (type(result), result.index) == (Tensor, 0)
 
 
+def test_what_is_bound_for_a_cuda_graph_is_not_kept(gpus: list[Gpu], torch: Any) -> None:
+    x, out = Tensor(torch.float32, (2, 4), HERE), Tensor(torch.float32, (2, 4), FAR)
+    run, torch.is_capturing = dml.Device("cuda").compile(SUM), True
+    run(x, out=out)
+    torch.is_capturing = False
+    run(x, out=out)
+    run(x, out=out)
+    assert (len(gpus[0].bound), len(gpus[0].ran)) == (2, 3)
+
+
 def test_the_launches_that_are_remembered_are_bounded(gpus: list[Gpu], torch: Any) -> None:
     x, run = Tensor(torch.float32, (2, 4), HERE), dml.Device("cuda").compile(SUM)
     for _ in range(200):

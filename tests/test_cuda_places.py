@@ -37,7 +37,6 @@ def test_an_array_is_seen_by_its_numbers() -> None:
     assert not seen(OnGpu((2,), data=(1 << 40, True))).buffer.writable
     assert seen(OnGpu((0, 4), data=(0, False))).buffer.size == 0
     assert dml.TensorDesc.of(OnGpu((2, 4), strides=(32, 8))).element_strides == (8, 2)
-    assert "1099511627776" not in repr(packed)  # nor anything that would read the array
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,12 @@ def on_callers_stream(dispatch: Callable[[], Any], buffers: Sequence[Buffer]) ->
     return dispatch
 
 
+def is_capturing() -> bool:
+    """Whether launches are recorded into a CUDA graph, and what is bound meanwhile is ready in its replays alone."""
+    found: bool = _torch().cuda.is_current_stream_capturing()
+    return found
+
+
 def _await(stream: int, index: int) -> None:
     torch = _torch()
     handle = 0 if stream == _LEGACY_STREAM else stream
@@ -221,6 +227,7 @@ def download(memory: Any, data: np.ndarray[Any, Any]) -> None:
 def read_bytes(buffer: Buffer) -> np.ndarray[Any, Any]:
     """Copy what a buffer on a GPU holds to the host."""
     torch = _torch()
+    synchronize(buffer.device)  # whatever stream it is written on
     data: np.ndarray[Any, Any] = (
         torch.as_tensor(_Bytes(buffer.address, buffer.size), device=buffer.device).cpu().numpy()
     )

@@ -62,7 +62,8 @@ def plain_maker(data_type: DataType, sizes: Sequence[int], memory: str) -> Calla
     """What makes a packed plain array of the sizes, each time anew."""
     if memory == HOST:
         return functools.partial(np.empty, sizes, data_type.dtype)
-    return functools.partial(sys.modules["torch"].empty, sizes, dtype=_torch_dtype(data_type), device=memory)
+    torch = sys.modules["torch"]
+    return functools.partial(torch.empty, sizes, dtype=_torch_dtype(data_type), device=torch.device(memory))
 
 
 def _torch_dtype(data_type: DataType) -> Any:

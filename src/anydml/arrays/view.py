@@ -26,7 +26,7 @@ class ArrayView:
 
     array: object = field(repr=False)
     """The caller's own object, or for a plain list the array made of it."""
-    buffer: Buffer = field(repr=False)
+    buffer: Buffer
     offset: int
     """Bytes from the buffer's start to the element at coordinate 0; strides may lead back from there."""
     data_type: DataType

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays import allocate, view, wrap
-from anydml.arrays.cuda import on_callers_stream
+from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.errors import BindingError, DescriptionError, Fault, show
 from anydml.memory import HOST
@@ -190,7 +190,7 @@ class CompiledOperator:
                 if layout.alignment and address % layout.alignment:
                     return None
         launch = self._launch(dict(zip(self._bound_fields, addresses, strict=True)), self.persistent)
-        if not is_host:  # PyTorch gives the memory of one tensor to the next, so that addresses come back
+        if not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()
             self._launches[addresses] = launch
