@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,19 @@ class Case:
         if self.indices is not None:
             arrays.append(self.indices.astype(index_type.dtype))
         return arrays
+
+    def bare(self) -> Case:
+        """The same without the leading 1s that a document writes, as the functions take it."""
+        lead = next(i for i, n in enumerate(self.x.shape) if n != 1)
+        x, indices = self.x.reshape(self.x.shape[lead:]), self.indices
+        attributes: dict[str, Any] = {
+            name: v[lead:] if isinstance(v, tuple) else v for name, v in self.attributes.items()
+        }
+        if "axis" in attributes:
+            attributes["axis"] -= self.x.ndim  # the same axis, counted from the end
+        if indices is not None:
+            indices = indices.reshape(indices.shape[indices.ndim - self.attributes["indices_dimension_count"] :])
+        return replace(self, x=x, attributes=attributes, indices=indices)
 
     def call(self, *arrays: Any, **options: Any) -> Any:
         """The same through the function door, which knows ranks by the arrays' own."""

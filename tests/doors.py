@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import anydml as dml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray]) -> np.ndarray:
@@ -23,12 +26,24 @@ def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np
     return result
 
 
+def as_it_is(memory: Any) -> Any:
+    return memory
+
+
 def through_objects(
-    device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray], *, in_place: bool = False, owned: bool = False
+    device: dml.Device,
+    desc: dml.OperatorDesc,
+    arrays: list[np.ndarray],
+    *,
+    in_place: bool = False,
+    owned: bool = False,
+    put: Callable[[bytearray], Any] = as_it_is,
+    get: Callable[[Any], bytearray] = as_it_is,
 ) -> np.ndarray:
     """DirectML's objects over one raw buffer: inputs at offsets, the output behind them or, in place, the input itself.
 
-    With `owned` the first input is handed over to the initializer; it must be described so.
+    With `owned` the first input is handed over to the initializer; it must be described so. `put` and `get` copy bytes
+    to the memory of a device that works in its own, and back.
     """
     compiled = device.compile_operator(device.create_operator(desc))
     (output,) = compiled.outputs.values()
@@ -36,18 +51,21 @@ def through_objects(
     for tensor in (*compiled.inputs.values(), output):
         offsets.append(size)
         size += -(-tensor.total_tensor_size_in_bytes // 16) * 16 + 16
-    arena = bytearray(b"\xa5" * size)
-    bindings: list[dml.BufferBinding | None] = []
-    for tensor, array, offset in zip(compiled.inputs.values(), arrays, offsets, strict=False):
-        arena[offset : offset + array.nbytes] = array.tobytes()
-        bindings.append(dml.BufferBinding(arena, offset, tensor.total_tensor_size_in_bytes))
+    filled = bytearray(b"\xa5" * size)
+    for array, offset in zip(arrays, offsets, strict=False):
+        filled[offset : offset + array.nbytes] = array.tobytes()
+    arena = put(filled)
+    bindings: list[dml.BufferBinding | None] = [
+        dml.BufferBinding(arena, offset, tensor.total_tensor_size_in_bytes)
+        for tensor, offset in zip(compiled.inputs.values(), offsets, strict=False)
+    ]
     target = bindings[0] if in_place else dml.BufferBinding(arena, offsets[-1], output.total_tensor_size_in_bytes)
     assert target is not None
 
     commands, recorder = device.create_command_list(), device.create_command_recorder()
     initializer = device.create_operator_initializer([compiled])
     table = device.create_binding_table(initializer)
-    persistent = bytearray(max(compiled.binding_properties.persistent_resource_size, 1))
+    persistent = put(bytearray(max(compiled.binding_properties.persistent_resource_size, 1)))
     if owned:
         table.bind_inputs([[bindings[0], *[None] * (len(bindings) - 1)]])
         table.bind_outputs([dml.BufferBinding(persistent)])
@@ -60,7 +78,7 @@ def through_objects(
         table.bind_persistent_resource(dml.BufferBinding(persistent))
     recorder.record_dispatch(commands, compiled, table)
     device.execute(commands)
-    return view_output(arena, target.offset, output)
+    return view_output(get(arena), target.offset, output)
 
 
 def view_output(arena: bytearray, offset: int, output: dml.TensorDesc) -> np.ndarray:

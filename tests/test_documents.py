@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,20 +84,8 @@ def test_example_through_the_functions_without_padding(case: Case, level: Featur
 
 def bare(case: Case, dtype: Any, index_dtype: Any, device: dml.Device) -> np.ndarray:
     """Call the function on arrays from which the leading 1s are gone."""
-    lead = next(i for i, n in enumerate(case.x.shape) if n != 1)
-    x = case.x.astype(dtype).reshape(case.x.shape[lead:])
-    attributes: dict[str, Any] = {}
-    for name, value in case.attributes.items():
-        if name not in ("input_dimension_count", "indices_dimension_count"):
-            attributes[name] = value[lead:] if isinstance(value, tuple) else value
-    if "axis" in attributes:
-        attributes["axis"] -= lead + x.ndim  # the same axis, counted from the end
-    arrays = [x]
-    if case.indices is not None:
-        count = case.attributes["indices_dimension_count"]
-        arrays.append(case.indices.astype(index_dtype).reshape(case.indices.shape[case.indices.ndim - count :]))
-    bare_case = replace(case, attributes=attributes)
-    result: np.ndarray = bare_case.call(*arrays, device=device)
+    bare_case = case.bare()
+    result: np.ndarray = bare_case.call(*bare_case.inputs(DataType(dtype), DataType(index_dtype)), device=device)
     return result
 
 

@@ -6,10 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from anydml.arrays import allocate, as_plain, view, wrap_plain
-from anydml.enums import DataType
+from anydml.arrays import allocate, place_of, view, wrap
+from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operators.fields import dml_name
 from anydml.parse import read_int
@@ -17,14 +15,16 @@ from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.arrays import ArrayView
     from anydml.operators import OperatorDesc
     from anydml.runtime.compiled import CompiledOperator
 
 
 # Calls that were made before, by what they are made of: 12 us a call instead of 270. Only those on NumPy arrays and
-# PyTorch's tensors, which say what they are at once.
-known_calls: dict[object, tuple[CompiledOperator, tuple[int, ...], Any]] = {}
+# PyTorch's tensors, which say what they are at once. With each, what makes its result.
+known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any]]] = {}
 _MOST_KNOWN = 1024
 
 
@@ -44,7 +44,7 @@ class Attempt:
                 cls,
                 device,
                 out is None,
-                *[(x.dtype, x.shape, x.strides) for x in self._arrays],
+                *[plain_key(x) for x in self._arrays],
                 *[(type(a), tuple(a) if type(a) is list else a) for a in attributes],
             )
             hash(key)
@@ -56,19 +56,19 @@ class Attempt:
         """The result, where the call is known and needs no closer look; None otherwise."""
         if (known := known_calls.get(self.key)) is None:
             return None
-        compiled, sizes, dtype = known
+        compiled, make_result = known
         if self._out is not None:
             bound = compiled.bind_known(self._arrays, self._out)
             return None if bound is None else bound.dispatch()
         try:
-            result = np.empty(sizes, dtype)
-        except MemoryError:
-            result = allocate(DataType(dtype), sizes)  # words it
+            result = make_result()
+        except Exception:  # noqa: BLE001 - there is no room for it, which the closer look words
+            return None
         bound = compiled.bind_known((*self._arrays, result), result, is_fresh=True)
         if bound is None:
             return None
         bound.dispatch()
-        return result if type(self._inputs[0]) is np.ndarray else wrap_plain(result)
+        return wrap_plain(result, self._inputs[0])
 
 
 class Call:
@@ -90,13 +90,17 @@ class Call:
         self.key = key
         if isinstance(device, Device):
             self.device = device
+        elif device is None:
+            place = place_of(inputs[0])
+            self.device = device_named(place if place.startswith("cuda:") else None)
         else:  # what is no name cannot be looked up, and is refused by Device
-            self.device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+            self.device = device_named(device) if isinstance(device, str) else Device(device)
+        memory = self.device.engine.memory
         self.cls = cls
         self.name = cls.type.name
         fields = [dml_name(name) for name in cls.input_names()]
-        self.inputs = [view(x, self.name, field) for field, x in zip(fields, inputs, strict=True)]
-        self.out = None if out is None else view(out, self.name, "OutputTensor", convert=False)
+        self.inputs = [view(x, self.name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        self.out = None if out is None else view(out, self.name, "OutputTensor", memory=memory, convert=False)
         self.output_sizes = output_sizes
         self.faults: list[Fault] = []
         self.rank = len(self.inputs[0].sizes)
@@ -145,15 +149,16 @@ class Call:
         compiled = self.device.compile_cached(padded)
         (output,) = compiled.outputs.values()
         sizes = output.sizes[len(output.sizes) - self.result_rank :]
+        like, memory = self.inputs[0].array, compiled.memory
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            known_calls[self.key] = (compiled, sizes, output.data_type.dtype)
+            known_calls[self.key] = (compiled, plain_maker(output.data_type, sizes, memory))
         if self.out is not None:
             return compiled.bind_views(self.inputs, self.out).dispatch()
-        result = allocate(output.data_type, sizes)
-        compiled.bind_views(self.inputs, view(result, self.name, "OutputTensor")).dispatch()
-        return self.inputs[0].wrap(result)
+        result = allocate(output.data_type, sizes, memory=memory, like=like)
+        compiled.bind_views(self.inputs, view(result, self.name, "OutputTensor", memory=memory)).dispatch()
+        return wrap(result, like)
 
     def _describe(self, attributes: dict[str, Any]) -> OperatorDesc:
         tensors = {

@@ -1,7 +1,7 @@
 """The functions: DirectML's operators on arrays of any library, with NumPy's habits.
 
 Ranks are the arrays' own, negative axes count from the end, the result is a new array of the caller's library unless
-`out` is given, and `device` says where and at which feature level to run.
+`out` is given, and `device` says where and at which feature level to run: where the first array lies, if not given.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+HOST = "cpu"
+"""The name of the host's memory; a GPU's is `cuda:0`."""
 # Above this many steps a question about overlap counts as answered "yes": no layout that people write comes near.
 _MOST_STEPS = 100_000
 
@@ -22,7 +24,9 @@ class Buffer(NamedTuple):
     size: int
     writable: bool
     owner: object
-    device: str = "cpu"
+    device: str = HOST
+    stream: int | None = None
+    """The CUDA stream that its producer works on, where it says so."""
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether the two ranges share a byte."""
@@ -31,6 +35,12 @@ class Buffer(NamedTuple):
             and self.address < other.address + other.size
             and other.address < self.address + self.size
         )
+
+
+def reserve_host(size: int) -> Buffer:
+    """Memory of the host's, of the caller's own."""
+    array = np.empty(size, np.uint8)
+    return Buffer(numpy_address(array), size, True, array)
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -78,7 +88,7 @@ class _Addresses:
 def numpy_view(
     address: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Make a NumPy array over host memory that the caller keeps alive: strides in elements, any sign, no check."""
+    """Make a NumPy array over memory that the caller keeps alive: strides in elements, any sign, no check, no read."""
     steps = [stride * dtype.itemsize for stride in strides]
     return np.asarray(_Addresses(address, sizes, steps, dtype.str))
 

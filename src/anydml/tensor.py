@@ -109,7 +109,7 @@ class TensorDesc:
     @classmethod
     def of(cls, array: object, *, flags: TensorFlags | str | int = TensorFlags.NONE) -> TensorDesc:
         """Describe an array of any library as it lies in memory, strides included."""
-        seen = view(array, "TensorDesc", "array")
+        seen = view(array, "TensorDesc", "array", memory=None)
         signed = any(stride < 0 for stride in seen.strides)
         return cls(seen.data_type, seen.sizes, strides=seen.strides, flags=flags, signed_strides=signed)
 

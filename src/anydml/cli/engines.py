@@ -26,5 +26,5 @@ def engines(as_json: bool) -> None:
     table = Table("engine", "here", "device", "what it is", box=None, header_style="bold")
     for engine in found:
         here = "[green]yes[/]" if engine.is_present else "[red]no[/]"
-        table.add_row(engine.name, here, ", ".join(engine.devices) or "-", engine.way_out or engine.what)
+        table.add_row(engine.name, here, "\n".join(engine.devices) or "-", engine.way_out or engine.what)
     print_table(table)

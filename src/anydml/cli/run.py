@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -11,9 +10,9 @@ import click
 
 from anydml.cli.console import open_output
 from anydml.cli.printing import write_values
-from anydml.cli.types import LEVEL, SIZE, printable
-from anydml.engines import ENGINES
-from anydml.engines.threads import MOST_THREADS, get_num_threads, set_num_threads
+from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
+from anydml.engines import describe_engine
+from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
 from anydml.models import Dispatched, Figures, Initialised, Printed, Progress, Started, Timing, Written, load_model
 
@@ -41,7 +40,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     help="0 one line, 1 cold and hot times, 2 every sample.",
 )
 @click.option("--dml_feature_level", "--feature-level", "level", type=LEVEL, help="The level of the device.")
-@click.option("--engine", type=click.Choice(list(ENGINES)), help="Instead of the best: see `anydml engines`.")
+@click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads that a dispatch may run on.")
 @click.option("--input_path", type=_FOLDER, help="Read files from here instead of the model's folder.")
 @click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
@@ -98,9 +97,7 @@ class _Listener:
             return
         self._stop_bar()
         if isinstance(event, Started):
-            name = event.device.engine.name
-            threads = f", {get_num_threads()} threads" if name == "cpu" else ""
-            click.echo(f"Running on '{name} ({platform.machine()}{threads})'")
+            click.echo(f"Running on '{event.device.name} ({describe_engine(event.device.engine)})'")
         elif isinstance(event, Initialised):
             if self._verbosity:
                 click.echo(f"Initialize {_name(event.name)}: {event.milliseconds:.4f} ms")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.engines import ENGINES, is_engine_name
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError, printable
 from anydml.operator_type import OperatorType
@@ -69,6 +70,22 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
         return _complete([kind.name.lower() for kind in OPERATORS], incomplete.lower())
 
 
+class EngineType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """An engine: `cpu`, `cuda`, or `cuda:1` for the second GPU."""
+
+    name = "engine"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take its name, or say what engines there are; whether it can run here is for the device to say."""
+        if not is_engine_name(value):
+            self.fail(f"{value!r} is none of {', '.join(ENGINES)} and cuda:1, cuda:2, …", param, ctx)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002
+        """Every engine."""
+        return _complete(list(ENGINES), incomplete)
+
+
 class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
     """A size in bytes: `65536`, `64K`, `512M`, `2G`, `2GiB`."""
 
@@ -85,6 +102,6 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in the new
         return int(match[1]) * factor
 
 
-__all__ = ["LEVEL", "OPERATOR", "SIZE", "printable"]
+__all__ = ["ENGINE", "LEVEL", "OPERATOR", "SIZE", "printable"]
 
-LEVEL, OPERATOR, SIZE = LevelType(), OperatorNameType(), SizeType()
+ENGINE, LEVEL, OPERATOR, SIZE = EngineType(), LevelType(), OperatorNameType(), SizeType()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import platform
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,22 @@ if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
 
 _CPU_NEEDS = ("llvmlite", "numba")
+_CUDA_NEEDS = ("torch", "triton")
+
+
+def _not_installed(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def _missing(name: object, rule: str, way_out: str = "") -> EngineMissingError:
+    return EngineMissingError("Device", Fault(field="name", rule=rule, value=name, way_out=way_out))
 
 
 @functools.cache
 def _cpu() -> Engine:
-    missing = [name for name in _CPU_NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := _not_installed(_CPU_NEEDS):
         rule = f"the cpu engine needs {' and '.join(missing)}"
-        way_out = f'pip install {" ".join(missing)}, or use Device("reference")'
-        raise EngineMissingError("Device", Fault(field="name", rule=rule, value="cpu", way_out=way_out))
+        raise _missing("cpu", rule, f'pip install {" ".join(missing)}, or use Device("reference")')
     from anydml.engines.cpu import CpuEngine  # imports llvmlite, which `import anydml` does not
 
     return CpuEngine()
@@ -37,21 +45,44 @@ def _reference() -> Engine:
     return ReferenceEngine()
 
 
-# Best first.
-ENGINES: dict[str, Callable[[], Engine]] = {"cpu": _cpu, "reference": _reference}
+@functools.cache
+def _cuda(index: int = 0) -> Engine:
+    from anydml.engines.cuda import CudaEngine, device_count, why_missing
+
+    name = f"cuda:{index}"
+    if why := why_missing():
+        raise _missing(name, why, "pip install 'anydml[cuda]'" if _not_installed(_CUDA_NEEDS) else 'use Device("cpu")')
+    if index >= (count := device_count()):
+        rule = f"there is no device {name!r} on this machine"
+        raise _missing(name, rule, f"there {_counted(count)}")
+    return CudaEngine(index)
+
+
+def _counted(count: int) -> str:
+    return "is 'cuda:0' alone" if count == 1 else f"are 'cuda:0' to 'cuda:{count - 1}'"
+
+
+# Best first: but a device without a name, and a function given arrays of the host's, take the best for its memory.
+ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "cpu": _cpu, "reference": _reference}
+
+
+def is_engine_name(name: str) -> bool:
+    """Whether a name is an engine's: that of one, or `cuda:` and the number of a GPU."""
+    return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}", name) is not None
 
 
 def find_engine(name: str | None) -> Engine:
-    """The engine of a name; for None the best whose dependencies are there."""
+    """The engine of a name, `cuda:1` being the second GPU's; for None the best one for the host's memory."""
     if name is None:
         try:
             return _cpu()
         except EngineMissingError:
             return _reference()
-    if isinstance(name, str) and name in ENGINES:
-        return ENGINES[name]()
+    if isinstance(name, str) and is_engine_name(name):
+        engine, _, index = name.partition(":")
+        return ENGINES[engine](*([int(index)] if index else []))
     rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
-    raise EngineMissingError("Device", Fault(field="name", rule=rule, value=name))
+    raise _missing(name, rule, "a number says which GPU, as in 'cuda:1'" if str(name).startswith("cuda") else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +99,34 @@ class EngineInfo:
 
 def list_engines() -> list[EngineInfo]:
     """Every engine of this version, best first, and whether it can run here."""
-    machine = f"{platform.machine()}, {get_num_threads()} threads"
-    about = {
-        "cpu": ("Numba kernels, compiled for this CPU and cached: the default", machine),
-        "reference": ("plain NumPy: the oracle that the others are checked against", platform.machine()),
+    what = {
+        "cuda": "Triton kernels, for arrays in the memory of a GPU",
+        "cpu": "Numba kernels, compiled for this CPU and cached: the default",
+        "reference": "plain NumPy: the oracle that the others are checked against",
     }
     found = []
     for name, make in ENGINES.items():
-        what, device = about[name]
         try:
-            make()
+            engine = make()
         except EngineMissingError as error:
-            found.append(EngineInfo(name, what, is_present=False, way_out=str(error.faults[0])))
+            found.append(EngineInfo(name, what[name], is_present=False, way_out=str(error.faults[0])))
         else:
-            found.append(EngineInfo(name, what, is_present=True, devices=(device,)))
+            found.append(EngineInfo(name, what[name], is_present=True, devices=_devices(engine)))
     return found
+
+
+def _devices(engine: Engine) -> tuple[str, ...]:
+    if engine.name != "cuda":
+        return (describe_engine(engine),)
+    from anydml.engines.cuda import device_count, device_label
+
+    return tuple(f"cuda:{index}: {device_label(index)}" for index in range(device_count()))
+
+
+def describe_engine(engine: Engine) -> str:
+    """What an engine runs on, in words."""
+    if engine.name == "cuda":
+        from anydml.engines.cuda import device_label
+
+        return device_label(int(engine.memory.partition(":")[2] or 0))
+    return platform.machine() + (f", {get_num_threads()} threads" if engine.name == "cpu" else "")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.memory import Buffer
     from anydml.primitives import Primitive
 
 
@@ -25,6 +26,11 @@ class Engine(Protocol):
     """An implementation of the primitives."""
 
     name: str
+    memory: str
+    """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan a primitive and pick its kernels."""
+
+    def reserve(self, size: int) -> Buffer:
+        """Bytes of that memory, which their owner keeps; what they hold is not said."""

@@ -42,8 +42,8 @@ def explain(
     """Make a picture of what an operator does.
 
     `inputs` are arrays in binding order; None, or one that is left away, stands for values that are made up: 1, 2,
-    3 …, and indices that count down. A description that is not valid at the feature level gives a picture whose
-    `error` says why. `title` names what the description is part of.
+    3 …, and indices that count down; one on a GPU is copied from there. A description that is not
+    valid at the feature level gives a picture whose `error` says why. `title` names what the description is part of.
 
     >>> import anydml as dml
     >>> x = dml.TensorDesc("float32", (4,))

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from anydml.arrays import view
+from anydml.arrays.cuda import read_bytes
 from anydml.errors import BindingError, Fault, show
-from anydml.memory import packed_strides, span
+from anydml.memory import HOST, numpy_view, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.arrays import ArrayView
     from anydml.explain.picture import Coordinate
     from anydml.primitives import IndexedCopy
     from anydml.tensor import TensorDesc
 
 _LONGEST_NUMBER = 10
+_MOST_COPIED = 1 << 28
 
 
 class Values(Protocol):
@@ -39,6 +42,8 @@ class ArrayValues:
 
     array: np.ndarray[Any, Any]
     note: str = ""
+    memory: object = None
+    """What the array is a view of, where it does not keep it alive."""
 
     def at(self, coordinate: Coordinate) -> Any:
         """Read it."""
@@ -116,7 +121,7 @@ def read_array(array: object, tensor: TensorDesc, operator: str, field: str) -> 
         except Exception as error:
             rule = f"{field} could not be made an array of {tensor.data_type.name} ({show(error)})"
             raise BindingError(operator, Fault(field=field, rule=rule, found=show(array))) from error
-    seen = view(array, operator, field)
+    seen = view(array, operator, field, memory=None)
     faults = []
     if seen.data_type != tensor.data_type:
         rule = f"{field} must be an array of {tensor.data_type.name}, as described"
@@ -126,7 +131,19 @@ def read_array(array: object, tensor: TensorDesc, operator: str, field: str) -> 
         faults.append(Fault(field=field, rule=rule, value=seen.sizes, found=str(seen.sizes)))
     if faults:
         raise BindingError(operator, faults)
-    return ArrayValues(seen.numpy())
+    return ArrayValues(seen.numpy(), memory=seen) if seen.buffer.device == HOST else _copied(seen, operator, field)
+
+
+def _copied(seen: ArrayView, operator: str, field: str) -> ArrayValues:
+    """What lies on a GPU is copied to be shown, as printing such an array does, unless that would take long."""
+    if seen.buffer.size > _MOST_COPIED:
+        rule = f"{field} of {seen.buffer.device} must be at most {_MOST_COPIED >> 20} MiB to be shown"
+        way_out = "move it to the host first, for instance with .cpu() or .get()"
+        found = f"{seen.buffer.size >> 20} MiB"
+        raise BindingError(operator, Fault(field=field, rule=rule, found=found, way_out=way_out))
+    copy = read_bytes(seen.buffer)
+    address = copy.__array_interface__["data"][0] + seen.offset
+    return ArrayValues(numpy_view(address, seen.sizes, seen.strides, seen.data_type.dtype), memory=copy)
 
 
 def write_value(value: Any) -> str:

@@ -1,4 +1,7 @@
-"""Running a model: its resources as raw buffers, its dispatchables through the DirectML objects, its commands."""
+"""Running a model: its resources as raw buffers, its dispatchables through the DirectML objects, its commands.
+
+For a GPU the resources are copied there first, and what a dispatch wrote is copied back.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from anydml.models.bind import byte_offset, reword
 from anydml.models.check import check_model
 from anydml.models.files import Writes
 from anydml.models.limits import word_size
+from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
 from anydml.models.npy import write_header
 from anydml.models.timing import Samples, Timing
@@ -27,9 +31,7 @@ if TYPE_CHECKING:
     from anydml.enums import DataType, FeatureLevel
     from anydml.models.model import Binding, Command, Dispatchable, Model, Resource, WriteFile
     from anydml.models.source import Node
-    from anydml.models.values import Bytes
 
-_ALIGNMENT = 256
 _CHUNK = 1 << 22
 _BETWEEN_REPORTS = 0.1
 
@@ -131,20 +133,20 @@ class _Runner:
     def __init__(self, model: Model, device: Device, timing: Timing, on_event: Callable[[Event], None]) -> None:
         self._model, self._device, self._timing, self._tell = model, device, timing, on_event
         self._recorder = device.create_command_recorder()
-        self._buffers: dict[str, Bytes] = {}
-        self._compiled: dict[str, tuple[CompiledOperator, Bytes | None]] = {}
+        self._memory = Memory(device.engine.memory)
+        self._compiled: dict[str, tuple[CompiledOperator, Any]] = {}
 
     def run(self) -> RunResult:
         self._tell(Started(self._device))
         for resource in self._model.resources.values():
             with _at(resource.node, self._model.file):
-                self._buffers[resource.name] = _make(resource)
+                self._memory.make(resource)
         for dispatchable in self._model.dispatchables.values():
             start = time.perf_counter()
             with _at(dispatchable.node, self._model.file):
                 self._compiled[dispatchable.name] = self._initialise(dispatchable)
             self._tell(Initialised(dispatchable.name, (time.perf_counter() - start) * 1000))
-        result = RunResult({name: self._values(self._model.resources[name]) for name in self._buffers})
+        result = RunResult({name: self._values(self._model.resources[name]) for name in self._memory.buffers})
         with Writes() as writes:
             for command in self._model.commands:
                 with _at(command.node, self._model.file):
@@ -158,16 +160,16 @@ class _Runner:
         if not bindings:
             return None
         (binding,) = bindings
-        return BufferBinding(self._buffers[binding.resource], byte_offset(binding, self._model.resources))
+        return BufferBinding(self._memory.bound[binding.resource], byte_offset(binding, self._model.resources))
 
-    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Bytes | None]:
+    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Any]:
         desc = dispatchable.desc
         assert desc  # noqa: S101 - for type checkers: nothing is at fault
         operator = self._device.compile_operator(self._device.create_operator(desc), dispatchable.flags)
         initializer = self._device.create_operator_initializer([operator])
         table = self._device.create_binding_table(initializer)
         size = operator.binding_properties.persistent_resource_size
-        persistent = _allocate(size) if size else None
+        persistent = self._memory.reserve(size) if size else None
         if persistent is not None:
             given = dispatchable.bindings
             table.bind_inputs([[self._binding(given.get(name)) for name in operator.inputs]])
@@ -175,6 +177,7 @@ class _Runner:
         commands = self._device.create_command_list()
         self._recorder.record_dispatch(commands, initializer, table)
         self._device.execute(commands)
+        self._memory.wait()
         return operator, persistent
 
     def _run_command(self, command: Command, result: RunResult, writes: Writes) -> None:
@@ -201,6 +204,8 @@ class _Runner:
         samples = array("d")
         for seconds in self._iterate(command.dispatchable, commands):
             samples.append(seconds * 1000)
+        for name in operator.outputs:
+            self._memory.fetch(command.bindings[name][0].resource)
         return Dispatched(command.dispatchable, Samples(samples, self._timing.warmup))
 
     def _iterate(self, name: str, commands: CommandList) -> Iterator[float]:
@@ -212,6 +217,7 @@ class _Runner:
             start = time.perf_counter()
             for _ in range(timing.repeat):
                 execute(commands)
+            self._memory.wait()
             end = time.perf_counter()
             done += 1
             yield (end - start) / timing.repeat
@@ -229,13 +235,13 @@ class _Runner:
 
     def _values(self, resource: Resource) -> np.ndarray[Any, Any]:
         """The part of a buffer that its first values took, in their type: what is printed."""
-        buffer = self._buffers[resource.name]
+        buffer = self._memory.buffers[resource.name]
         part = buffer[resource.values_offset : resource.values_offset + resource.values_size]
         return part if resource.data_type is None else part.view(resource.data_type.dtype)
 
     def _file_chunks(self, command: WriteFile) -> Iterator[bytes | memoryview]:
         resource = self._model.resources[command.resource]
-        data = self._buffers[command.resource]
+        data = self._memory.buffers[command.resource]
         if command.text.lower().endswith(".npy"):
             assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
             width = resource.data_type.size_in_bytes
@@ -245,25 +251,6 @@ class _Runner:
             yield write_header(resource.data_type, sizes)
         for at in range(0, data.size, _CHUNK):
             yield data[at : at + _CHUNK].data
-
-
-def _allocate(size: int) -> Bytes:
-    """Zeroed memory that begins where DirectML asks a persistent resource to; a page for each would be megabytes."""
-    try:
-        memory = np.zeros(size + _ALIGNMENT, np.uint8)
-    except (MemoryError, ValueError) as error:
-        rule = f"{word_size(size)} of memory could not be allocated"
-        raise ModelFileError("memory", Fault(field="", rule=rule, value=size)) from error
-    skip = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    return memory[skip : skip + size]
-
-
-def _make(resource: Resource) -> Bytes:
-    assert resource.values is not None  # noqa: S101 - for type checkers: nothing is at fault
-    assert resource.size_in_bytes is not None  # noqa: S101 - as above
-    buffer = _allocate(resource.size_in_bytes)
-    resource.values.fill(buffer[resource.values_offset : resource.values_offset + resource.values_size])
-    return buffer
 
 
 class _at:  # noqa: N801 - reads as a phrase

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.arrays import ArrayView, raw_memory
 from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import Buffer, share_elements
+from anydml.memory import HOST, share_elements
 from anydml.parse import UINT64_MAX, read_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
-
+    from anydml.memory import Buffer
     from anydml.tensor import TensorDesc
 
 MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
@@ -26,8 +25,8 @@ PERSISTENT_BUFFER_ALIGNMENT = 256
 class BufferBinding:
     """DML_BUFFER_BINDING: a range of bytes in a raw buffer.
 
-    The buffer is anything with bytes in one piece: a bytearray, an mmap, a ctypes array, a packed array. Without
-    a size the range goes to the buffer's end.
+    The buffer is anything with bytes in one piece: a bytearray, an mmap, a ctypes array, a packed array; for a GPU
+    a packed array of its own. Without a size the range goes to the buffer's end.
     """
 
     buffer: object
@@ -57,7 +56,7 @@ class Bound:
     """The whole buffer that the memory is a part of."""
     layout: tuple[tuple[int, int], ...] = ()
     """(size, stride) of each dimension above size 1."""
-    elements: np.ndarray[Any, Any] | None = None
+    elements: ArrayView | None = None
     """For an array, its elements: two arrays may interleave and yet not touch."""
 
     @property
@@ -71,7 +70,7 @@ class Bound:
             return False
         if self.elements is None or other.elements is None:
             return True
-        return share_elements(self.elements, other.elements)
+        return share_elements(self.elements.numpy(), other.elements.numpy())
 
     def is_same_place(self, other: Bound) -> bool:
         """Whether the two are the very same bytes, from the same first element on."""
@@ -109,7 +108,7 @@ def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool
         add(f"must start at a multiple of {alignment} bytes, as guaranteed", address, f"address {address:#x}")
     if is_output and not seen.buffer.writable:
         add("must be writable", seen.array, "a read-only array")
-    return Bound(field, seen.buffer, seen.offset, seen.buffer, layout, seen.numpy())
+    return Bound(field, seen.buffer, seen.offset, seen.buffer, layout, seen)
 
 
 def _core(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -117,10 +116,19 @@ def _core(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return sizes[first:]
 
 
-def bind_tensor(field: str, desc: TensorDesc, binding: object, *, is_output: bool, faults: list[Fault]) -> Bound | None:
+def bind_tensor(
+    field: str,
+    desc: TensorDesc,
+    binding: object,
+    *,
+    is_output: bool,
+    faults: list[Fault],
+    memory: str = HOST,
+) -> Bound | None:
     """Attach a range of a raw buffer to a described tensor."""
     alignment = max(MINIMUM_BUFFER_TENSOR_ALIGNMENT, desc.guaranteed_base_offset_alignment)
-    bound = bind_range(field, binding, desc.total_tensor_size_in_bytes, alignment, is_output=is_output, faults=faults)
+    needed = desc.total_tensor_size_in_bytes
+    bound = bind_range(field, binding, needed, alignment, is_output=is_output, faults=faults, memory=memory)
     if any(stride < 0 for stride in desc.element_strides):
         rule = f"{field} has negative strides, which a raw buffer cannot be bound to"
         faults.append(Fault(field=field, rule=rule, value=desc.strides, way_out="bind the array itself"))
@@ -131,16 +139,23 @@ def bind_tensor(field: str, desc: TensorDesc, binding: object, *, is_output: boo
 
 
 def bind_range(
-    field: str, binding: object, needed: int, alignment: int, *, is_output: bool, faults: list[Fault]
+    field: str,
+    binding: object,
+    needed: int,
+    alignment: int,
+    *,
+    is_output: bool,
+    faults: list[Fault],
+    memory: str = HOST,
 ) -> Bound | None:
-    """Attach a range of a raw buffer: within the buffer, aligned and large enough."""
+    """Attach a range of a raw buffer: in the device's memory, within the buffer, aligned and large enough."""
     before = len(faults)
     if not isinstance(binding, BufferBinding):
         rule = f"{field} must be given a BufferBinding"
         faults.append(Fault(field=field, rule=rule, value=binding, found=show(binding)))
         return None
     try:
-        whole = raw_memory(binding.buffer, field)
+        whole = raw_memory(binding.buffer, field, memory)
     except DmlError as error:
         faults.extend(error.faults)
         return None
@@ -164,8 +179,7 @@ def bind_range(
         faults.append(Fault(field=field, rule=rule, value=binding.buffer, found="a read-only buffer"))
     if len(faults) > before:
         return None
-    memory = Buffer(whole.address + offset, size, whole.writable, whole.owner, whole.device)
-    return Bound(field, memory, 0, whole)
+    return Bound(field, whole._replace(address=whole.address + offset, size=size), 0, whole)
 
 
 def hazards(inputs: Sequence[Bound], outputs: Sequence[Bound], *, in_place: bool) -> Iterator[Fault]:

@@ -6,8 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, IndexRangeError, show
 from anydml.memory import span
 from anydml.primitives import IndexFault
@@ -22,19 +21,19 @@ if TYPE_CHECKING:
 class BoundOperator:
     """A compiled operator with its memory attached, which it keeps alive."""
 
-    __slots__ = ("_desc", "_dispatch", "_memory", "_out")
+    __slots__ = ("_desc", "_launch", "_memory", "_out")
 
-    def __init__(self, desc: OperatorDesc, dispatch: Callable[[], Any], memory: object, out: object) -> None:
-        self._desc, self._dispatch, self._memory, self._out = desc, dispatch, memory, out
+    def __init__(self, desc: OperatorDesc, launch: Callable[[], Any], memory: object, out: object) -> None:
+        self._desc, self._launch, self._memory, self._out = desc, launch, memory, out
 
     def forgetful(self) -> BoundOperator:
         """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""
-        return BoundOperator(self._desc, self._dispatch, None, None)
+        return BoundOperator(self._desc, self._launch, None, None)
 
     def dispatch(self) -> Any:
         """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
         try:
-            self._dispatch()
+            self._launch()
         except IndexFault as fault:
             raise IndexRangeError(self._desc.type.name, self._desc.word_index_fault(fault)) from None
         except MemoryError as error:
@@ -48,9 +47,8 @@ class Layout:
     """What an array must be to be bound without a closer look."""
 
     field: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    steps: tuple[int, ...]
+    key: tuple[Any, ...]
+    """That of a plain array laid out so."""
     below: int
     """Bytes from the first element to the lowest, at most 0."""
     above: int
@@ -58,22 +56,13 @@ class Layout:
     alignment: int
 
     @classmethod
-    def of(cls, field: str, tensor: TensorDesc) -> Layout:
+    def of(cls, field: str, tensor: TensorDesc, memory: str) -> Layout:
         """The layout of a described tensor."""
         width = tensor.data_type.size_in_bytes
         below, above = span(tensor.sizes, tensor.element_strides)
-        steps = tuple(stride * width for stride in tensor.element_strides)
+        key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
         alignment = tensor.guaranteed_base_offset_alignment
-        return cls(field, tensor.data_type.dtype, tensor.sizes, steps, below * width, (above + 1) * width, alignment)
-
-    def matches(self, array: Any) -> bool:
-        """Whether it is a NumPy array of this layout."""
-        return (
-            type(array) is np.ndarray
-            and array.shape == self.shape
-            and array.strides == self.steps
-            and array.dtype == self.dtype
-        )
+        return cls(field, key, below * width, (above + 1) * width, alignment)
 
 
 MOST_KNOWN = 64

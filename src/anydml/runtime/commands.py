@@ -111,7 +111,7 @@ def _collisions(operator: CompiledOperator, attached: Attached) -> Iterator[Faul
 def _operator_run(operator: CompiledOperator, attached: Attached) -> Callable[[], None]:
     everything = (*attached.inputs, *attached.outputs)
     persistent = attached.persistent.memory if attached.persistent and operator.owned else None
-    bound = operator.attach({bound.field: bound.address for bound in everything}, persistent, everything)
+    bound = operator.attach(everything, persistent)
 
     def run() -> None:
         if not operator.is_initialized:
@@ -147,7 +147,7 @@ def _initializer_run(initializer: OperatorInitializer, attached: list[Attached])
     def run() -> None:
         for operator, bound in pairs:
             operator.check_not_initialized()
-            sources = {given.field.rpartition(".")[2]: given.address for given in bound.inputs}
+            sources = {given.field.rpartition(".")[2]: given for given in bound.inputs}
             operator.copy_owned(sources, bound.outputs[0].memory if operator.owned else None)
 
     return run

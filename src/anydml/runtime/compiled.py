@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import allocate, as_plain, view, wrap_plain
-from anydml.enums import DataType
+from anydml.arrays import allocate, view, wrap
+from anydml.arrays.cuda import is_capturing, on_callers_stream
+from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.errors import BindingError, DescriptionError, Fault, show
-from anydml.memory import Buffer, numpy_address
+from anydml.memory import HOST
 from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
 from anydml.primitives import StridedCopy, View
@@ -25,10 +26,12 @@ from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known, Layout
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.enums import ExecutionFlags
+    from anydml.memory import Buffer
+    from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
 
 
@@ -70,6 +73,8 @@ class CompiledOperator:
         self.desc = desc
         self.flags = flags
         self.name = desc.type.name
+        engine = self.device.engine
+        self.memory = engine.memory
         self.inputs = {dml_name(name): getattr(desc, name) for name in desc.input_names()}
         self.outputs = {dml_name(name): getattr(desc, name) for name in desc.output_names()}
         self._free = [field for field, tensor in self.inputs.items() if not tensor.is_owned_by_dml]
@@ -78,18 +83,18 @@ class CompiledOperator:
         self.persistent: Buffer | None = None
         self.is_initialized = False
         self._layouts = [
-            Layout.of(field, tensor)
+            Layout.of(field, tensor, self.memory)
             for field, tensor in (*self.inputs.items(), *self.outputs.items())
             if not tensor.is_owned_by_dml
         ]
         self._bound_fields = [layout.field for layout in self._layouts]
         self._known: dict[tuple[int, ...], Known] = {}
+        self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
         packed = {
             name: TensorDesc(tensor.data_type, tensor.sizes)
             for name in desc.input_names()
             if (tensor := getattr(desc, name)).is_owned_by_dml
         }
-        engine = self.device.engine
         self._program = engine.compile(replace(desc, **packed).lower())  # type: ignore[type-var]  # a dataclass
         self._copies = {
             field: engine.compile(
@@ -121,22 +126,33 @@ class CompiledOperator:
         self.check_not_initialized()
         faults: list[Fault] = []
         bound = [
-            bind_array(field, tensor, view(array, self.name, field), is_output=False, faults=faults)
-            for (field, tensor), array in zip(self.owned.items(), owned, strict=True)
+            bind_array(field, self.owned[field], seen, is_output=False, faults=faults)
+            for field, seen in zip(self.owned, self._look(list(self.owned), owned), strict=True)
         ]
         raise_binding_faults(self.name, faults)
-        memory = allocate_bytes(self._persistent_size)
-        self.copy_owned({b.field: b.address for b in bound}, memory)
+        self.copy_owned({b.field: b for b in bound}, self._reserve(self._persistent_size))
         return self
+
+    def _reserve(self, size: int) -> Buffer | None:
+        """Memory of the operator's own; none for a size of 0."""
+        try:
+            return self.device.engine.reserve(size) if size else None
+        except Exception as error:
+            rule = f"{size} bytes of {self.memory} memory could not be allocated ({show(error)})"
+            raise BindingError(self.name, Fault(field="PersistentResource", rule=rule, value=size)) from error
+
+    def _look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
+        named = zip(fields, arrays, strict=True)
+        return [view(array, self.name, field, memory=self.memory) for field, array in named]
 
     def bind(self, *inputs: object, out: object) -> BoundOperator:
         """Attach arrays: inputs in the order of the fields, and the output."""
         if (bound := self._bind_plain(inputs, out)) is not None:
             return bound
         self._check_count("bind", self._free, inputs, "the inputs")
-        seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
+        seen = self._look(self._free, inputs)
         (output_field,) = self.outputs
-        return self.bind_views(seen, view(out, self.name, output_field, convert=False))
+        return self.bind_views(seen, view(out, self.name, output_field, memory=self.memory, convert=False))
 
     def _bind_plain(self, inputs: tuple[Any, ...], out: Any) -> BoundOperator | None:
         """Attach arrays laid out to the letter as described and well apart; None where a closer look is due."""
@@ -146,31 +162,39 @@ class CompiledOperator:
         arrays = []
         for layout, array in zip(layouts, (*inputs, out), strict=True):
             plain = array if type(array) is np.ndarray else as_plain(array)
-            if plain is None or not layout.matches(plain):
+            if plain is None or plain_key(plain) != layout.key:
                 return None
             arrays.append(plain)
         return self.bind_known(arrays, out)
 
     def bind_known(self, arrays: Sequence[Any], out: Any, *, is_fresh: bool = False) -> BoundOperator | None:
-        """Attach NumPy arrays of layouts known to fit, the last of them what `out` is; None for a closer look.
+        """Attach plain arrays of layouts known to fit, the last of them what `out` is; None for a closer look.
 
         With `is_fresh` it was allocated a moment ago: nothing else lies there.
         """
-        layouts, addresses = self._layouts, [numpy_address(array) for array in arrays]
+        layouts, addresses = self._layouts, tuple([plain_address(array) for array in arrays])
+        is_host = self.memory == HOST
+        memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
+        if (launch := self._launches.get(addresses)) is not None:
+            return BoundOperator(self.desc, launch, (memory, self.persistent), out)
         if not is_fresh:
             target, written = layouts[-1], addresses[-1]
-            if not arrays[-1].flags.writeable or (target.alignment and written % target.alignment):
+            is_writable = not is_host or arrays[-1].flags.writeable
+            if not is_writable or (target.alignment and written % target.alignment):
                 return None
             low, high = written + target.below, written + target.above
             for layout, address in zip(layouts[:-1], addresses, strict=False):
-                if low < address + layout.above and address + layout.below < high:
-                    is_same = address == written and layout.steps == target.steps and layout.shape == target.shape
-                    if not (is_same and self.desc.in_place):
-                        return None
+                is_apart = low >= address + layout.above or address + layout.below >= high
+                if not is_apart and not (address == written and layout.key == target.key and self.desc.in_place):
+                    return None
                 if layout.alignment and address % layout.alignment:
                     return None
-        places = dict(zip(self._bound_fields, addresses, strict=True))
-        return self.attach(places, self.persistent, arrays, out)
+        launch = self._launch(dict(zip(self._bound_fields, addresses, strict=True)), self.persistent)
+        if not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
+            if len(self._launches) >= MOST_KNOWN:
+                self._launches.clear()
+            self._launches[addresses] = launch
+        return BoundOperator(self.desc, launch, (memory, self.persistent), out)
 
     def bind_views(self, inputs: Sequence[ArrayView], output: ArrayView) -> BoundOperator:
         """Attach arrays that were looked at already."""
@@ -187,8 +211,7 @@ class CompiledOperator:
         if not faults:
             faults += hazards(bound, [target], in_place=self.desc.in_place)
         raise_binding_faults(self.name, faults)
-        everything = (*bound, target)
-        return self.attach({b.field: b.address for b in everything}, self.persistent, everything, output.array)
+        return self.attach((*bound, target), self.persistent, output.array)
 
     def __call__(self, *inputs: object, out: object = None) -> Any:
         """Run on arrays; without `out` the result is a new array of the first input's library."""
@@ -206,13 +229,14 @@ class CompiledOperator:
             return bound.dispatch()
         self._check_count("call", self._free, inputs, "the inputs")
         (desc,) = self.outputs.values()
-        result = allocate(desc.data_type, desc.sizes, desc.element_strides)
+        like = inputs[0] if inputs else None
+        result = allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
         if (plain := self._bind_plain(inputs, result)) is not None:
             plain.dispatch()
-            return result if not inputs or type(inputs[0]) is np.ndarray else wrap_plain(result)
-        seen = [view(array, self.name, field) for field, array in zip(self._free, inputs, strict=True)]
-        self.bind_views(seen, view(result, self.name, "OutputTensor")).dispatch()
-        return seen[0].wrap(result) if seen else result
+            return wrap_plain(result, like) if inputs else result
+        seen = self._look(self._free, inputs)
+        self.bind_views(seen, view(result, self.name, "OutputTensor", memory=self.memory)).dispatch()
+        return wrap(result, seen[0].array) if seen else result
 
     def _check_count(self, call: str, fields: list[str], given: Sequence[object], what: str) -> None:
         if len(fields) != len(given):
@@ -222,14 +246,18 @@ class CompiledOperator:
 
     # Memory
 
-    def attach(
-        self, places: dict[str, int], persistent: Buffer | None, memory: object, out: object = None
-    ) -> BoundOperator:
-        """Attach memory that was checked: the address of each tensor's first element, and what keeps it alive."""
+    def attach(self, bound: Sequence[Bound], persistent: Buffer | None, out: object = None) -> BoundOperator:
+        """Attach memory that was checked, to be run on the stream that its library works on."""
+        launch = self._launch({b.field: b.address for b in bound}, persistent)
+        launch = on_callers_stream(launch, [b.memory for b in bound])
+        return BoundOperator(self.desc, launch, (bound, persistent), out)
+
+    def _launch(self, places: dict[str, int], persistent: Buffer | None) -> Callable[[], Any]:
+        """What dispatches, given the address of each tensor's first element."""
         if persistent is not None:
             owned = {field: persistent.address + place for field, place in self.persistent_places.items()}
-            places, memory = {**places, **owned}, (memory, persistent)
-        return BoundOperator(self.desc, self._program.bind(places), memory, out)
+            places = {**places, **owned}
+        return self._program.bind(places)
 
     def check_not_initialized(self) -> None:
         """An operator that owns tensors is initialized exactly once: what is bound to it relies on them."""
@@ -237,12 +265,13 @@ class CompiledOperator:
             rule = "the operator is initialized already, which happens exactly once"
             raise BindingError(self.name, Fault(field="", rule=rule, way_out="compile it again for other data"))
 
-    def copy_owned(self, sources: Mapping[str, int], persistent: Buffer | None) -> None:
+    def copy_owned(self, sources: Mapping[str, Bound], persistent: Buffer | None) -> None:
         """Fill the persistent resource; the operator is initialized from then on."""
         if persistent is not None:
             for field, program in self._copies.items():
-                place = persistent.address + self.persistent_places[field]
-                program.bind({field: sources[field], "Persistent": place})()
+                source, place = sources[field], persistent.address + self.persistent_places[field]
+                copy = program.bind({field: source.address, "Persistent": place})
+                on_callers_stream(copy, [source.memory])()
         self.persistent = persistent
         self.is_initialized = True
 
@@ -251,12 +280,4 @@ class CompiledOperator:
         return self.desc._repr_html_()
 
     def __repr__(self) -> str:
-        return f"CompiledOperator({self.desc!r}, engine={self.device.engine.name!r})"
-
-
-def allocate_bytes(size: int) -> Buffer | None:
-    """Memory of the runtime's own; none for a size of 0."""
-    if not size:
-        return None
-    array = allocate(DataType.UINT8, (size,))
-    return Buffer(array.__array_interface__["data"][0], size, True, array)
+        return f"CompiledOperator({self.desc!r}, engine={self.device.name!r})"

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class Device:
-    """IDMLDevice: `Device()` is the best engine at the highest feature level.
+    """IDMLDevice: `Device()` is the best engine for the host's memory, at the highest feature level.
 
-    A device of a lower level accepts what DirectML accepts at that level, and no more.
+    `Device("cuda")` is the first GPU, and works in its memory; `Device("cuda:1")` is the second. A device of a lower
+    level accepts what DirectML accepts at that level, and no more.
     """
 
     def __init__(self, name: str | None = None, *, feature_level: FeatureLevel | str | None = None) -> None:
@@ -40,6 +41,12 @@ class Device:
         self.engine = find_engine(name)
         # The functions describe their arrays anew at each call; most calls repeat an earlier description.
         self._compile_once = functools.lru_cache(maxsize=512)(self.compile)
+
+    @property
+    def name(self) -> str:
+        """What it is called: `cpu`, `cuda`, or `cuda:1` for a GPU that is not the first."""
+        index = self.engine.memory.partition(":")[2]
+        return self.engine.name if index in ("", "0") else f"{self.engine.name}:{index}"
 
     def create_operator(self, desc: OperatorDesc) -> Operator:
         """Check a description against everything the documents say of it at this device's level."""
@@ -94,7 +101,10 @@ class Device:
         return CommandList()
 
     def execute(self, command_list: CommandList) -> None:
-        """Close a command list, and run what was recorded, in order; it is done when this returns."""
+        """Close a command list, and run what was recorded, in order.
+
+        It is done when this returns; on a GPU it is on the caller's stream then, as any other work of the caller's.
+        """
         if not isinstance(command_list, CommandList):
             rule = "command_list must be a CommandList"
             fault = Fault(field="command_list", rule=rule, value=command_list, found=show(command_list))
@@ -129,7 +139,7 @@ class Device:
         return max(supported)
 
     def __repr__(self) -> str:
-        return f"Device({self.engine.name!r}, feature_level={str(self.feature_level)!r})"
+        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
 
 
 @functools.cache

@@ -122,7 +122,9 @@ def _read_operator(operator: CompiledOperator, bindings: Bindings, faults: list[
         for (name, desc), binding in zip(tensors.items(), given, strict=True):
             if desc.is_owned_by_dml:
                 _must_be_none(binding, name, "is OWNED_BY_DML, and is bound for the initializer instead", faults)
-            elif one := bind_tensor(name, desc, binding, is_output=what == "outputs", faults=faults):
+            elif one := bind_tensor(
+                name, desc, binding, is_output=what == "outputs", faults=faults, memory=operator.memory
+            ):
                 bound.append(one)
     needs = operator.binding_properties
     if bindings.temporary is not None:
@@ -133,6 +135,7 @@ def _read_operator(operator: CompiledOperator, bindings: Bindings, faults: list[
             TEMPORARY_BUFFER_ALIGNMENT,
             is_output=True,
             faults=faults,
+            memory=operator.memory,
         )
     if bindings.persistent is not None:
         attached.persistent = _read_persistent(operator, "PersistentResource", bindings.persistent, faults)
@@ -167,14 +170,18 @@ def _read_owned(operator: CompiledOperator, given: object, where: str, faults: l
         for (name, desc), binding in zip(tensors.items(), given, strict=True):
             if not desc.is_owned_by_dml:
                 _must_be_none(binding, f"{where}.{name}", "is not OWNED_BY_DML, and is bound for the operator", faults)
-            elif one := bind_tensor(f"{where}.{name}", desc, binding, is_output=False, faults=faults):
+            elif one := bind_tensor(
+                f"{where}.{name}", desc, binding, is_output=False, faults=faults, memory=operator.memory
+            ):
                 bound.append(one)
     return bound
 
 
 def _read_persistent(operator: CompiledOperator, name: str, binding: object, faults: list[Fault]) -> Bound | None:
     size = operator.binding_properties.persistent_resource_size
-    return bind_range(name, binding, size, PERSISTENT_BUFFER_ALIGNMENT, is_output=True, faults=faults)
+    return bind_range(
+        name, binding, size, PERSISTENT_BUFFER_ALIGNMENT, is_output=True, faults=faults, memory=operator.memory
+    )
 
 
 def _has_length(given: Sequence[object], length: int, what: str, whose: str, faults: list[Fault]) -> bool:

@@ -8,6 +8,7 @@ from anydml.engines.cpu.build import has_float16
 from anydml.engines.cpu.programs import CopyProgram, GatherProgram, ScanProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
+from anydml.memory import HOST, reserve_host
 from anydml.primitives import IndexedCopy, Scan, StridedCopy
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ class CpuEngine:
     """Numba kernels over the host's memory."""
 
     name = "cpu"
+    memory = HOST
+    reserve = staticmethod(reserve_host)
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from anydml.memory import numpy_view
+from anydml.memory import HOST, numpy_view, reserve_host
 from anydml.primitives import IndexedCopy, IndexFault, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class ReferenceEngine:
     """Plain NumPy."""
 
     name = "reference"
+    memory = HOST
+    reserve = staticmethod(reserve_host)
 
     def compile(self, primitive: Primitive) -> ReferenceProgram:
         """Nothing to plan."""

@@ -1,0 +1,404 @@
+"""Arrays on a GPU through every door: PyTorch's, CuPy's, and any that show their memory. Skipped without a GPU."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.explain import explain
+from anydml.models import load_model
+from cases import CASES, Case
+from doors import through_objects
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+if not torch.cuda.is_available():
+    pytest.skip("PyTorch sees no GPU here", allow_module_level=True)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
+X = np.arange(12, dtype="float32").reshape(3, 4)
+LONG = 50_000_000
+"""Cycles that a stream is kept busy for: long enough for work on another one to come first."""
+
+
+class Library:
+    """An array library, as the tests use it."""
+
+    array: type
+
+    def put(self, x: np.ndarray) -> Any:
+        raise NotImplementedError
+
+    def get(self, x: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def stream(self) -> AbstractContextManager[Any]:
+        """A stream that is the library's current one, and busy."""
+        raise NotImplementedError
+
+
+class Torch(Library):
+    """PyTorch."""
+
+    array = torch.Tensor
+
+    def put(self, x: np.ndarray) -> Any:
+        return torch.from_numpy(x).cuda()
+
+    def get(self, x: Any) -> np.ndarray:
+        found: np.ndarray = x.cpu().numpy()
+        return found
+
+    @contextmanager
+    def stream(self) -> Iterator[Any]:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(LONG)
+            yield stream
+
+
+class Cupy(Library):
+    """CuPy."""
+
+    def __init__(self) -> None:
+        self._cupy: Any = pytest.importorskip("cupy", reason="CuPy is not installed")
+        self.array = self._cupy.ndarray
+
+    def put(self, x: np.ndarray) -> Any:
+        return self._cupy.asarray(x)
+
+    def get(self, x: Any) -> np.ndarray:
+        found: np.ndarray = self._cupy.asnumpy(x)
+        return found
+
+    @contextmanager
+    def stream(self) -> Iterator[Any]:
+        stream = self._cupy.cuda.Stream(non_blocking=True)
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+            torch.cuda._sleep(LONG)
+        with stream:
+            yield stream
+
+
+@pytest.fixture(params=[Torch, Cupy], ids=["torch", "cupy"])
+def library(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
+def through_raw_buffers(library: Library, *args: Any, **options: Any) -> np.ndarray:
+    return through_objects(
+        *args,
+        **options,
+        put=lambda data: library.put(np.array(data, np.uint8)),
+        get=lambda memory: bytearray(library.get(memory).tobytes()),
+    )
+
+
+def running_sum(x: Any, axis: int = 0) -> dml.CompiledOperator:
+    tensor = dml.TensorDesc.of(x)
+    desc = dml.CumulativeSummation(input_tensor=tensor, output_tensor=replace(tensor, strides=None), axis=axis)
+    return dml.Device("cuda").compile(desc)
+
+
+# Doors
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_door(library: Library, case: Case) -> None:
+    row = dml.support(case.operator)
+    assert row is not None
+    device = dml.Device("cuda")
+    for data_type in row.tensors["InputTensor"].data_types:
+        desc, expected = case.desc(data_type), case.expected.astype(data_type.dtype)
+        arrays = [library.put(x) for x in case.inputs(data_type)]
+        run = device.compile(desc)
+        for _ in range(2):  # the second call finds what the first one left
+            result = run(*arrays)
+            assert isinstance(result, library.array)
+            np.testing.assert_array_equal(library.get(result), expected)
+            called = case.bare().call(*(library.put(x) for x in case.bare().inputs(data_type)))
+            assert isinstance(called, library.array)
+            np.testing.assert_array_equal(library.get(called).reshape(expected.shape), expected)
+        out = library.put(np.full(expected.shape, 77, data_type.dtype))
+        bound = run.bind(*arrays, out=out)
+        for _ in range(2):
+            assert bound.dispatch() is out
+        np.testing.assert_array_equal(library.get(out), expected)
+        assert run(*arrays, out=out) is out
+        raw = through_raw_buffers(library, device, desc, case.inputs(data_type))
+        np.testing.assert_array_equal(raw, expected)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.operator.in_place], ids=str)
+def test_in_place(library: Library, case: Case) -> None:
+    device, desc, (x,) = dml.Device("cuda"), case.desc(dml.DataType.FLOAT32), case.inputs(dml.DataType.FLOAT32)
+    for run in (device.compile(desc), case.call):
+        y = library.put(x)
+        assert run(y, out=y) is y
+        np.testing.assert_array_equal(library.get(y), case.expected)
+    raw = through_raw_buffers(library, device, desc, [x], in_place=True)
+    np.testing.assert_array_equal(raw, case.expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_input_owned_by_dml(library: Library, case: Case) -> None:
+    device, desc = dml.Device("cuda"), case.desc(dml.DataType.FLOAT32)
+    tensor = dml.TensorDesc("float32", case.x.shape, flags="OWNED_BY_DML")
+    desc = replace(desc, input_tensor=tensor)  # type: ignore[type-var]  # a dataclass
+    x, *others = case.inputs(dml.DataType.FLOAT32)
+    raw = through_raw_buffers(library, device, desc, [x, *others], owned=True)
+    np.testing.assert_array_equal(raw, case.expected)
+    given = library.put(x)
+    run = device.compile(desc).initialize(given)
+    given[...] = 0  # the operator has a copy of its own
+    result = run(*(library.put(other) for other in others))
+    found = library.get(result) if others else result.cpu().numpy()  # without an input, nobody's library but ours
+    np.testing.assert_array_equal(found, case.expected)
+
+
+def test_layouts_are_honoured(library: Library) -> None:
+    x = np.arange(120, dtype="int16").reshape(2, 3, 4, 5)
+    there = library.put(x)
+    for strided, y in (
+        (there.swapaxes(1, 3), x.swapaxes(1, 3)),
+        (there[:, 1:, ::2], x[:, 1:, ::2]),
+        (there[..., 1:3], x[..., 1:3]),
+    ):
+        result = dml.slice1(strided, (0,) * 4, y.shape, (1, -1, 1, -1))
+        np.testing.assert_array_equal(library.get(result), y[:, ::-1, :, ::-1])
+        out = library.put(np.zeros_like(y.swapaxes(1, 2), order="C")).swapaxes(1, 2)
+        assert dml.slice(strided, (0,) * 4, y.shape, out=out) is out
+        np.testing.assert_array_equal(library.get(out), y)
+
+
+def test_a_result_has_the_described_layout(library: Library) -> None:
+    columns = dml.TensorDesc("float32", (3, 4), strides=(1, 5))
+    desc = dml.CumulativeSummation(input_tensor=dml.TensorDesc.of(X), output_tensor=columns, axis=1)
+    result = dml.Device("cuda").compile(desc)(library.put(X))
+    assert dml.TensorDesc.of(result).element_strides == (1, 5)
+    np.testing.assert_array_equal(library.get(result), np.cumsum(X, axis=1))
+
+
+def test_cupy_arrays_that_run_backwards() -> None:
+    library = Cupy()
+    there = library.put(X)[::-1, ::-2]
+    np.testing.assert_array_equal(library.get(dml.cumulative_summation(there, 0)), np.cumsum(X[::-1, ::-2], axis=0))
+
+
+class Interface:
+    """Shows `__cuda_array_interface__` and nothing else."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+        self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+
+
+class Exporter:
+    """Speaks DLPack and nothing else."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.tensor.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", [Interface, Exporter])
+def test_arrays_that_show_their_memory(kind: Any) -> None:
+    there, out = torch.from_numpy(X).cuda(), torch.zeros(3, 4, device="cuda")
+    result = dml.cumulative_summation(kind(there), 1)
+    assert isinstance(result, torch.Tensor)
+    np.testing.assert_array_equal(result.cpu().numpy(), np.cumsum(X, axis=1))
+    given = kind(out)
+    assert dml.cumulative_summation(kind(there), 1, out=given) is given
+    np.testing.assert_array_equal(out.cpu().numpy(), np.cumsum(X, axis=1))
+
+
+def test_indices_outside(library: Library) -> None:
+    x, indices, out = (library.put(a) for a in (X, np.array([[0], [3], [7]]), np.full((3, 4), 5, "float32")))
+    with pytest.raises(dml.IndexRangeError, match=r"indices\[1\] = \(3,\) is outside dimension 0 of size 3"):
+        dml.gather_nd(x, indices, out=out)
+    assert (library.get(out) == 5).all()
+    clamped = dml.gather_nd(x, indices, index_mode="clamp")
+    np.testing.assert_array_equal(library.get(clamped), X[[0, 2, 2]])
+
+
+# Places
+
+
+def test_nothing_is_moved_in_silence(library: Library) -> None:
+    there, out = library.put(X), library.put(np.zeros_like(X))
+    run = running_sum(X)
+    for wrong in (X, torch.from_numpy(X), X.tolist()):
+        with pytest.raises(
+            dml.BindingError, match="InputTensor lies in the host's memory, and this device works in that"
+        ):
+            run(wrong, out=out)
+        with pytest.raises(dml.BindingError, match="InputTensor lies in the host's memory"):
+            dml.cumulative_summation(wrong, 0, device="cuda")
+    for host in ("cpu", "reference"):
+        with pytest.raises(
+            dml.BindingError, match=r"InputTensor lies in the memory of cuda:0, and this device works in"
+        ):
+            dml.cumulative_summation(there, 0, device=host)
+    with pytest.raises(dml.BindingError, match="OutputTensor lies in the host's memory"):
+        dml.cumulative_summation(there, 0, out=np.zeros_like(X))
+    with pytest.raises(dml.BindingError, match="IndicesTensor lies in the host's memory"):
+        dml.gather_nd(there, [[0]])
+    assert not library.get(out).any()
+    with pytest.raises(dml.EngineMissingError, match="there is no device 'cuda:99' on this machine"):
+        dml.Device("cuda:99")
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU here")
+def test_the_second_gpu(library: Library) -> None:
+    there = torch.from_numpy(X).to("cuda:1")
+    result = dml.cumulative_summation(there, 0)
+    assert result.get_device() == 1
+    np.testing.assert_array_equal(result.cpu().numpy(), np.cumsum(X, axis=0))
+    with pytest.raises(dml.BindingError, match="lies in the memory of cuda:1, and this device works in that of cuda:0"):
+        dml.cumulative_summation(there, 0, device="cuda")
+
+
+def test_tensors_that_cannot_be_taken() -> None:
+    for wrong, message in (
+        (torch.zeros(3, requires_grad=True, device="cuda"), r"could not be read in place .*\.detach\(\)"),
+        (torch.zeros(3, dtype=torch.bfloat16, device="cuda"), "must have a data type that is one of .*torch.bfloat16"),
+        (torch.zeros(3, dtype=torch.bool, device="cuda"), "DirectML has no booleans"),
+        (torch.zeros(3, device="cuda").to_sparse(), r"could not be read in place .*\.to_dense\(\)"),
+        (torch.imag(torch.tensor([1 + 2j, 3 + 4j], device="cuda").conj()), r"could not be read .*\.resolve_neg\(\)"),
+    ):
+        with pytest.raises(dml.DmlError, match=message):
+            dml.slice(wrong, [0], [1])
+        with pytest.raises(dml.DmlError, match=message):
+            dml.Device("cuda").compile(
+                dml.Slice.infer(input_tensor=dml.TensorDesc("float32", (3,)), offsets=[0], sizes=[1], strides=[1])
+            )(wrong)
+
+
+# Streams
+
+
+def test_a_dispatch_runs_on_the_callers_stream(library: Library) -> None:
+    x, out = library.put(np.zeros((3, 4), "float32")), library.put(np.zeros((3, 4), "float32"))
+    new, run = library.put(X), running_sum(X)
+    bound = run.bind(x, out=out)
+    for _ in range(2):  # compiled and known, so that the calls below take no longer than the stream is busy
+        dml.slice1(x, (0, 0), (3, 4), (-1, 1))
+        run(x)
+    torch.cuda.synchronize()
+    with library.stream() as stream:
+        x[...] = new
+        bound.dispatch()
+        by_function = dml.slice1(x, (0, 0), (3, 4), (-1, 1))
+        by_call = run(x)
+        stream.synchronize()
+        np.testing.assert_array_equal(library.get(out), np.cumsum(X, axis=0))
+        np.testing.assert_array_equal(library.get(by_function), X[::-1])
+        np.testing.assert_array_equal(library.get(by_call), np.cumsum(X, axis=0))
+
+
+def test_a_producer_on_another_stream_is_waited_for() -> None:
+    x, out = torch.zeros(3, 4, device="cuda"), torch.zeros(3, 4, device="cuda")
+    new = torch.from_numpy(X).cuda()
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(LONG)
+        x.copy_(new)
+    shown = Interface(x)
+    shown.__cuda_array_interface__ = {**shown.__cuda_array_interface__, "version": 3, "stream": stream.cuda_stream}
+    dml.slice(shown, (0, 0), (3, 4), out=Interface(out))
+    np.testing.assert_array_equal(out.cpu().numpy(), X)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, out: running_sum(x).bind(x, out=out),
+    lambda x, out: dml.Device("cuda").compile(dml.Slice1.infer(
+        input_tensor=dml.TensorDesc.of(x), input_window_offsets=(0, 0), input_window_sizes=(3, 4),
+        input_window_strides=(-1, 1))).bind(x, out=out),
+], ids=["running sum", "slice"])  # fmt: skip
+def test_a_bound_operator_in_a_cuda_graph(make: Any) -> None:
+    x, out = torch.zeros(3, 4, device="cuda"), torch.zeros(3, 4, device="cuda")
+    bound = make(x, out)
+    bound.dispatch()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        bound.dispatch()
+    for times in (1, 2):
+        x.copy_(torch.from_numpy(X * times))
+        out.zero_()
+        graph.replay()
+        wanted = make(x, torch.zeros_like(out)).dispatch()
+        assert wanted.any()
+        assert torch.equal(out, wanted)
+
+
+# Known calls
+
+
+def test_a_known_call_uses_the_memory_of_the_moment() -> None:
+    x, out, run = torch.from_numpy(X).cuda(), torch.zeros(3, 4, device="cuda"), running_sum(X)
+    for _ in range(3):
+        assert run(x, out=out) is out
+    np.testing.assert_array_equal(out.cpu().numpy(), np.cumsum(X, axis=0))
+    x.set_(torch.from_numpy(X * 2).cuda())
+    out.set_(torch.zeros(3, 4, device="cuda"))
+    run(x, out=out)
+    np.testing.assert_array_equal(out.cpu().numpy(), np.cumsum(X * 2, axis=0))
+    x.requires_grad_(True)
+    with pytest.raises(dml.DescriptionError, match="it requires a gradient"):
+        run(x, out=out)
+    with pytest.raises(dml.BindingError, match=r"must be an array of sizes|must have strides"):
+        run(x.detach().T, out=out)
+
+
+def test_results_of_known_calls_are_apart() -> None:
+    results = []
+    for times in range(100):  # more than an operator remembers
+        x = torch.from_numpy(X * times).cuda()
+        results.append(dml.cumulative_summation(x, 0))
+    for times, result in enumerate(results):
+        np.testing.assert_array_equal(result.cpu().numpy(), np.cumsum(X * times, axis=0))
+    assert len({result.data_ptr() for result in results}) == len(results)
+
+
+def test_a_bound_operator_keeps_its_memory() -> None:
+    x, out = torch.from_numpy(X).cuda(), torch.zeros(3, 4, device="cuda")
+    bound, kept = running_sum(X).bind(x, out=out), out.view(12)
+    x.set_(torch.empty(0, device="cuda"))
+    out.set_(torch.empty(0, device="cuda"))
+    fill = [torch.full((3, 4), -1.0, device="cuda") for _ in range(100)]
+    bound.dispatch()
+    np.testing.assert_array_equal(kept.cpu().numpy().reshape(3, 4), np.cumsum(X, axis=0))
+    assert all((f == -1).all() for f in fill)
+
+
+# Models and pictures
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
+def test_models(path: Path, tmp_path: Path) -> None:
+    model = load_model(path, output_path=tmp_path)
+    expected, found = model.run("reference").resources, model.run("cuda:0").resources
+    assert {name: values.tolist() for name, values in found.items()} == {
+        name: values.tolist() for name, values in expected.items()
+    }
+
+
+def test_a_picture_of_what_lies_there(library: Library) -> None:
+    tensor = dml.TensorDesc.of(X)
+    desc = dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=1)
+    assert explain(desc, library.put(X)).sentences == explain(desc, X).sentences

@@ -1,0 +1,205 @@
+"""Arrays on a GPU are seen where they lie, and refused where a device does not work there; no GPU takes part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml import BufferBinding as Bind
+from anydml import engines
+from anydml.arrays import place_of, view
+from gpu import Gpu, OnGpu, OnSecondGpu
+
+X = np.arange(8, dtype="float32").reshape(2, 4)
+PAIR = dml.TensorDesc("float32", (2, 4))
+SUM = dml.CumulativeSummation(input_tensor=PAIR, output_tensor=PAIR, axis=1)
+FAR = 2 << 40
+
+
+def seen(array: object) -> Any:
+    return view(array, "TEST", "InputTensor", memory=None)
+
+
+# Views
+
+
+def test_an_array_is_seen_by_its_numbers() -> None:
+    packed = seen(OnGpu((2, 4)))
+    assert (packed.buffer.device, packed.buffer.address, packed.buffer.size) == ("cuda:0", 1 << 40, 32)
+    assert (packed.offset, packed.sizes, packed.strides, packed.data_type.name) == (0, (2, 4), (4, 1), "FLOAT32")
+    backwards = seen(OnGpu((2, 4), strides=(32, -8)))
+    assert (backwards.strides, backwards.offset) == ((8, -2), 24)
+    assert (backwards.buffer.address, backwards.buffer.size) == ((1 << 40) - 24, 60)
+    assert seen(OnSecondGpu((2,))).buffer.device == "cuda:1"
+    assert not seen(OnGpu((2,), data=(1 << 40, True))).buffer.writable
+    assert seen(OnGpu((0, 4), data=(0, False))).buffer.size == 0
+    assert dml.TensorDesc.of(OnGpu((2, 4), strides=(32, 8))).element_strides == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (OnGpu((2,), mask=X), "InputTensor has a mask, which no operator knows of; got a OnGpu"),
+        (OnGpu((2,), typestr="<c8"), r"InputTensor must have a data type that is one of FLOAT32, .*complex64"),
+        (OnGpu((2,), typestr="|b1"), "DirectML has no booleans"),
+        (OnGpu((2,), typestr=">f4"), "the byte order is not this machine's"),
+        (OnGpu((2,), typestr="nonsense"), r"InputTensor could not be read"),
+        (OnGpu((2,), strides=(6,)), "InputTensor must have strides of whole elements; 6 bytes in dimension 0"),
+        (OnGpu((2,), data=None), "InputTensor could not be read"),
+    ],
+    ids=["mask", "complex", "booleans", "byte order", "no type", "strides", "no data"],
+)
+def test_arrays_that_cannot_be_taken(array: OnGpu, message: str) -> None:
+    with pytest.raises(dml.DescriptionError, match=message):
+        seen(array)
+
+
+def test_where_things_lie() -> None:
+    class Broken:
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            raise ValueError("no")
+
+    assert [place_of(x) for x in (X, [1, 2], 3, None, b"x", Broken())] == ["cpu"] * 6
+    assert [place_of(OnGpu((2,))), place_of(OnSecondGpu((2,)))] == ["cuda:0", "cuda:1"]
+
+
+# Binding
+
+
+def test_the_host_does_not_reach_into_a_gpu() -> None:
+    message = (
+        r"InputTensor lies in the memory of cuda:1, and this device works in the host's; move it to the host first,"
+        r" for instance with \.cpu\(\) or \.get\(\), or run on Device\('cuda:1'\)"
+    )
+    out = np.zeros((2, 4), "float32")
+    for device in ("cpu", "reference"):
+        run = dml.Device(device).compile(SUM)
+        with pytest.raises(dml.BindingError, match=message) as caught:
+            run(OnSecondGpu((2, 4)), out=out)
+        assert caught.value.field == "InputTensor"
+        with pytest.raises(dml.BindingError, match=message):
+            dml.cumulative_summation(OnSecondGpu((2, 4)), 1, out=out, device=device)
+        with pytest.raises(dml.BindingError, match=r"OutputTensor lies in the memory of cuda:0"):
+            run.bind(X, out=OnGpu((2, 4)))
+        table = run.device.create_binding_table(run)
+        with pytest.raises(dml.BindingError, match=message):
+            table.bind_inputs([Bind(OnSecondGpu((2, 4)))])
+    assert not out.any()
+
+
+@pytest.mark.parametrize("wrong", [X, X.tolist(), OnSecondGpu((2, 4))], ids=["array", "list", "cuda:1"])
+def test_a_gpu_does_not_reach_elsewhere(gpus: list[Gpu], wrong: Any) -> None:
+    there = "the memory of cuda:1" if isinstance(wrong, OnGpu) else "the host's memory"
+    own = "cuda:1" if isinstance(wrong, OnGpu) else "cpu"
+    message = (
+        f"InputTensor lies in {there}, and this device works in that of cuda:0; move it there first, for instance"
+        rf" with torch\.as_tensor\(x, device='cuda:0'\), or run on Device\('{own}'\)"
+    )
+    run = dml.Device("cuda").compile(SUM)
+    out = OnGpu((2, 4), FAR)
+    for act in (
+        lambda: run(wrong, out=out),
+        lambda: run.bind(wrong, out=out),
+        lambda: dml.cumulative_summation(wrong, 1, out=out, device="cuda:0"),
+    ):
+        with pytest.raises(dml.BindingError, match=message):
+            act()
+    with pytest.raises(dml.BindingError, match="OutputTensor lies in the host's memory"):
+        run(OnGpu((2, 4)), out=X)
+    with pytest.raises(dml.DescriptionError, match="OutputTensor must be an array that can be written to"):
+        run(OnGpu((2, 4)), out="y")
+    with pytest.raises(dml.BindingError, match=r"InputTensor lies in the host's memory, and this device works in that"):
+        run.device.create_binding_table(run).bind_inputs([Bind(bytearray(32))])
+    assert gpus[0].ran == []
+
+
+def test_the_first_array_picks_the_engine(gpus: list[Gpu]) -> None:
+    x, out = OnGpu((2, 4)), OnGpu((2, 4), FAR)
+    assert dml.cumulative_summation(x, 1, out=out) is out
+    assert gpus[0].ran == [{"InputTensor": 1 << 40, "OutputTensor": FAR}]
+    assert dml.slice1(OnSecondGpu((2, 4)), (0, 0), (2, 4), (1, -1), out=OnSecondGpu((2, 4), FAR)).shown
+    assert (len(gpus[0].ran), len(gpus[1].ran)) == (1, 1)
+    with pytest.raises(dml.BindingError, match="OutputTensor lies in the memory of cuda:1, and this device works in"):
+        dml.cumulative_summation(x, 1, out=OnSecondGpu((2, 4)))
+    with pytest.raises(dml.BindingError, match="IndicesTensor lies in the host's memory"):
+        dml.gather_nd(x, [[0], [1]])
+    with pytest.raises(dml.BindingError, match="IndicesTensor lies in the memory of cuda:0, and this device works in"):
+        dml.gather_nd(X, OnGpu((2, 1), typestr="<i8"))
+    assert (len(gpus[0].ran), len(gpus[1].ran)) == (1, 1)
+
+
+def test_overlap_is_told_from_addresses(gpus: list[Gpu]) -> None:
+    run = dml.Device("cuda").compile(SUM)
+    x = OnGpu((2, 4))
+    assert run(x, out=x) is x
+    with pytest.raises(dml.BindingError, match="may overlap InputTensor only where both are the very same range"):
+        run(x, out=OnGpu((2, 4), (1 << 40) + 16))
+    rows = dml.TensorDesc("float32", (2, 4), strides=(8, 2))
+    striped = dml.Device("cuda").compile(dml.CumulativeSummation(input_tensor=rows, output_tensor=rows, axis=1))
+    even, odd = OnGpu((2, 4), strides=(32, 8)), OnGpu((2, 4), (1 << 40) + 4, strides=(32, 8))
+    assert striped(even, out=odd) is odd
+    assert dml.Device("cuda").compile(SUM).bind(OnGpu((2, 4)), out=OnGpu((2, 4), FAR)).dispatch()
+    same_address_elsewhere = seen(OnSecondGpu((2, 4))).buffer
+    assert not same_address_elsewhere.overlaps(seen(x).buffer)
+
+
+def test_raw_buffers_and_owned_tensors(gpus: list[Gpu]) -> None:
+    device = dml.Device("cuda")
+    owned = dml.TensorDesc("float32", (2, 4), flags="OWNED_BY_DML")
+    run = device.compile(dml.CumulativeSummation(input_tensor=owned, output_tensor=PAIR, axis=1))
+    run.initialize(OnGpu((2, 4)))
+    run.bind(out=OnGpu((2, 4), FAR)).dispatch()
+    assert gpus[0].ran == [
+        {"InputTensor": 1 << 40, "Persistent": 3 << 40},
+        {"OutputTensor": FAR, "InputTensor": 3 << 40},
+    ]
+    plain = device.compile(SUM)
+    table, commands = device.create_binding_table(plain), device.create_command_list()
+    memory = OnGpu((64,), typestr="|u1")
+    table.bind_inputs([Bind(memory, 0, 32)])
+    table.bind_outputs([Bind(memory, 32)])
+    device.create_command_recorder().record_dispatch(commands, plain, table)
+    device.execute(commands)
+    assert gpus[0].ran[-1] == {"InputTensor": 1 << 40, "OutputTensor": (1 << 40) + 32}
+    with pytest.raises(dml.BindingError, match="InputTensor must be one piece of memory"):
+        table.bind_inputs([Bind(OnGpu((2, 4), strides=(32, 4)))])
+
+
+# Engines
+
+
+def test_names(gpus: list[Gpu]) -> None:
+    assert repr(dml.Device("cuda:1", feature_level="5_0")) == "Device('cuda:1', feature_level='5_0')"
+    assert [dml.Device(name).name for name in ("cuda", "cuda:0", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
+    assert dml.Device().name == "cpu"
+    for name in ("cuda:x", "cuda:", "cuda:-1", "cuda1"):
+        with pytest.raises(dml.EngineMissingError, match=rf"no device '{name}' .*a number says which GPU, as in 'cuda"):
+            dml.Device(name)
+
+
+def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from anydml.engines import cuda
+
+    monkeypatch.setattr(cuda, "why_missing", lambda: "")
+    monkeypatch.setattr(cuda, "device_count", lambda: 1)
+    with pytest.raises(dml.EngineMissingError, match="no device 'cuda:7' on this machine; there is 'cuda:0' alone"):
+        dml.Device("cuda:7")
+    monkeypatch.setattr(cuda, "device_count", lambda: 4)
+    with pytest.raises(dml.EngineMissingError, match="there are 'cuda:0' to 'cuda:3'"):
+        dml.Device("cuda:7")
+
+
+def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from anydml.engines import cuda
+
+    monkeypatch.setattr(cuda, "why_missing", lambda: "the cuda engine needs triton")
+    engines._cuda.cache_clear()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(dml.EngineMissingError, match=r"the cuda engine needs triton; pip install 'anydml\[cuda\]'"):
+        dml.slice(OnGpu((2,)), 0, 1)
+    monkeypatch.undo()
+    engines._cuda.cache_clear()
