@@ -2,13 +2,15 @@
 #   make test EXTRAS="torch browser"   also installs PyTorch and what drives a browser, so that nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
 #   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
+#   make bench-gpu                the cuda engine, with the PyTorch that GPU_PYTHON has; installs nothing
 PYTHON ?= python3.11
 EXTRAS ?=
+GPU_PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench bench-gpu clean
 
 run: $(VENV)/ready
 	@$(BIN)/python examples/tour.py
@@ -27,6 +29,10 @@ lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 bench: $(VENV)/ready $(VENV)/extra-bench
 	mkdir -p build
 	$(BIN)/python -m benchmarks --json build/bench.json --svg build/bench.svg
+
+bench-gpu:
+	mkdir -p build
+	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks --engine cuda --json build/bench-gpu.json --svg build/bench-gpu.svg
 
 # Every version is fixed in requirements/; each has wheels for Python 3.11 to 3.14.
 $(VENV)/ready: requirements/run.txt pyproject.toml

@@ -1,1 +1,5 @@
-"""The cpu engine against NumPy, PyTorch, ONNX Runtime and the machine's own copy speed: `python -m benchmarks`."""
+"""The engines against their peers and the machine's own copy speed: `python -m benchmarks [--engine cuda]`.
+
+`row` says what a line of the table is, `results` what is kept of it and judged, `table`, `chart` and `figures` show it;
+`cpu` and `cuda` hold each engine's rows, contestants and way of measuring.
+"""

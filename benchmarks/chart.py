@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-COLOURS = {"numpy": "#4c78a8", "torch": "#f58518", "onnxruntime": "#54a24b", "copy": "#bbbbbb"}
+COLOURS = {"numpy": "#4c78a8", "torch": "#f58518", "onnxruntime": "#54a24b", "compile": "#e45756", "cupy": "#72b7b2",
+           "jax": "#b279a2", "copy": "#bbbbbb"}  # fmt: skip
 LEFT, WIDTH, BAR = 330, 560, 9
 
 
 def draw(results: list[dict[str, Any]]) -> str:
     """One group of bars a row: the peer's time over ours; 1 is level, the copy limit is below it."""
+    results = [result for result in results if "anydml" in result["seconds"]]
+    entered = {name for result in results for name in result["seconds"]}
+    colours = {name: colour for name, colour in COLOURS.items() if name in entered}
     most = max(
         (t / r["seconds"]["anydml"] for r in results for n, t in r["seconds"].items() if n != "anydml"), default=2
     )
@@ -25,7 +29,7 @@ def draw(results: list[dict[str, Any]]) -> str:
         parts.append(f'<text x="{at(ratio):.1f}" y="24" text-anchor="middle">{ratio:g}x</text>')
     for result in results:
         parts.append(f'<text x="{LEFT - 8}" y="{y + 12}" text-anchor="end">{result["name"]}</text>')
-        for name, colour in COLOURS.items():
+        for name, colour in colours.items():
             if (t := result["seconds"].get(name)) is not None:
                 end = at(t / result["seconds"]["anydml"])
                 left, right = min(end, at(1)), max(end, at(1))
@@ -36,7 +40,7 @@ def draw(results: list[dict[str, Any]]) -> str:
         y += 6
     legend = "".join(
         f'<rect x="{LEFT + 120 * i}" y="{y + 6:.0f}" width="10" height="10" fill="{c}"/><text x="{LEFT + 14 + 120 * i}" y="{y + 15:.0f}">{n}</text>'
-        for i, (n, c) in enumerate(COLOURS.items())
+        for i, (n, c) in enumerate(colours.items())
     )
     height = y + 30
     body = "\n".join(parts).replace("HEIGHT", f"{y:.0f}")

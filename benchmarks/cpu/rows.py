@@ -1,64 +1,33 @@
-"""The rows: what is measured, as arrays and a description, and the same for each peer."""
+"""The rows of the cpu engine: what is measured, as arrays and a description, and the same for each peer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import anydml as dml
+from benchmarks.row import Row, Window
 
-LINE = 64
 
+@dataclass(kw_only=True)
+class CpuRow(Row):
+    """A row on NumPy arrays."""
 
-@dataclass
-class Row:
-    """One line of the table."""
-
-    name: str
-    family: str
-    """`slice`, `gather` or `scan`; with `tiny`, of a size where only the call counts."""
     inputs: list[np.ndarray]
-    desc: dml.OperatorDesc
     numpy: Callable[[np.ndarray], object]
     """Computes into the output array given."""
     torch: Callable[[Any], Any] | None = None
     """Given the torch module, makes a function that computes into a tensor."""
     onnx: dict[str, Any] | None = None
-    goal: float = 1.0
-    """How far ahead of the best peer the row should be."""
-    share: float = 0.0
-    """The share of copy speed it should reach."""
-    lines: int = 0
-    """Bytes of whole cache lines that memory must deliver and take, where that is more than the elements needed."""
-    exact: bool = True
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def output(self) -> dml.TensorDesc:
-        tensor: dml.TensorDesc = self.desc.tensors()["OutputTensor"]
-        return tensor
-
-    @property
-    def bytes(self) -> int:
-        """Each element needed read once, each written once."""
-        width = self.output.data_type.size_in_bytes
-        indices = self.inputs[1].nbytes if len(self.inputs) > 1 else 0
-        return 2 * self.output.element_count * width + indices
 
 
-def slice_row(name: str, x: np.ndarray, window: tuple[slice, ...], **options: Any) -> Row:
+def slice_row(name: str, x: np.ndarray, window: tuple[slice, ...], **options: Any) -> CpuRow:
     """A slice, as NumPy writes it."""
-    bounds = [w.indices(n) for w, n in zip(window, x.shape, strict=True)]
-    counts = [len(range(*b)) for b in bounds]
-    offsets = [
-        start if step > 0 else start + (count - 1) * step
-        for (start, _, step), count in zip(bounds, counts, strict=True)
-    ]
-    sizes = [(count - 1) * abs(step) + 1 for (_, _, step), count in zip(bounds, counts, strict=True)]
-    steps = [step for _, _, step in bounds]
+    cut = Window.of(window, x.shape)
+    offsets, sizes, steps = cut
     desc = dml.Slice1.infer(
         input_tensor=dml.TensorDesc.of(x),
         input_window_offsets=offsets,
@@ -68,8 +37,7 @@ def slice_row(name: str, x: np.ndarray, window: tuple[slice, ...], **options: An
 
     def by_torch(torch: Any) -> Any:
         t = torch.from_numpy(x)
-        back = [d for d, step in enumerate(steps) if step < 0]
-        ahead = tuple(slice(o, o + n, abs(s)) for o, n, s in zip(offsets, sizes, steps, strict=True))
+        back, ahead = cut.backwards, cut.ahead
         if not back:
             return lambda out: out.copy_(t[ahead])
         if all(abs(s) == 1 for s in steps) and tuple(t[ahead].shape) == tuple(t.shape):
@@ -84,15 +52,18 @@ def slice_row(name: str, x: np.ndarray, window: tuple[slice, ...], **options: An
         (w.stop if w.stop is not None else (np.iinfo(np.int64).max if s > 0 else np.iinfo(np.int64).min))
         for w, s in zip(window, steps, strict=True)
     ]
-    starts = [b[0] for b in bounds]
+    starts = [w.indices(n)[0] for w, n in zip(window, x.shape, strict=True)]
     onnx = {"op": "Slice", "constants": [starts, ends, list(range(x.ndim)), steps]} if x.flags.c_contiguous else None
     family = options.pop("family", "slice")
-    return Row(name, family, [x], desc, lambda out: np.copyto(out, x[window]), by_torch, onnx, **options)
+    return CpuRow(
+        name=name, family=family, inputs=[x], desc=desc, torch=by_torch, onnx=onnx,
+        numpy=lambda out: np.copyto(out, x[window]), **options,
+    )  # fmt: skip
 
 
 def scan_row(
     name: str, x: np.ndarray, axis: int, direction: str = "increasing", exclusive: bool = False, **options: Any
-) -> Row:
+) -> CpuRow:
     """A running sum."""
     desc = dml.CumulativeSummation.infer(
         input_tensor=dml.TensorDesc.of(x), axis=axis, axis_direction=direction, has_exclusive_sum=exclusive
@@ -129,10 +100,13 @@ def scan_row(
         attributes = {"exclusive": int(exclusive), "reverse": int(direction == "decreasing")}
         onnx = {"op": "CumSum", "constants": [np.array(axis, np.int64)], "attributes": attributes}
     family = options.pop("family", "scan")
-    return Row(name, family, [x], desc, by_numpy, by_torch, onnx, exact=x.dtype.kind != "f", **options)
+    return CpuRow(
+        name=name, family=family, inputs=[x], desc=desc, numpy=by_numpy, torch=by_torch, onnx=onnx,
+        exact=x.dtype.kind != "f", **options,
+    )  # fmt: skip
 
 
-def gather_row(name: str, x: np.ndarray, indices: np.ndarray, **options: Any) -> Row:
+def gather_row(name: str, x: np.ndarray, indices: np.ndarray, **options: Any) -> CpuRow:
     """A gather."""
     out_rank = indices.ndim - 1 + x.ndim - indices.shape[-1]
     rank = max(x.ndim, indices.ndim, out_rank)
@@ -158,10 +132,12 @@ def gather_row(name: str, x: np.ndarray, indices: np.ndarray, **options: Any) ->
         return lambda out: out.view(-1).copy_(t[tuple(i)])
 
     family, onnx = options.pop("family", "gather"), {"op": "GatherND", "constants": []}
-    return Row(name, family, [x, indices], desc, by_numpy, by_torch, onnx, **options)
+    return CpuRow(
+        name=name, family=family, inputs=[x, indices], desc=desc, numpy=by_numpy, torch=by_torch, onnx=onnx, **options
+    )
 
 
-def rows(quick: bool, seed: int = 0) -> list[Callable[[], Row]]:
+def rows(quick: bool, growth: bool = True, seed: int = 0) -> list[Callable[[], CpuRow]]:
     """Every row, made when its turn comes: only one row's arrays are in memory at a time."""
     rng = np.random.default_rng(seed)
     n = 4096 if quick else 8192
@@ -175,7 +151,7 @@ def rows(quick: bool, seed: int = 0) -> list[Callable[[], Row]]:
     h = n // 2
     few = 100_000 if quick else 400_000
     many = 2_000_000 if quick else 8_000_000
-    made: list[Callable[[], Row]] = [
+    made: list[Callable[[], CpuRow]] = [
         lambda: slice_row("slice, block of half by half", square(), (slice(h // 2, h // 2 + h),) * 2, goal=2.0, share=0.85),
         lambda: slice_row("slice, last axis, stride 2", square()[:h], (every, second), goal=2.0, share=0.7, lines=h * n * 4 + h * n * 2),
         lambda: slice_row("slice, last axis reversed", square(), (every, back), goal=2.0, share=0.85),
@@ -200,21 +176,21 @@ def rows(quick: bool, seed: int = 0) -> list[Callable[[], Row]]:
         lambda: gather_row("gather rows of 8", rng.random((few, 8), dtype=np.float32), rng.integers(0, few, (few * 8, 1)), goal=1.3),
         lambda: gather_row("gather scalars by 2-D index", rng.random((2048, 2048), dtype=np.float32), rng.integers(0, 2048, (many, 2)), goal=1.5),
     ]  # fmt: skip
-    for mib in (1, 4, 16, 64) if quick else (1, 4, 16, 64, 256, 1024):
+    for mib in () if not growth else (1, 4, 16, 64) if quick else (1, 4, 16, 64, 256, 1024):
         width = 1024 if mib < 16 else 8192
         height = mib * 2**20 // 4 // width
 
-        def growth(height: int = height, width: int = width, mib: int = mib) -> Row:
+        def growth_slice(height: int = height, width: int = width, mib: int = mib) -> CpuRow:
             return slice_row(
                 f"growth, last axis reversed, {mib} MiB", rng.random((height, width), dtype=np.float32), (every, back)
             )
 
-        def growth_scan(height: int = height, width: int = width, mib: int = mib) -> Row:
+        def growth_scan(height: int = height, width: int = width, mib: int = mib) -> CpuRow:
             return scan_row(
                 f"growth, running sum, {mib} MiB", rng.random((height, width), dtype=np.float32), 1, goal=1.0
             )
 
-        made += [growth, growth_scan]
+        made += [growth_slice, growth_scan]
     small = rng.random((4, 4), dtype=np.float32)
     made += [
         lambda: slice_row("tiny, slice of 4 x 4", small, (slice(1, 3), slice(0, 4, 2)), family="tiny"),

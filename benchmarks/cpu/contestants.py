@@ -13,24 +13,24 @@ import anydml as dml
 from anydml.engines.threads import run as run_on_threads
 
 if TYPE_CHECKING:
-    from benchmarks.rows import Row
+    from benchmarks.cpu.rows import CpuRow
 
 Contestant = tuple[Callable[[], object], Callable[[], np.ndarray]]
 """What is timed, and what it computed."""
 
 
-def ours(row: Row, device: dml.Device) -> Contestant:
+def ours(row: CpuRow, device: dml.Device) -> Contestant:
     out = np.empty(row.output.sizes, row.output.data_type.dtype)
     bound = device.compile(row.desc).bind(*row.inputs, out=out)
     return bound.dispatch, lambda: out
 
 
-def numpy(row: Row) -> Contestant:
+def numpy(row: CpuRow) -> Contestant:
     out = np.empty(row.output.sizes, row.output.data_type.dtype)
     return lambda: row.numpy(out), lambda: out
 
 
-def torch(row: Row, threads: int) -> Contestant | None:
+def torch(row: CpuRow, threads: int) -> Contestant | None:
     if row.torch is None or importlib.util.find_spec("torch") is None:
         return None
     import torch as library
@@ -46,7 +46,7 @@ def torch(row: Row, threads: int) -> Contestant | None:
     return lambda: compute(out), lambda: answer.numpy()
 
 
-def onnx_runtime(row: Row, threads: int) -> Contestant | None:
+def onnx_runtime(row: CpuRow, threads: int) -> Contestant | None:
     if row.onnx is None or importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
         return None
     import onnxruntime as ort

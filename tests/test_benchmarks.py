@@ -1,0 +1,174 @@
+"""The benchmark itself: what is kept of a row, how it is judged and shown, and the command. No test looks at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from benchmarks import figures, table
+from benchmarks.__main__ import main
+from benchmarks.chart import draw
+from benchmarks.cpu.measure import PEERS, measure
+from benchmarks.cpu.rows import CpuRow, gather_row, scan_row, slice_row
+from benchmarks.results import judge, marks, result, trouble
+from benchmarks.row import Row, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAMES = ("anydml", "torch", "compile", "copy")
+
+
+@pytest.fixture(autouse=True)
+def _same_threads() -> Iterator[None]:
+    before = dml.get_num_threads()
+    yield
+    dml.set_num_threads(before)
+
+
+def a_row(**options: Any) -> Row:
+    desc = dml.Slice1.infer(
+        input_tensor=dml.TensorDesc("float32", (4, 8)),
+        input_window_offsets=(0, 0),
+        input_window_sizes=(4, 7),
+        input_window_strides=(1, 2),
+    )
+    return Row(name="slice, made up", family="slice", desc=desc, **options)
+
+
+def a_run() -> dict[str, Any]:
+    good = result(a_row(share=0.9), {"anydml": 1e-3, "torch": 2e-3, "compile": 1.5e-3, "copy": 0.95e-3})
+    slow = result(a_row(share=0.9, goal=3.0), {"anydml": 1e-3, "torch": 2e-3, "copy": 0.5e-3})
+    wrong = result(a_row(), {"anydml": 1e-3, "torch": 2e-3}, wrong=True)
+    failed = result(a_row(share=0.9), {}, error="RuntimeError: no")
+    launch = result(a_row(goal=0.0, device_us=9.0, host_us=15.0), {"anydml": 5e-6}, device_us=5.0, host_us=16.0)
+    about = {"engine": "cuda", "version": "9.9", "date": "2030-01-02", "device": "a card", "versions": {"torch": "3.0"}}
+    return {**about, "rows": [good, slow, wrong, failed, launch]}
+
+
+def test_a_result_names_the_best_peer_and_the_share_of_copy_speed() -> None:
+    good = a_run()["rows"][0]
+    assert (good["best_peer"], good["vs_best_peer"], good["share_of_copy"]) == ("compile", 1.5, 0.95)
+    assert good["bytes"] == good["lines"] == 2 * 16 * 4
+
+
+def test_lines_count_where_they_are_more_than_the_elements() -> None:
+    found = result(a_row(lines=192), {"anydml": 2.0, "copy": 1.0})
+    assert (found["share_of_copy"], found["share_of_copy_by_elements"]) == (0.5, 0.5 * 128 / 192)
+
+
+@pytest.mark.parametrize(
+    ("row", "judged", "marked", "word"),
+    [
+        (0, {"vs_best_peer": True, "share_of_copy": True}, "", ""),
+        (1, {"vs_best_peer": False, "share_of_copy": False}, "<c", ""),
+        (2, {"vs_best_peer": False}, "<", "WRONG"),
+        (3, {"vs_best_peer": False, "share_of_copy": False}, "<c", "FAILED"),
+        (4, {"device_us": True, "host_us": False}, "h", ""),
+    ],
+)
+def test_goals_are_judged(row: int, judged: dict[str, bool], marked: str, word: str) -> None:
+    found = a_run()["rows"][row]
+    assert (judge(found), marks(found), trouble(found)) == (judged, marked, word)
+
+
+def test_a_goal_without_its_figure_is_not_judged() -> None:
+    assert judge(result(a_row(share=0.9), {"anydml": 1e-3})) == {}
+
+
+def test_the_table_has_a_cell_a_contestant_and_counts_goals() -> None:
+    rows = a_run()["rows"]
+    head, lines = table.header(NAMES), [table.line(row, NAMES) for row in rows]
+    assert head.split() == ["row", "ours", "torch", "t.compile", "copy", "vs", "peer", "of", "copy"]
+    assert lines[0].split()[3:] == ["1.00", "ms", "2.00", "ms", "1.50", "ms", "0.95", "ms", "1.50", "0.95"]
+    assert [line.split()[-1] for line in lines[1:]] == ["<c", "WRONG", "FAILED", "h"]
+    assert "host 16.0 us" in lines[4]
+    assert table.summary(rows) == (
+        "goals met: 3 of 9; missed: 3 vs_best_peer (<), 2 share_of_copy (c), 1 host_us (h)\n"
+        "WRONG: slice, made up\nFAILED: slice, made up"
+    )
+
+
+def test_the_chart_leaves_out_a_row_that_failed() -> None:
+    picture = draw(a_run()["rows"])
+    assert picture.count("slice, made up") == 4
+    assert ">compile<" in picture
+    assert ">cupy<" not in picture
+
+
+def test_the_log_gets_a_section_at_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, run = tmp_path / "figures.md", tmp_path / "run.json"
+    log.write_text(figures.FILE.read_text())
+    run.write_text(json.dumps(a_run()))
+    monkeypatch.setattr(figures.append, "__defaults__", (log,))
+    assert main(["--log", str(run)]) == 0
+    text = log.read_text()
+    assert text.startswith(figures.FILE.read_text().rstrip("\n"))
+    section = text.removeprefix(figures.FILE.read_text().rstrip("\n")).strip()
+    assert section.startswith("## 9.9, 2030-01-02, cuda engine, a card\n\nWith PyTorch 3.0.\n\n| row | ours |")
+    assert "| slice, made up | 1.00 ms | torch.compile 1.50 ms | 1.50 | 0.95 | met |" in section
+    assert "| misses vs best peer 3, share of copy 0.9 |" in section
+    assert "| slice, made up | - | - | - | - | FAILED |" in section
+    assert "goals met: 3 of 9" in section
+
+
+def test_a_window_is_numpys_slice() -> None:
+    x = np.arange(70).reshape(7, 10)
+    for slices in [(slice(1, 6, 2), slice(None, None, -3)), (slice(None, None, -2), slice(2, 9))]:
+        cut = Window.of(slices, x.shape)
+        np.testing.assert_array_equal(dml.slice1(x, *cut), x[slices])
+        np.testing.assert_array_equal(np.flip(x[cut.ahead], cut.backwards), x[slices])
+
+
+def cpu_rows() -> list[CpuRow]:
+    x = np.random.default_rng(0).random((6, 8), dtype=np.float32)
+    return [
+        slice_row("slice", x, (slice(None, None, -2), slice(1, 7, 3))),
+        scan_row("running sum", x, 1, "decreasing", True),
+        gather_row("gather", x, np.array([[2], [0], [5]])),
+        slice_row("tiny", x, (slice(1, 3), slice(0, 4, 2)), family="tiny"),
+    ]
+
+
+@pytest.mark.parametrize("row", cpu_rows(), ids=lambda row: row.name)
+def test_a_cpu_row_is_checked_and_measured(row: CpuRow) -> None:
+    found = measure(row, dml.Device("reference"), 1, 1, PEERS)
+    assert {"anydml", "numpy"} <= set(found["seconds"])
+    assert ("copy" in found["seconds"]) == (row.family != "tiny")
+    assert json.loads(json.dumps(found))["name"] == row.name
+
+
+def test_a_wrong_answer_ends_the_cpu_benchmark() -> None:
+    row = cpu_rows()[0]
+    row.numpy = lambda out: out.fill(7)
+    with pytest.raises(AssertionError, match="slice: numpy"):
+        measure(row, dml.Device("reference"), 1, 1, ["numpy"])
+
+
+def test_the_command_writes_json_and_a_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, picture = tmp_path / "new" / "bench.json", tmp_path / "new" / "bench.svg"
+    options = ["--engine", "reference", "--quick", "--no-growth", "--peers", "numpy", "--only", "tiny, slice"]
+    assert main([*options, "--json", str(data), "--svg", str(picture)]) == 0
+    run = json.loads(data.read_text())
+    assert (run["engine"], run["version"]) == ("reference", dml.__version__)
+    assert [row["name"] for row in run["rows"]] == ["tiny, slice of 4 x 4"]
+    assert "<svg" in picture.read_text()
+    assert capsys.readouterr().out.splitlines()[-1].startswith("goals met: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--peers", "numpy,cupy"], "there is no cupy here; there are numpy, torch, onnxruntime"),
+        (["--engine", "cuda", "--peers", "numpy"], "there is no numpy here; there are torch, compile, cupy, jax"),
+    ],
+)
+def test_an_unknown_peer_is_refused(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(options)
+    assert text in capsys.readouterr().err
