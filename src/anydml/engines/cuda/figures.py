@@ -31,4 +31,4 @@ def figures_of(index: int) -> Figures:
         return Figures(index, None, 2, 256)
     found = torch.cuda.get_device_properties(index)
     capability = found.major * 10 + found.minor
-    return Figures(index, GPUTarget("cuda", capability, 32), found.multi_processor_count, 16 * 1024)
+    return Figures(index, GPUTarget("cuda", capability, 32), found.multi_processor_count, 8 * 1024)

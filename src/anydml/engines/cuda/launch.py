@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from triton.compiler import ASTSource
 from anydml.memory import numpy_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.engines.cuda.figures import Figures
 
@@ -23,6 +24,10 @@ ALIGNMENT = 16
 """Bytes that a thread moves at once, where addresses allow it."""
 IS_INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether Triton interprets kernels, over host memory, instead of compiling them."""
+
+# What Triton itself asks; the public way takes 10 times as long.
+current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _index: 0)  # noqa: SLF001 - see above
+"""The handle of the stream that PyTorch works on, on a device."""
 
 POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64,
             "fp16": np.float16, "fp32": np.float32}  # fmt: skip
@@ -59,10 +64,9 @@ class Kernel:
             run, loaded, metadata = compiled.run, compiled.function, compiled.packed_metadata
         programs, index = self.programs, self.figures.index
         arguments = (*addresses, *self.numbers, *constants)
-        stream_of = torch._C._cuda_getCurrentRawStream  # noqa: SLF001 - what Triton itself asks; the public way takes 10 times as long
 
         def start() -> None:
-            run(programs, 1, 1, stream_of(index), loaded, metadata, None, None, None, *arguments)
+            run(programs, 1, 1, current_stream(index), loaded, metadata, None, None, None, *arguments)
 
         return start if torch.cuda.device_count() == 1 else _on_device(start, index)
 

@@ -70,15 +70,43 @@ def multiply_before(total, before, other_total, other_before):
 
 
 @triton.jit
-def scan_of(numbers, carry, AXIS: tl.constexpr, PRODUCT: tl.constexpr):
-    """The running sum or product along an axis, from a carry on, and the carry after it."""
-    order = tl.expand_dims(tl.arange(0, numbers.shape[AXIS]), 1 - AXIS)
-    entered = combine(tl.expand_dims(carry, AXIS), numbers, PRODUCT)
-    numbers = tl.where(order == 0, entered, numbers)
-    result = tl.cumprod(numbers, AXIS) if PRODUCT else tl.cumsum(numbers, AXIS)
+def scan_of_rows(numbers, carry, PRODUCT: tl.constexpr):
+    """The running sum or product along each row, from a carry on, and the carry after it."""
+    last: tl.constexpr = numbers.shape[1] - 1
+    order = tl.arange(0, numbers.shape[1])[None, :]
+    numbers = tl.where(order == 0, combine(carry[:, None], numbers, PRODUCT), numbers)
+    result = tl.cumprod(numbers, 1) if PRODUCT else tl.cumsum(numbers, 1)
     # All but one are neutral: a sum that the compiler sees through.
-    neutral = tl.expand_dims(neutral_of(numbers.dtype, PRODUCT, numbers.shape[1 - AXIS]), AXIS)
-    return result, total_of(tl.where(order == numbers.shape[AXIS] - 1, result, neutral), AXIS, PRODUCT)
+    neutral = neutral_of(numbers.dtype, PRODUCT, numbers.shape[0])[:, None]
+    return result, total_of(tl.where(order == last, result, neutral), 1, PRODUCT)
+
+
+@triton.jit
+def scan_of_columns(numbers, carry, PRODUCT: tl.constexpr):
+    """The same along each column: the first dimension counts the parts of a column, which are a warp's each.
+
+    A thread has whole columns of its part, so that nothing but a part's total crosses over to other threads.
+    """
+    parts: tl.constexpr = numbers.shape[0]
+    neutral = neutral_of(numbers.dtype, PRODUCT, numbers.shape[2])[None, :]
+    before = carry[None, :]
+    if parts > 1:
+        part = tl.arange(0, parts)[:, None]
+        totals = total_of(numbers, 1, PRODUCT)
+        totals = tl.where(part == 0, combine(before, totals, PRODUCT), totals)
+        before = tl.where(part == 0, before, neutral)
+        if PRODUCT:
+            totals, before = tl.associative_scan((totals, before), 0, multiply_before)
+        else:
+            totals, before = tl.associative_scan((totals, before), 0, add_before)
+        carry = total_of(tl.where(part == parts - 1, totals, neutral), 0, PRODUCT)
+    order = tl.arange(0, numbers.shape[1])[None, :, None]
+    numbers = tl.where(order == 0, combine(before[:, None, :], numbers, PRODUCT), numbers)
+    result = tl.cumprod(numbers, 1) if PRODUCT else tl.cumsum(numbers, 1)
+    if parts == 1:
+        last = tl.where(order == numbers.shape[1] - 1, result, neutral[:, None, :])
+        carry = total_of(total_of(last, 1, PRODUCT), 0, PRODUCT)
+    return result, carry
 
 
 @triton.jit
@@ -141,6 +169,21 @@ def join(number, exponent):
 
 
 @triton.jit
+def scan_apart(numbers, carry, carry_exponent, ROWS: tl.constexpr):
+    """The running product of floats with their exponents apart, and the carry after it."""
+    numbers, exponents = normalise(numbers, tl.zeros(numbers.shape, tl.int64))
+    result, result_exponents = tl.associative_scan((numbers, exponents), 1, multiply_apart)
+    before = carry[:, None] if ROWS else carry[None, None, :]
+    before_exponent = carry_exponent[:, None] if ROWS else carry_exponent[None, None, :]
+    result, result_exponents = multiply_apart(before, before_exponent, result, result_exponents)
+    total, exponent = tl.reduce((numbers, exponents), 1, multiply_apart)
+    if not ROWS:
+        total, exponent = tl.reduce((total, exponent), 0, multiply_apart)
+    total, exponent = multiply_apart(carry, carry_exponent, total, exponent)
+    return join(result, result_exponents), total, exponent
+
+
+@triton.jit
 def publish(words, number, tag, ROOM: tl.constexpr):
     """Put numbers of 64 bits down as two rows of words, each with half of a number and the tag."""
     bits = number.to(tl.int64, bitcast=True)
@@ -149,10 +192,15 @@ def publish(words, number, tag, ROOM: tl.constexpr):
 
 
 @triton.jit
-def count_missing(low, high, tag, mask):
-    """How many numbers are not published yet."""
-    missing = (((low >> TAG) != tag) | ((high >> TAG) != tag)) & mask
-    return tl.sum(tl.ravel(missing.to(tl.int32)), 0)
+def is_missing(low, high, tag):
+    """Whether a number is not published yet."""
+    return ((low >> TAG) != tag) | ((high >> TAG) != tag)
+
+
+@triton.jit
+def whole_of(low, high, ACCUMULATOR: tl.constexpr):
+    """A number of its two words."""
+    return ((high << TAG) | (low & HALF)).to(ACCUMULATOR, bitcast=True)
 
 
 @triton.jit
@@ -160,26 +208,27 @@ def receive(words, tag, mask, ACCUMULATOR: tl.constexpr, ROOM: tl.constexpr):
     """Wait for numbers to be published."""
     low = tl.load(words, mask=mask, other=0, volatile=True)
     high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
-    missing = count_missing(low, high, tag, mask)
+    missing = tl.sum(tl.ravel((is_missing(low, high, tag) & mask).to(tl.int32)), 0)
     if missing > 0:
         while missing > 0:
             low = tl.load(words, mask=mask, other=0, volatile=True)
             high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
-            missing = count_missing(low, high, tag, mask)
+            missing = tl.sum(tl.ravel((is_missing(low, high, tag) & mask).to(tl.int32)), 0)
+        # Once more: the compiler cannot carry them out of the loop.
         low = tl.load(words, mask=mask, other=0, volatile=True)
         high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
-    return ((high << TAG) | (low & HALF)).to(ACCUMULATOR, bitcast=True)
+    return whole_of(low, high, ACCUMULATOR)
 
 
 @triton.jit
-def add_up(slots, tag, neutral, first, last, ACCUMULATOR: tl.constexpr, PRODUCT: tl.constexpr, GROUP: tl.constexpr):
-    """What slots from `first` to before `last` hold, all together, once it is there."""
-    ROOM: tl.constexpr = neutral.shape[0]
-    lines = tl.arange(0, ROOM)
-    each = tl.arange(0, GROUP)
-    mask = ((each >= first) & (each < last))[:, None] & (lines < ROOM)[None, :]
-    found = receive(slots + (each * (2 * ROOM))[:, None] + lines[None, :], tag, mask, ACCUMULATOR, ROOM)
-    return total_of(tl.where(mask, found, tl.broadcast_to(neutral[None, :], (GROUP, ROOM))), 0, PRODUCT)
+def receive_one(words, tag, ACCUMULATOR: tl.constexpr):
+    """Wait for a single number, which is quicker."""
+    low = tl.load(words, volatile=True)
+    high = tl.load(words + 1, volatile=True)
+    while is_missing(low, high, tag):
+        low = tl.load(words, volatile=True)
+        high = tl.load(words + 1, volatile=True)
+    return whole_of(low, high, ACCUMULATOR)
 
 
 @triton.jit
@@ -196,110 +245,113 @@ def hand_on(
     ACCUMULATOR: tl.constexpr,
     PRODUCT: tl.constexpr,
     GROUP: tl.constexpr,
-    DEEP: tl.constexpr,
 ):
     """Tell the programs that follow the total of this one; learn the total of all before it.
 
-    A group has a slot for what it is handed, and one for the total of each of its programs but the last. DEEP, what
-    is told and handed on in this way are the totals of smaller groups, which the last program of each speaks for.
+    A group has a slot for what it is handed, and one for the total of each of its programs but the last.
     """
     ROOM: tl.constexpr = neutral.shape[0]
     lines = tl.arange(0, ROOM)
-    rank = program.to(tl.int64)
+    program = program.to(tl.int64)
+    group = program // GROUP
+    within = program % GROUP
+    slots = words + HEADER + (chain.to(tl.int64) * groups + group) * (2 * ROOM * GROUP)
+    if within < GROUP - 1:
+        publish(slots + (within + 1) * (2 * ROOM) + lines, total, tag, ROOM)
     inner = neutral
-    speaks = rank >= 0
-    slots = words + HEADER + chain.to(tl.int64) * groups * (2 * ROOM * GROUP)
-    if DEEP:
-        smaller = words + HEADER + chains.to(tl.int64) * groups * (2 * ROOM * GROUP)
-        smaller += (chain.to(tl.int64) * groups * GROUP + rank // GROUP) * (2 * ROOM * GROUP)
-        within = rank % GROUP
-        speaks = within == GROUP - 1
-        if within < GROUP - 1:
-            publish(smaller + within * (2 * ROOM) + lines, total, tag, ROOM)
-        if within > 0:
-            inner = add_up(smaller, tag, neutral, 0, within, ACCUMULATOR, PRODUCT, GROUP)
-        rank //= GROUP
+    if within > 0:
+        each = tl.arange(0, GROUP)
+        mask = ((each > 0) & (each <= within))[:, None] & (lines < ROOM)[None, :]
+        found = receive(slots + (each * (2 * ROOM))[:, None] + lines[None, :], tag, mask, ACCUMULATOR, ROOM)
+        inner = total_of(tl.where(mask, found, tl.broadcast_to(neutral[None, :], (GROUP, ROOM))), 0, PRODUCT)
     whole = combine(inner, total, PRODUCT)
-    within = rank % GROUP
-    slots += rank // GROUP * (2 * ROOM * GROUP)
-    if speaks & (within < GROUP - 1):
-        publish(slots + (within + 1) * (2 * ROOM) + lines, whole, tag, ROOM)
-    outer = neutral
-    if rank > 0:
-        first = tl.where(rank >= GROUP, 0, 1)
-        outer = add_up(slots, tag, neutral, first, within + 1, ACCUMULATOR, PRODUCT, GROUP)
-    if speaks & (within == GROUP - 1) & (program < programs - 1):
-        publish(slots + 2 * ROOM * GROUP + lines, combine(outer, whole, PRODUCT), tag, ROOM)
+    handed = neutral
+    if group > 0:
+        if ROOM == 1:
+            handed = combine(neutral, receive_one(slots, tag, ACCUMULATOR), PRODUCT)
+        else:
+            handed = receive(slots + lines, tag, lines < ROOM, ACCUMULATOR, ROOM)
+    if (within == GROUP - 1) & (program < programs - 1):
+        publish(slots + 2 * ROOM * GROUP + lines, combine(handed, whole, PRODUCT), tag, ROOM)
     if program == programs - 1:
         if tl.atomic_add(words + 1, 1, sem="acq_rel") == chains - 1:
             tl.store(words + 1, 0)
             tl.store(words, tag)
-    return combine(outer, inner, PRODUCT)
+    return combine(handed, inner, PRODUCT)
 
 
 @triton.jit
 def tile_of(
     lines,
-    is_line,
+    across,
     tile,
     length,
     stride,
     SHIFT: tl.constexpr,
     ALIGN: tl.constexpr,
-    COUNT_ALIGN: tl.constexpr,
+    LENGTH_ALIGN: tl.constexpr,
     ROWS: tl.constexpr,
     UNIT: tl.constexpr,
+    PARTS: tl.constexpr,
     ALONG: tl.constexpr,
     REVERSE: tl.constexpr,
 ):
     """Where a tile's elements lie, `SHIFT` further on in the walk, and which of them are there and in the tile still.
 
-    Rows have their axis in the second dimension, columns in the first. A REVERSE walk is along one row, and its tile
-    is of groups of four neighbours, each group further down.
+    Rows make a tile of lines by elements, columns one of parts by elements by lines. A REVERSE walk is along one row,
+    and its tile is of groups of four neighbours, each group further down. `across` says which lines there are.
     """
-    AXIS: tl.constexpr = 1 if ROWS else 0
-    present = known(tl.minimum(length - tile * ALONG, ALONG).to(tl.int32), COUNT_ALIGN)
+    WHOLE: tl.constexpr = PARTS * ALONG
+    present = known(tl.minimum(length - tile * WHOLE, WHOLE).to(tl.int32), LENGTH_ALIGN)
     if REVERSE:
         steps = (tl.arange(0, ALONG // 4) * 4)[:, None]
         four = tl.arange(0, 4)[None, :]
-        at = tl.expand_dims(lines + (length - (tile + 1) * ALONG), 1) + (ALONG - 4 - steps) + four
-        is_there = steps < present if COUNT_ALIGN >= 4 else steps + (3 - four) < present
-    else:
+        at = (lines + (length - (tile + 1) * ALONG))[:, None] + (ALONG - 4 - steps) + four
+        is_there = steps < present if LENGTH_ALIGN >= 4 else steps + (3 - four) < present
+        mask = across[:, None] & is_there
+    elif ROWS:
         start = tile * ALONG + SHIFT
-        steps = tl.arange(0, ALONG)
-        is_there = tl.expand_dims(steps < present - SHIFT, 1 - AXIS)
-        if UNIT and ROWS:
-            at = tl.expand_dims(lines + start, AXIS) + tl.expand_dims(steps, 1 - AXIS)
+        steps = tl.arange(0, ALONG)[None, :]
+        mask = across[:, None] & (steps < present - SHIFT)
+        if UNIT:
+            at = (lines + start)[:, None] + steps
         else:
-            at = tl.expand_dims(lines + start * stride * ALIGN, AXIS) + tl.expand_dims(steps * stride * ALIGN, 1 - AXIS)
-    return at, is_line & is_there
+            at = (lines + start * stride * ALIGN)[:, None] + steps * stride * ALIGN
+    else:
+        start = tile * WHOLE + SHIFT
+        steps = tl.arange(0, PARTS)[:, None, None] * ALONG + tl.arange(0, ALONG)[None, :, None]
+        mask = across[None, None, :] & (steps < present - SHIFT)
+        at = (lines + start * stride * ALIGN)[None, None, :] + steps * stride * ALIGN
+    return at, mask
 
 
 @triton.jit
 def read_tile(
     source,
     lines,
-    is_line,
+    across,
     tile,
     length,
     stride,
     PRODUCT: tl.constexpr,
     ALIGN: tl.constexpr,
-    COUNT_ALIGN: tl.constexpr,
+    LENGTH_ALIGN: tl.constexpr,
     ROWS: tl.constexpr,
     UNIT: tl.constexpr,
+    PARTS: tl.constexpr,
     ALONG: tl.constexpr,
     REVERSE: tl.constexpr,
     FULL: tl.constexpr,
 ):
     """A tile's elements, and the neutral one for those that are not there."""
     at, mask = tile_of(
-        lines, is_line, tile, length, stride, 0, ALIGN, COUNT_ALIGN, ROWS, UNIT, ALONG, REVERSE
+        lines, across, tile, length, stride, 0, ALIGN, LENGTH_ALIGN, ROWS, UNIT, PARTS, ALONG, REVERSE
     )  # fmt: skip
     if FULL:
         value = tl.load(source + at)
     else:
-        blank = tl.broadcast_to(neutral_of(source.dtype.element_ty, PRODUCT, 1)[None, :], at.shape)
+        blank = neutral_of(source.dtype.element_ty, PRODUCT, 1)
+        blank = tl.broadcast_to(blank[None, :] if ROWS else blank[None, None, :], at.shape)
         value = tl.load(source + at, mask=mask, other=blank)
     return value
 
@@ -335,18 +387,18 @@ def scan_tiles(
     COUNT_ALIGN: tl.constexpr,
     ALONG: tl.constexpr,
     ACROSS: tl.constexpr,
+    PARTS: tl.constexpr,
     FULL: tl.constexpr,
     ONCE: tl.constexpr,
     GROUP: tl.constexpr,
-    DEEP: tl.constexpr,
 ):
     """`steps` tiles, one after the other, each of `ALONG` elements of the axis by `ACROSS` lines; ONCE, one tile.
 
-    ROWS has the axis innermost; UNIT says that the innermost stride is 1. REVERSE, of such rows, walks from the end.
-    FULL, no tile reaches past the last element. Where a chain of lines takes several programs they hand on in groups;
-    a GROUP of 0 stands for one program a chain. APART, a float's exponent is kept beside it.
+    ROWS has the axis innermost; UNIT says that the innermost stride is 1. REVERSE, of one such row, walks from the end.
+    Columns are cut in PARTS, one a warp. FULL, no tile reaches past the last element. Where a chain of lines takes
+    several programs they hand on in groups; a GROUP of 0 stands for one program a chain. APART, of columns in one
+    part or of rows, a float's exponent is kept beside it.
     """
-    AXIS: tl.constexpr = 1 if ROWS else 0
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
     chains = chains.to(tl.int32)
@@ -356,7 +408,7 @@ def scan_tiles(
     lines = (chain % across_blocks).to(tl.int64) * ACROSS + tl.arange(0, ACROSS)
     outer = chain // across_blocks
     length = known(length, LENGTH_ALIGN)
-    is_line = tl.expand_dims(lines < known(across, ACROSS_ALIGN), AXIS)
+    is_line = lines < known(across, ACROSS_ALIGN)
     source_lines = place(outer, sizes, source_strides, SOURCE_ALIGN)
     target_lines = place(outer, sizes, target_strides, TARGET_ALIGN)
     if UNIT and not ROWS:
@@ -376,7 +428,7 @@ def scan_tiles(
         steps_here = steps.to(tl.int32)
     value = read_tile(
         source, source_lines, is_line, tile, length, source_along,
-        PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, ALONG, REVERSE, FULL,
+        PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PARTS, ALONG, REVERSE, FULL,
     )  # fmt: skip
 
     if GROUP > 0:
@@ -387,14 +439,14 @@ def scan_tiles(
             if not ONCE:  # the next tile is on its way while this one is added up, and after the last the first again
                 value = read_tile(
                     source, source_lines, is_line, tile + (step + 1) % steps_here, length, source_along,
-                    PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, ALONG, REVERSE, FULL,
+                    PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PARTS, ALONG, REVERSE, FULL,
                 )  # fmt: skip
-            if REVERSE:
-                total = combine(total, total_of(total_of(numbers, 1, PRODUCT), 0, PRODUCT), PRODUCT)
-            else:
-                total = combine(total, total_of(numbers, AXIS, PRODUCT), PRODUCT)
+            here = total_of(numbers, 1, PRODUCT)
+            if REVERSE or not ROWS:
+                here = total_of(here, 0, PRODUCT)
+            total = combine(total, here, PRODUCT)
         carry = hand_on(
-            words, tag, total, neutral, chain, chains, program, programs, groups, ACCUMULATOR, PRODUCT, GROUP, DEEP
+            words, tag, total, neutral, chain, chains, program, programs, groups, ACCUMULATOR, PRODUCT, GROUP
         )
 
     for step in range(0, steps_here):
@@ -402,36 +454,29 @@ def scan_tiles(
         if not ONCE:  # past the last there is the last again, which nobody looks at
             value = read_tile(
                 source, source_lines, is_line, tile + tl.minimum(step + 1, steps_here - 1), length, source_along,
-                PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, ALONG, REVERSE, FULL,
+                PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PARTS, ALONG, REVERSE, FULL,
             )  # fmt: skip
         opening = carry
         if APART:
             opening = join(carry, carry_exponent)
-            numbers, exponent = normalise(numbers, tl.zeros(numbers.shape, tl.int64))
-            result, result_exponent = tl.associative_scan((numbers, exponent), AXIS, multiply_apart)
-            result, result_exponent = multiply_apart(
-                tl.expand_dims(carry, AXIS), tl.expand_dims(carry_exponent, AXIS), result, result_exponent
-            )
-            result = join(result, result_exponent)
-            total, total_exponent = tl.reduce((numbers, exponent), AXIS, multiply_apart)
-            carry, carry_exponent = multiply_apart(carry, carry_exponent, total, total_exponent)
+            result, carry, carry_exponent = scan_apart(numbers, carry, carry_exponent, ROWS)
         elif REVERSE:
             result, carry = scan_of_fours(numbers, carry, tile + step == 0, PRODUCT, EXCLUSIVE)
+        elif ROWS:
+            result, carry = scan_of_rows(numbers, carry, PRODUCT)
         else:
-            result, carry = scan_of(numbers, carry, AXIS, PRODUCT)
+            result, carry = scan_of_columns(numbers, carry, PRODUCT)
         SHIFT: tl.constexpr = 1 if EXCLUSIVE and not REVERSE else 0
         if SHIFT:
             # What is summed up to an element is written to the next one; the tile's first gets what came before it.
-            first = (tile + step) * ALONG
-            is_there = is_line & (first < length)
+            first = (tile + step) * (PARTS * ALONG)
             if not PRODUCT:  # the sum of nothing is 0, and not -0.0
                 opening = tl.where(first == 0, tl.zeros(opening.shape, ACCUMULATOR), opening)
             at = target_lines + first if UNIT and ROWS else target_lines + first * target_along * TARGET_ALIGN
-            opening = tl.expand_dims(opening, AXIS).to(target.dtype.element_ty)
-            tl.store(target + tl.expand_dims(at, AXIS), opening, mask=is_there)
+            tl.store(target + at, opening.to(target.dtype.element_ty), mask=is_line & (first < length))
         at, mask = tile_of(
             target_lines, is_line, tile + step, length, target_along, SHIFT,
-            TARGET_ALIGN, LENGTH_ALIGN, ROWS, UNIT, ALONG, REVERSE,
+            TARGET_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PARTS, ALONG, REVERSE,
         )  # fmt: skip
         result = result.to(target.dtype.element_ty)
         if FULL and not SHIFT:

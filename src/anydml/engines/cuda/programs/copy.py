@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 WIDEST = 8
 """Bytes of the widest word that elements are moved in together."""
-VECTOR_STORES = False
 SMALL_TILE = 512
 """Elements below which a tile is not worth a program, and elements are counted one by one."""
 
@@ -102,6 +101,8 @@ def _tiles(loops: Loops, word: int, width: int, figures: Figures) -> Kernel:
         dims.remove(middle)
     (n0, s0, t0), (n1, s1, t1) = (_dimension(loops, k) for k in (inner, middle))
     most = max(figures.tile // max(word, 4), 16)
+    if is_transposed:  # squares, which both sides are wide enough of
+        most *= 2
     side = floor_power(math.isqrt(most))
     inner_tile = min(ceil_power(n0), side if is_transposed else most)
     middle_tile = min(ceil_power(n1), most // inner_tile)
@@ -118,7 +119,7 @@ def _tiles(loops: Loops, word: int, width: int, figures: Figures) -> Kernel:
     sizes, sources, targets = fastest_first(outer.sizes, *outer.strides)
     blocks = (-(-n0 // inner_tile), -(-n1 // middle_tile))
     source_align = alignment_of((*sources, *(s for s in (s0, s1) if step_of(s) == 2)))
-    is_wide = is_transposed or step_of(s0) in (0, 1) or VECTOR_STORES
+    is_wide = is_transposed or step_of(s0) in (0, 1)
     target_align = alignment_of((*targets, t1, *(t for t in (t0,) if step_of(t) == 2))) if is_wide else 1
     constants = {
         "SOURCE_MIDDLE_STEP": step_of(s1),
@@ -133,11 +134,14 @@ def _tiles(loops: Loops, word: int, width: int, figures: Figures) -> Kernel:
         "INNER": inner_tile,
         "MIDDLE": middle_tile,
     }
-    s0, s1, *sources = over((s0, s1, *sources), source_align)
-    t0, t1, *targets = over((t0, t1, *targets), target_align)
-    numbers = (n0, s0, t0, n1, s1, t1, *blocks, sizes, tuple(sources), tuple(targets))
+    s0, s1 = over((s0, s1), source_align)
+    t0, t1 = over((t0, t1), target_align)
+    numbers = (
+        *(n0, s0, t0, n1, s1, t1, *blocks, sizes),
+        *(over(sources, source_align), over(targets, target_align)),
+    )
     programs = math.prod(blocks) * outer.count
-    return Kernel(copy_tiles, pointers, numbers, constants, programs, warps_for(inner_tile * middle_tile), figures)
+    return Kernel(copy_tiles, pointers, numbers, constants, programs, warps_for(inner_tile * middle_tile, 4), figures)
 
 
 def _dimension(loops: Loops, k: int | None) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ import torch
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE, check_indices, gather_tiles
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
-from anydml.engines.cuda.scratch import NO_WORDS, device_words, shared_words
+from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.plan import Loops, merge, simplify, squeeze
 from anydml.primitives import IndexFault
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 WIDEST = 8
 MOST_ELEMENTS = 1024
 """Words of a block that one program copies."""
-MOST_TUPLES = 1024
+MOST_TUPLES = 512
 POLICY = "evict_first"
+"""Indices and results pass by once: the cache is the source's."""
 CHECKED_TUPLES = 1024
 """Tuples that a program of the check looks at in one step."""
 
@@ -139,7 +140,7 @@ class GatherProgram:
         )
         pointers = (f"u{8 * word}", self._index_type, f"u{8 * word}", "i64")
         programs = blocks * -(-self.tuples.count // tuple_tile)
-        warps = warps_for(element_tile * tuple_tile, 8)
+        warps = warps_for(element_tile * tuple_tile, 1 if element_tile == 1 else 4)
         return Kernel(gather_tiles, pointers, numbers, constants, programs, warps, self.figures)
 
     @property
@@ -188,14 +189,14 @@ class GatherProgram:
         if self.primitive.clamp:
             return kernel.launch((source, indices, target, NO_WORDS))
         check = self.check()
-        verdict, kept = device_words(2 + check.programs, self.figures.index)
+        verdict = DeviceWords(2 + check.programs, self.figures.index)
         report, array = shared_words(1 + self.primitive.tuple_size)
         return _Checked(
-            check.launch((indices, verdict, report)),
-            kernel.launch((source, indices, target, verdict)),
+            check.launch((indices, verdict.address, report)),
+            kernel.launch((source, indices, target, verdict.address)),
             self.primitive,
             array,
-            kept,
+            verdict,
         )
 
 
@@ -210,12 +211,13 @@ class _Checked:
         copy: Callable[[], Any],
         primitive: IndexedCopy,
         report: Words,
-        verdict: object,
+        verdict: DeviceWords,
     ) -> None:
         self._check, self._copy, self._primitive, self._report, self._verdict = check, copy, primitive, report, verdict
         self._event = None if IS_INTERPRETED else torch.cuda.Event()
 
     def __call__(self) -> None:
+        self._verdict.enter()
         self._check()
         if self._event is None:
             self._copy()
@@ -225,6 +227,7 @@ class _Checked:
         else:
             self._event.record()
             self._copy()
+            self._verdict.leave()
             self._event.synchronize()
         if self._report[0] != NONE_OUTSIDE.value:
             raise self._fault()

@@ -10,7 +10,7 @@ import triton.language as tl
 from anydml.engines.cuda.kernels.scan import HEADER, scan_tiles
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over, warps_for
-from anydml.engines.cuda.scratch import NO_WORDS, device_words
+from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.figures import Figures
     from anydml.primitives import Scan
 
-ROW_TILE = 16 if IS_INTERPRETED else 1024
 LONG_ROW = 8 if IS_INTERPRETED else 256
-COLUMN_TILE = 4 if IS_INTERPRETED else 32
-COLUMN_LINES = 8 if IS_INTERPRETED else 64
-SEGMENT_TILES = 2 if IS_INTERPRETED else 4
-"""Tiles that a program walks where a line takes several: small enough that all programs' stay in the L2 cache."""
+"""Elements from which on a row that is walked from its end has a program of its own."""
+FEW_TILES = 2 if IS_INTERPRETED else 8
+"""Tiles that a program walks alone even where there are not programs enough for the device."""
 
 
 class Shape(NamedTuple):
@@ -32,12 +30,12 @@ class Shape(NamedTuple):
 
     along: int
     across: int
+    parts: int
+    """Of the columns in a tile, one a warp."""
     steps: int
     """Tiles that a program walks."""
     group: int
     """Programs that hand on together; 0 where one program has the whole axis."""
-    is_deep: bool
-    """Whether groups are of groups."""
     warps: int
 
 
@@ -76,14 +74,14 @@ class ScanProgram:
         is_rows = steps == (1, 1) or (line_steps != (1, 1) and abs(steps[1]) <= abs(line_steps[1]))
         is_unit = (steps if is_rows else line_steps) == (1, 1)
         outer = lines.pick(range(len(lines.sizes) - 1))
-        shape = shape_of(length, across, outer.count, is_rows, is_reverse, is_apart, figures)
-        programs, blocks = -(-length // (shape.along * shape.steps)), -(-across // shape.across)
+        shape = shape_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
+        programs, blocks = -(-length // (shape.along * shape.parts * shape.steps)), -(-across // shape.across)
         chains = blocks * outer.count
-        groups = -(-programs // max(shape.group ** (1 + shape.is_deep), 1))
+        groups = -(-programs // max(shape.group, 1))
         sizes, sources, targets = fastest_first(outer.sizes, *outer.strides)
         aligned = [(*rows, step) for rows, step in zip((sources, targets), line_steps if is_rows else steps, strict=True)]
         # A thread moves 16 bytes of a row; of columns as many as leave each thread columns of its own.
-        widest = MOST_ALIGNED if is_rows else max(shape.across // (32 * shape.warps), 1)
+        widest = MOST_ALIGNED if is_rows else max(shape.across // 32, 1)
         source_align, target_align, count_align = (
             min(alignment_of(strides), widest) if is_unit else 1
             for strides in (*aligned, (length if is_rows else across,))
@@ -101,10 +99,10 @@ class ScanProgram:
             "COUNT_ALIGN": count_align,
             "ALONG": shape.along,
             "ACROSS": shape.across,
-            "FULL": length % (shape.along * shape.steps) == 0 and across % shape.across == 0,
+            "PARTS": shape.parts,
+            "FULL": length % (shape.along * shape.parts * shape.steps) == 0 and across % shape.across == 0,
             "ONCE": shape.steps == 1,
             "GROUP": shape.group,
-            "DEEP": shape.is_deep,
         }
         (s0, s1), (t0, t1) = (
             over(pair, align)
@@ -115,8 +113,7 @@ class ScanProgram:
         kind = {2: "fp16", 4: "fp32"}[width] if data_type.is_float else f"u{8 * width}"
         kernel = Kernel(scan_tiles, (kind, kind, "i64"), numbers, constants, chains * programs, shape.warps, figures)
         kernel.prepare()
-        slots = chains * groups * shape.group * (1 + shape.group * shape.is_deep)
-        words = HEADER.value + slots * 2 * shape.across
+        words = HEADER.value + chains * groups * shape.group * 2 * shape.across
         return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
@@ -125,11 +122,13 @@ class ScanProgram:
         target = places[self.primitive.target.tensor] + self.offsets[1]
         if not self.kernel.constants["GROUP"]:
             return self.kernel.launch((source, target, NO_WORDS))
-        words, kept = device_words(self.words, self.kernel.figures.index)
-        start = self.kernel.launch((source, target, words))
+        words = DeviceWords(self.words, self.kernel.figures.index)
+        start = self.kernel.launch((source, target, words.address))
 
-        def dispatch(_kept: object = kept) -> None:
+        def dispatch() -> None:
+            words.enter()
             start()
+            words.leave()
 
         return dispatch
 
@@ -139,21 +138,43 @@ def _moved(loops: Loops, *steps: int) -> Loops:
 
 
 def shape_of(
-    length: int, across: int, outer: int, is_rows: bool, is_reverse: bool, is_apart: bool, figures: Figures
+    length: int, across: int, outer: int, width: int, is_rows: bool, is_reverse: bool, is_apart: bool, figures: Figures
 ) -> Shape:
-    """Tiles that leave every multiprocessor several to work on."""
+    """The shapes that did best on a H200: programs of few warps and few registers, and many of them."""
+    if IS_INTERPRETED:
+        return _small_shape(length, across, is_rows, is_reverse, is_apart)
+    wide = 8 * figures.multiprocessors if is_rows else 3 * figures.multiprocessors // 2
     if is_rows:
-        along = min(ceil_power(length), ROW_TILE)
-        lines = 1 if is_reverse else min(ceil_power(across), ROW_TILE // along)
+        along = min(ceil_power(length), 1024)
+        lines = 1 if is_reverse else min(ceil_power(across), 1024 // along)
+        parts, warps = 1, 2 if along * lines == 1024 else 1
     else:
-        lines = min(ceil_power(across), COLUMN_LINES)
-        along = min(ceil_power(length), COLUMN_TILE)
-    tiles, chains = -(-length // along), -(-across // lines) * outer
+        lines = min(ceil_power(across), max(256 // width, 32))
+        along = min(ceil_power(length), 16 if lines >= 32 else 2048 // lines)
+        is_many = -(-across // lines) * outer >= 6 * figures.multiprocessors
+        parts = min(ceil_power(-(-length // along)), 4 if is_many or width < 4 else 2)
+        if lines < 32 or is_apart:
+            parts = 1
+        warps = parts if lines >= 32 else 2
+    tiles, chains = -(-length // (along * parts)), -(-across // lines) * outer
     if tiles == 1:
-        return Shape(along, lines, 1, 0, False, 1)
-    if is_apart or chains >= (8 if is_rows else 3) * figures.multiprocessors:
-        return Shape(along, lines, tiles, 0, False, 1)
-    steps = min(tiles, SEGMENT_TILES)
-    programs = -(-tiles // steps)
-    group = 2 if IS_INTERPRETED else 16
-    return Shape(along, lines, steps, group, programs > group * group, 1)
+        return Shape(along, lines, parts, 1, 0, warps)
+    if is_apart or chains >= wide or tiles <= FEW_TILES:
+        return Shape(along, lines, parts, tiles, 0, warps)
+    if not is_rows:
+        return Shape(32, lines, 4, 1, 16, 4) if lines >= 32 else Shape(along, lines, 1, 1, 64, 2)
+    # What the programs at work walk, twice, stays in the L2 cache.
+    return Shape(2048, 1, 1, 4, 256, 4) if is_reverse else Shape(4096, 1, 1, 4, 256, 8)
+
+
+def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> Shape:
+    """Shapes so small that small tensors have several tiles, programs and groups."""
+    if is_rows:
+        along, parts = min(ceil_power(length), 16), 1
+        lines = 1 if is_reverse else min(ceil_power(across), 16 // along)
+    else:
+        along, lines, parts = min(ceil_power(length), 4), min(ceil_power(across), 8), 1 if is_apart else 2
+    tiles = -(-length // (along * parts))
+    if tiles <= FEW_TILES or is_apart:
+        return Shape(along, lines, parts, tiles, 0, 1)
+    return Shape(along, lines, parts, 1 if tiles % 2 else 2, 2, 1)
