@@ -7,6 +7,8 @@
 PYTHON ?= python3.11
 EXTRAS ?=
 GPU_PYTHON ?= python3
+GPU_PARTS ?= 16
+GPU_EXAMPLES ?= 40
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -27,6 +29,14 @@ run: $(VENV)/ready
 test: lint
 	$(BIN)/python -m pytest -n auto
 	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=25 $(BIN)/python -m pytest -n auto -k cuda -m "not large" $(ENGINE_TESTS)
+
+# A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
+test-gpu:
+	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(GPU_PARTS) $(patsubst %,gpu-part-%,$(shell seq $(GPU_PARTS)))
+
+gpu-part-%:
+	@PYTHONPATH=src:tests:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
+	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda $(ENGINE_TESTS) tests/test_cuda_arrays.py
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .

@@ -26,7 +26,7 @@ def test_example_runs_and_prints(path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert {"tour", "port_directml_code", "check_levels"} <= {path.stem for path in EXAMPLES}
+    assert {"tour", "port_directml_code", "check_levels", "on_a_gpu"} <= {path.stem for path in EXAMPLES}
 
 
 def test_the_tour_shows_what_was_picked_and_what_is_computed() -> None:
