@@ -1,6 +1,7 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
-#   make test EXTRAS="torch browser"   also installs PyTorch and what drives a browser, so that nothing skips
+#   make test EXTRAS="torch browser triton"   also installs PyTorch, what drives a browser and Triton: nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
+#   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing
 #   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 #   make bench-gpu                the cuda engine, with the PyTorch that GPU_PYTHON has; installs nothing
 PYTHON ?= python3.11
@@ -10,7 +11,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test lint bench bench-gpu clean
+.PHONY: run test test-gpu lint bench bench-gpu clean
+
+# What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
+# reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
+ENGINE_TESTS := tests/test_cuda_engine.py tests/test_documents.py tests/test_random.py tests/test_precision.py
+ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
 run: $(VENV)/ready
 	@$(BIN)/python examples/tour.py
@@ -20,6 +26,7 @@ run: $(VENV)/ready
 
 test: lint
 	$(BIN)/python -m pytest -n auto
+	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=25 $(BIN)/python -m pytest -n auto -k cuda -m "not large" $(ENGINE_TESTS)
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .

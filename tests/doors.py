@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+from places import get, get_bytes, is_on_gpu, put, put_bytes, wipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,14 +16,15 @@ if TYPE_CHECKING:
 def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray]) -> np.ndarray:
     """`device.compile(desc)`, called; and bound and dispatched twice, which must agree."""
     run = device.compile(desc)
-    result: np.ndarray = run(*arrays)
+    there = [put(array, device) for array in arrays]
+    result = get(run(*there))
     (output,) = run.outputs.values()
-    again = np.empty(output.sizes, output.data_type.dtype)
-    bound = run.bind(*arrays, out=again)
+    again = put(np.empty(output.sizes, output.data_type.dtype), device)
+    bound = run.bind(*there, out=again)
     for _ in range(2):
-        again.view(np.uint8)[...] = 0xA5
+        wipe(again)
         assert bound.dispatch() is again
-        assert again.tobytes() == result.tobytes()
+        assert get(again).tobytes() == result.tobytes()
     return result
 
 
@@ -37,14 +39,16 @@ def through_objects(
     *,
     in_place: bool = False,
     owned: bool = False,
-    put: Callable[[bytearray], Any] = as_it_is,
-    get: Callable[[Any], bytearray] = as_it_is,
+    put: Callable[[bytearray], Any] | None = None,
+    get: Callable[[Any], bytearray] | None = None,
 ) -> np.ndarray:
     """DirectML's objects over one raw buffer: inputs at offsets, the output behind them or, in place, the input itself.
 
     With `owned` the first input is handed over to the initializer; it must be described so. `put` and `get` copy bytes
     to the memory of a device that works in its own, and back.
     """
+    if put is None or get is None:
+        put, get = (put_bytes, get_bytes) if is_on_gpu(device) else (as_it_is, as_it_is)
     compiled = device.compile_operator(device.create_operator(desc))
     (output,) = compiled.outputs.values()
     offsets, size = [], 16

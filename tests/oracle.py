@@ -6,10 +6,10 @@ import itertools
 import math
 import struct
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 Coordinate: TypeAlias = tuple[int, ...]
 Function: TypeAlias = Literal["sum", "product"]
@@ -115,6 +115,23 @@ def _element(index: int, size: int, clamp: bool) -> int | None:
 # CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT
 
 
+class Apart:
+    """A float whose exponent has no bounds, so that no product leaves its range on the way."""
+
+    def __init__(self, value: float, exponent: int = 0) -> None:
+        self.fraction, more = math.frexp(value)
+        self.exponent = exponent + more
+
+    def __mul__(self, other: Apart) -> Apart:
+        return Apart(self.fraction * other.fraction, self.exponent + other.exponent)
+
+    def __float__(self) -> float:
+        try:
+            return math.ldexp(self.fraction, self.exponent)
+        except OverflowError:
+            return math.copysign(math.inf, self.fraction)
+
+
 def cumulative(
     source: Mapping[Coordinate, float],
     sizes: Sequence[int],
@@ -124,15 +141,19 @@ def cumulative(
     *,
     decreasing: bool = False,
     exclusive: bool = False,
+    number: Callable[[float], Any] = float,
 ) -> dict[Coordinate, float]:
-    """The running tally along an axis; the tally of no element is 0 or 1, that of one element is the element."""
+    """The running tally along an axis; the tally of no element is 0 or 1, that of one element is the element.
+
+    `number` is what floats are tallied as.
+    """
     result: dict[Coordinate, float] = {}
     for line in coordinates([1 if i == axis else size for i, size in enumerate(sizes)]):
-        tally: float | None = None
+        tally: Any = None
         for i in reversed(range(sizes[axis])) if decreasing else range(sizes[axis]):
             here = (*line[:axis], i, *line[axis + 1 :])
             before = tally
-            value = float(source[here]) if data_type in _FLOATS else source[here]
+            value = number(source[here]) if data_type in _FLOATS else source[here]
             tally = value if tally is None else _step(tally, value, function, data_type)
             written = before if exclusive else tally
             if written is None:
@@ -141,8 +162,8 @@ def cumulative(
     return result
 
 
-def _step(tally: float, value: float, function: Function, data_type: str) -> float:
-    total = tally + value if function == "sum" else tally * value
+def _step(tally: Any, value: Any, function: Function, data_type: str) -> Any:
+    total: Any = tally + value if function == "sum" else tally * value
     return wrapped(total, data_type) if isinstance(total, int) else total
 
 

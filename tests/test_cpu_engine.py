@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from agreement import answer, assert_same, columns, framed, padded, values
 from anydml import calls
 from anydml.engines.cpu import build
 from anydml.engines.cpu.programs import copy, gather, scan
@@ -47,39 +48,11 @@ def large_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return str(request.param)
 
 
-def values(shape: Any, dtype: str, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    if dtype.startswith("float"):
-        return np.asarray(rng.standard_normal(shape), dtype)
-    limits = np.iinfo(dtype)
-    return np.asarray(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
-
-
-def same(desc: dml.OperatorDesc, *inputs: np.ndarray, layout: Any = None) -> np.ndarray:
-    """Run on both engines, bit for bit; `layout` makes the output array of an empty one."""
-    results = []
-    for device in (REFERENCE, CPU):
-        out = np.zeros(desc.tensors()["OutputTensor"].sizes, inputs[0].dtype)
-        out = out if layout is None else layout(out)
-        fields = {name: getattr(desc, name) for name in desc.field_types()}
-        bound = type(desc)(**{**fields, "output_tensor": dml.TensorDesc.of(out)})
-        device.compile(bound)(*inputs, out=out)
-        results.append(out)
-    wanted, got = results
-    bits = f"u{wanted.dtype.itemsize}"
-    differ = wanted.view(bits) != got.view(bits)
-    if wanted.dtype.kind == "f":
-        differ &= ~(np.isnan(wanted) & np.isnan(got))
-    assert not differ.any(), (np.argwhere(differ)[:5], desc)
+def same(desc: dml.OperatorDesc, *inputs: np.ndarray, layout: Any = framed) -> np.ndarray:
+    """Run on both engines, bit for bit."""
+    wanted, got = (answer(device, desc, *inputs, layout=layout) for device in (REFERENCE, CPU))
+    assert_same(got, wanted, desc)
     return got
-
-
-def columns(out: np.ndarray) -> np.ndarray:
-    return np.zeros(out.shape[::-1], out.dtype).T
-
-
-def padded(out: np.ndarray) -> np.ndarray:
-    return np.zeros((*out.shape[:-1], out.shape[-1] * 2 + 1), out.dtype)[..., : out.shape[-1] * 2 : 2]
 
 
 WINDOWS: list[tuple[tuple[int, ...], tuple[slice, ...]]] = [
@@ -111,7 +84,7 @@ def test_slices(dtype: str, window: tuple[Any, Any], threads: int, large_from: s
             input_window_sizes=[(n - 1) * abs(s) + 1 for (_, _, s), n in zip(bounds, counts, strict=True)],
             input_window_strides=[s for _, _, s in bounds],
         )
-        for layout in (None, columns, padded):
+        for layout in (framed, columns, padded):
             np.testing.assert_array_equal(same(desc, x, layout=layout), x[cut])
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
+from anydml.engines.cuda import is_interpreted
 from anydml.operators.fields import dml_name
 from cases import CASES, Case
 from doors import through_compiled, through_objects
+from places import get, put, wipe
+
+if TYPE_CHECKING:
+    from anydml.operators.tables import LevelSupport
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "facts.json").read_text())
 UNSIGNED = [t for t in DataType if not t.is_float and not t.is_signed]
@@ -30,8 +36,20 @@ def allowed(case: Case, level: FeatureLevel) -> list[tuple[DataType, DataType]]:
     row = dml.support(case.operator, level)
     if row is None or case.x.ndim not in row.tensors["InputTensor"].dimension_counts:
         return []
+    return pairs_of(case, row)
+
+
+def pairs_of(case: Case, row: LevelSupport) -> list[tuple[DataType, DataType]]:
     index_types = row.tensors["IndicesTensor"].data_types if case.indices is not None else {DataType.UINT32}
     return [(t, i) for t in sorted(row.tensors["InputTensor"].data_types) for i in sorted(index_types)]
+
+
+def some(pairs: list[tuple[DataType, DataType]], level: FeatureLevel) -> list[tuple[DataType, DataType]]:
+    """What a level runs: all, or where kernels are interpreted its share, so that eight levels in a row run all."""
+    if not is_interpreted():
+        return pairs
+    first = list(FeatureLevel).index(level) % 8
+    return pairs[first % max(len(pairs), 1) :: 8]
 
 
 def expect(case: Case, data_type: DataType) -> np.ndarray:
@@ -53,7 +71,7 @@ def test_example_through_every_door(case: Case, level: FeatureLevel, engine: str
     if not pairs:
         with pytest.raises(dml.FeatureLevelError, match="needs DML_FEATURE_LEVEL_"):
             device.create_operator(case.desc(DataType.FLOAT32))
-    for data_type, index_type in pairs:
+    for data_type, index_type in some(pairs, level):
         desc, arrays = case.desc(data_type, index_type), case.inputs(data_type, index_type)
         expected = expect(case, data_type)
         by_compiled = through_compiled(device, desc, arrays)
@@ -73,32 +91,28 @@ def test_example_through_the_functions_without_padding(case: Case, level: Featur
         with pytest.raises(dml.FeatureLevelError, match="the operator needs"):
             bare(case, np.float32, np.uint32, device)
         return
-    index_types = row.tensors["IndicesTensor"].data_types if case.indices is not None else {DataType.UINT32}
-    for data_type in row.tensors["InputTensor"].data_types:
-        for index_type in index_types:
-            result = bare(case, data_type.dtype, index_type.dtype, device)
-            assert result.dtype == data_type.dtype
-            np.testing.assert_array_equal(result, expect(case, data_type).reshape(result.shape))
-            assert result.shape == tuple(n for n in case.expected.shape if n != 1)
+    for data_type, index_type in some(pairs_of(case, row), level):
+        result = bare(case, data_type.dtype, index_type.dtype, device)
+        assert result.dtype == data_type.dtype
+        np.testing.assert_array_equal(result, expect(case, data_type).reshape(result.shape))
+        assert result.shape == tuple(n for n in case.expected.shape if n != 1)
 
 
 def bare(case: Case, dtype: Any, index_dtype: Any, device: dml.Device) -> np.ndarray:
     """Call the function on arrays from which the leading 1s are gone."""
     bare_case = case.bare()
-    result: np.ndarray = bare_case.call(*bare_case.inputs(DataType(dtype), DataType(index_dtype)), device=device)
-    return result
+    arrays = bare_case.inputs(DataType(dtype), DataType(index_dtype))
+    return get(bare_case.call(*(put(array, device) for array in arrays), device=device))
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.operator.in_place], ids=str)
 def test_in_place_through_every_door(case: Case, engine: str) -> None:
     device = dml.Device(engine)
     desc, expected = case.desc(DataType.FLOAT32), expect(case, DataType.FLOAT32)
-    x = case.inputs(DataType.FLOAT32)[0]
-    assert case.call(x, out=x, device=device) is x
-    np.testing.assert_array_equal(x, expected)
-    x = case.inputs(DataType.FLOAT32)[0]
-    assert device.compile(desc)(x, out=x) is x
-    np.testing.assert_array_equal(x, expected)
+    for run in (functools.partial(case.call, device=device), device.compile(desc)):
+        x = put(case.inputs(DataType.FLOAT32)[0], device)
+        assert run(x, out=x) is x
+        np.testing.assert_array_equal(get(x), expected)
     in_place = through_objects(device, desc, case.inputs(DataType.FLOAT32), in_place=True)
     np.testing.assert_array_equal(in_place, expected)
 
@@ -110,9 +124,10 @@ def test_an_input_owned_by_dml(case: Case, engine: str) -> None:
     desc = type(desc)(**{**{name: getattr(desc, name) for name in desc.field_types()}, "input_tensor": tensor})
     x, *others = case.inputs(DataType.FLOAT32)
     np.testing.assert_array_equal(through_objects(device, desc, [x, *others], owned=True), case.expected)
-    run = device.compile(desc).initialize(x)
-    x[...] = 0  # the operator has a copy of its own
-    np.testing.assert_array_equal(run(*others), case.expected)
+    given = put(x, device)
+    run = device.compile(desc).initialize(given)
+    wipe(given)  # the operator has a copy of its own
+    np.testing.assert_array_equal(get(run(*(put(other, device) for other in others))), case.expected)
 
 
 def test_the_sizes_that_the_gather_document_works_out() -> None:

@@ -9,23 +9,26 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from places import get, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@pytest.mark.large
 def test_a_float32_sum_of_ten_million_is_within_one_unit_in_the_last_place(engine: str) -> None:
     x = np.random.default_rng(1).random(10_000_000, dtype="float32")
-    result = dml.cumulative_summation(x, 0, device=engine)
+    result = get(dml.cumulative_summation(put(x, engine), 0, device=engine))
     exact = np.cumsum(x, dtype="float64")
     assert np.max(np.abs(result - exact) / np.spacing(result)) <= 1
     # NumPy's own float32 sum is far off, so the test can tell.
     assert np.max(np.abs(np.cumsum(x) - exact) / np.spacing(result)) > 100
 
 
+@pytest.mark.large
 def test_a_float16_sum_is_the_exact_sum_rounded_once(engine: str) -> None:
     x = np.random.default_rng(2).normal(0, 100, 4000).astype("float16")
-    result = dml.cumulative_summation(x, 0, device=engine)
+    result = get(dml.cumulative_summation(put(x, engine), 0, device=engine))
     exact = Fraction(0)
     for value, got in zip(x.tolist(), result.tolist(), strict=True):
         exact += Fraction(value)
@@ -36,7 +39,7 @@ def test_a_float16_sum_is_the_exact_sum_rounded_once(engine: str) -> None:
 
 def test_a_float16_sum_may_pass_the_largest_float16_and_come_back(engine: str) -> None:
     x = np.array([60000, 60000, -60000, -30000], "float16")
-    result = dml.cumulative_summation(x, 0, device=engine)
+    result = get(dml.cumulative_summation(put(x, engine), 0, device=engine))
     np.testing.assert_array_equal(result, np.array([60000, np.inf, 60000, 30000], "float16"))
 
 
@@ -56,15 +59,15 @@ def test_integers_wrap(
     for value in x.tolist()[1:]:
         tally = (combine(tally, value) - info.min) % (info.max - info.min + 1) + info.min
         expected.append(tally)
-    np.testing.assert_array_equal(function(x, 0, device=engine), np.array(expected, name))
+    np.testing.assert_array_equal(get(function(put(x, engine), 0, device=engine)), np.array(expected, name))
 
 
 def test_special_values(engine: str) -> None:
     x = np.array([-0.0, np.inf, 1, -np.inf, 2], "float32")
-    result = dml.cumulative_summation(x, 0, device=engine)
+    result = get(dml.cumulative_summation(put(x, engine), 0, device=engine))
     np.testing.assert_array_equal(result, np.array([-0.0, np.inf, np.inf, np.nan, np.nan], "float32"))
     assert np.signbit(result[0])  # a sum of one element is that element
-    exclusive = dml.cumulative_summation(x, 0, has_exclusive_sum=True, device=engine)
+    exclusive = get(dml.cumulative_summation(put(x, engine), 0, has_exclusive_sum=True, device=engine))
     assert not np.signbit(exclusive[0])
 
 
@@ -72,6 +75,7 @@ def test_a_copy_moves_every_bit(engine: str) -> None:
     """A signalling NaN and its payload survive a slice and a gather."""
     bits = np.array([0x7FA12345, 0xFFC00001, 0x80000000, 0x00000001], "uint32")
     x = bits.view("float32")
-    assert dml.slice(x, 0, 4, device=engine).view("uint32").tolist() == bits.tolist()
-    gathered = dml.gather_nd(x, [[3], [2], [1], [0]], device=engine)
+    there, indices = put(x, engine), put(np.array([[3], [2], [1], [0]]), engine)
+    assert get(dml.slice(there, 0, 4, device=engine)).view("uint32").tolist() == bits.tolist()
+    gathered = get(dml.gather_nd(there, indices, device=engine))
     assert gathered.view("uint32").tolist() == bits[::-1].tolist()

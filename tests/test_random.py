@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,25 +14,31 @@ from hypothesis import strategies as st
 
 import anydml as dml
 import oracle
+from agreement import assert_agrees, assert_same, bits
 from breakages import ALWAYS_WRONG, Broken, breakages_of, broken
 from cases import ENGINES
+from gpu import OnGpu
+from places import WIPED, get, get_bytes, is_on_gpu, put, put_bytes
 from strategies import OPERATORS, Array, Case, Operator, Tensor, cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    Values: TypeAlias = dict[oracle.Coordinate, Any]
+
 IS_CI = bool(os.environ.get("CI"))
+# Where every example costs a kernel's compilation, or its interpretation.
+FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 # Tests of equal length, several for each operator, so that workers share them evenly.
-SHARDS = range(6 if IS_CI else 1)
-SENTINEL = 0xA5
+SHARDS = range(2 if FEW else 6 if IS_CI else 1)
 GUARD = 32
 PERSISTENT_ALIGNMENT = 256
 
 # Hypothesis's own profile for CI would try the same examples every time.
 random_settings = settings(deadline=None, derandomize=False, print_blob=True)
-VALID = settings(random_settings, max_examples=560 if IS_CI else 250)
+VALID = settings(random_settings, max_examples=FEW or (560 if IS_CI else 250))
 BROKEN = settings(random_settings, max_examples=840 if IS_CI else 84)
-EXACT = settings(random_settings, max_examples=500 if IS_CI else 100)
+EXACT = settings(random_settings, max_examples=FEW or (500 if IS_CI else 100))
 
 
 def name_of(value: object) -> str:
@@ -40,13 +46,11 @@ def name_of(value: object) -> str:
 
 
 each_operator = pytest.mark.parametrize("cls", OPERATORS, ids=name_of)
+all_engines = pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
+"""In one test, so that what is drawn serves them all."""
 
 
 # Memory
-
-
-def bits(array: Array) -> Array:
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 @dataclass(slots=True)
@@ -56,9 +60,11 @@ class Memory:
     raw: Array
     tensors: dict[str, Tensor]
     starts: dict[str, int]
+    there: Any = None
+    """The same bytes on a GPU, which tensors are then bound in."""
 
     @classmethod
-    def of(cls, case: Case) -> Memory:
+    def of(cls, case: Case, engine: str) -> Memory:
         starts: dict[str, int] = {}
         size = GUARD
         for name, tensor in case.tensors.items():
@@ -71,6 +77,8 @@ class Memory:
         for name, content in case.contents.items():
             where = case.tensors[name].places
             memory.elements(name)[where] = content[where]
+        if is_on_gpu(engine):
+            memory.there = put_bytes(memory.raw)
         return memory
 
     def elements(self, name: str) -> Array:
@@ -79,26 +87,39 @@ class Memory:
         width = tensor.data_type.size_in_bytes
         return self.raw[start : start + tensor.extent * width].view(tensor.data_type.dtype)
 
-    def array(self, name: str) -> Array:
+    def array(self, name: str, *, is_written: bool = False) -> Any:
         """A tensor as an array, laid out as described."""
-        tensor = self.tensors[name]
+        tensor, start = self.tensors[name], self.starts[name]
         dtype = tensor.data_type.dtype
-        steps = [stride * dtype.itemsize for stride in tensor.element_strides]
-        return np.ndarray(tensor.sizes, dtype, self.raw, self.starts[name], steps)
+        steps = tuple(stride * dtype.itemsize for stride in tensor.element_strides)
+        if self.there is not None:
+            data = (self.there.data_ptr() + start, not is_written)
+            return OnGpu(tensor.sizes, typestr=dtype.str, strides=steps, data=data)
+        array = np.ndarray(tensor.sizes, dtype, self.raw, start, steps)
+        array.flags.writeable = is_written
+        return array
 
     def binding(self, name: str) -> dml.BufferBinding:
         """A tensor as a range of the buffer."""
-        return dml.BufferBinding(self.raw, self.starts[name], self.tensors[name].total_bytes)
+        where = self.raw if self.there is None else self.there
+        return dml.BufferBinding(where, self.starts[name], self.tensors[name].total_bytes)
+
+    def come_back(self) -> None:
+        """Fetch what was written on a GPU."""
+        if self.there is not None:
+            self.raw[...] = np.frombuffer(get_bytes(self.there), np.uint8)
 
     def wipe(self, name: str) -> None:
         """Overwrite a tensor's elements with the sentinel."""
         bits(self.elements(name))[self.tensors[name].places] = int.from_bytes(
-            bytes([SENTINEL] * self.tensors[name].data_type.size_in_bytes)
+            bytes([WIPED] * self.tensors[name].data_type.size_in_bytes)
         )
+        if self.there is not None:
+            self.there.copy_(put_bytes(self.raw))
 
 
 def _aligned_bytes(size: int) -> Array:
-    whole = np.full(size + 64, SENTINEL, np.uint8)
+    whole = np.full(size + 64, WIPED, np.uint8)
     first = -whole.__array_interface__["data"][0] % 64
     return whole[first : first + size]
 
@@ -109,14 +130,14 @@ def _aligned_bytes(size: int) -> Array:
 def run(case: Case, memory: Memory, engine: str) -> Array:
     """Run it by its door; the output's elements in the order of their coordinates."""
     output = case.tensors["output_tensor"]
-    if case.door == "table":
-        run_on_table(case, memory, engine)
-    else:
-        result = run_on_arrays(case, memory, engine)
-        if result is not None:
-            assert result.shape == output.sizes
-            assert result.dtype == output.data_type.dtype
-            return result.ravel()
+    try:
+        result = (run_on_table if case.door == "table" else run_on_arrays)(case, memory, engine)
+    finally:
+        memory.come_back()
+    if result is not None:
+        assert result.shape == output.sizes
+        assert result.dtype == output.data_type.dtype
+        return result.ravel()
     return memory.elements("output_tensor")[output.places]
 
 
@@ -131,17 +152,15 @@ def run_on_arrays(case: Case, memory: Memory, engine: str) -> Array | None:
             memory.wipe(name)
     inputs = [memory.array(name) for name in case.contents if name not in owned]
     if case.door == "call":
-        result: Array = compiled(*inputs)
-        return result
-    output = memory.array("output_tensor")
-    if not case.is_in_place:
-        for array in inputs:
-            array.flags.writeable = False
+        return get(compiled(*inputs))
+    output = memory.array("output_tensor", is_written=True)
+    if case.is_in_place:
+        inputs = [output]
     assert compiled(*inputs, out=output) is output
     return None
 
 
-def run_on_table(case: Case, memory: Memory, engine: str) -> None:
+def run_on_table(case: Case, memory: Memory, engine: str) -> Array | None:
     """Bind raw buffers, record and execute: the way of DirectML itself."""
     device = dml.Device(engine, feature_level=case.level)
     compiled = device.compile_operator(device.create_operator(case.description()))
@@ -151,7 +170,9 @@ def run_on_table(case: Case, memory: Memory, engine: str) -> None:
     given_inputs = [None if case.tensors[name].is_owned else memory.binding(name) for name in case.contents]
     owned = [memory.binding(name) if case.tensors[name].is_owned else None for name in case.contents]
     size = compiled.binding_properties.persistent_resource_size
-    persistent = dml.BufferBinding(bytearray(PERSISTENT_ALIGNMENT + size), PERSISTENT_ALIGNMENT, size)
+    room = bytearray(PERSISTENT_ALIGNMENT + size)
+    where = put_bytes(room) if is_on_gpu(device) else room
+    persistent = dml.BufferBinding(where, PERSISTENT_ALIGNMENT, size)
     if any(owned):
         table.bind_inputs([owned])
         table.bind_outputs([persistent])
@@ -163,37 +184,38 @@ def run_on_table(case: Case, memory: Memory, engine: str) -> None:
         table.bind_persistent_resource(persistent)
     recorder.record_dispatch(commands, compiled, table)
     device.execute(commands)
+    return None
 
 
 # Expecting
 
 
-def expected(case: Case) -> Array:
+def expected(case: Case, engine: str) -> Array:
     """What the oracle says, in the order of the output's coordinates."""
     source, target = case.tensors["input_tensor"], case.tensors["output_tensor"]
     is_copy = case.cls not in (dml.CumulativeSummation, dml.CumulativeProduct)
     content = case.contents["input_tensor"]
     values = _tensor(source, bits(content) if is_copy else content)
-    result = _ORACLES[case.cls](case, values)
+    result = _ORACLES[case.cls](case, values, engine)
     ordered = [result[coordinate] for coordinate in oracle.coordinates(target.sizes)]
     assert len(ordered) == len(result)
     return np.array(ordered, bits(content).dtype if is_copy else content.dtype)
 
 
-def _tensor(tensor: Tensor, content: Array) -> dict[oracle.Coordinate, Any]:
+def _tensor(tensor: Tensor, content: Array) -> Values:
     return oracle.tensor(tensor.sizes, content[tensor.places].tolist())
 
 
-def _slice(case: Case, values: dict[oracle.Coordinate, Any]) -> dict[oracle.Coordinate, Any]:
+def _slice(case: Case, values: Values, engine: str) -> Values:
     return oracle.slice_(values, **case.attributes)
 
 
-def _slice1(case: Case, values: dict[oracle.Coordinate, Any]) -> dict[oracle.Coordinate, Any]:
+def _slice1(case: Case, values: Values, engine: str) -> Values:
     offsets, sizes, strides = case.attributes.values()
     return oracle.slice1(values, offsets, sizes, strides, case.tensors["output_tensor"].sizes)
 
 
-def _gather(case: Case, values: dict[oracle.Coordinate, Any]) -> dict[oracle.Coordinate, Any]:
+def _gather(case: Case, values: Values, engine: str) -> Values:
     tensor = case.tensors["indices_tensor"]
     indices = _tensor(tensor, case.contents["indices_tensor"])
     counts = dict(case.attributes)
@@ -201,18 +223,27 @@ def _gather(case: Case, values: dict[oracle.Coordinate, Any]) -> dict[oracle.Coo
     return oracle.gather_nd(values, case.tensors["input_tensor"].sizes, indices, tensor.sizes, clamp=clamp, **counts)
 
 
-def _tally(function: oracle.Function) -> Callable[[Case, dict[oracle.Coordinate, Any]], dict[oracle.Coordinate, Any]]:
-    def tally(case: Case, values: dict[oracle.Coordinate, Any]) -> dict[oracle.Coordinate, Any]:
+def _tally(function: oracle.Function) -> Callable[[Case, Values, str], Values]:
+    def tally(case: Case, values: Values, engine: str) -> Values:
         source = case.tensors["input_tensor"]
         axis, direction, exclusive = case.attributes.values()
         decreasing = direction is dml.AxisDirection.DECREASING
-        name = source.data_type.name
-        return oracle.cumulative(values, source.sizes, axis, function, name, decreasing=decreasing, exclusive=exclusive)
+        number = oracle.Apart if engine == "cuda" and function == "product" else float
+        return oracle.cumulative(
+            values,
+            source.sizes,
+            axis,
+            function,
+            source.data_type.name,
+            decreasing=decreasing,
+            exclusive=exclusive,
+            number=number,
+        )
 
     return tally
 
 
-_ORACLES: dict[Operator, Callable[[Case, dict[oracle.Coordinate, Any]], dict[oracle.Coordinate, Any]]] = {
+_ORACLES: dict[Operator, Callable[[Case, Values, str], Values]] = {
     dml.Slice: _slice,
     dml.Slice1: _slice1,
     dml.GatherND: _gather,
@@ -222,12 +253,12 @@ _ORACLES: dict[Operator, Callable[[Case, dict[oracle.Coordinate, Any]], dict[ora
 }
 
 
-def assert_same(got: Array, wanted: Array) -> None:
-    """Compare bit for bit, one NaN as good as another."""
-    differ = bits(got) != bits(wanted)
-    if wanted.dtype.kind == "f":
-        differ &= ~(np.isnan(got) & np.isnan(wanted))
-    assert not differ.any(), (got, wanted)
+def check_answer(case: Case, got: Array, wanted: Array, engine: str) -> None:
+    """Bit for bit, where an engine adds and multiplies one by one as the oracle does."""
+    if engine == "cuda":
+        assert_agrees(case.cls, case.contents["input_tensor"], got, wanted)
+    else:
+        assert_same(got, wanted)
 
 
 # Valid descriptions
@@ -235,25 +266,28 @@ def assert_same(got: Array, wanted: Array) -> None:
 
 @pytest.mark.parametrize("shard", SHARDS)
 @each_operator
+@all_engines
 @VALID
 @given(data=st.data())
-def test_a_valid_description_gives_what_the_oracle_gives(cls: Operator, shard: int, data: st.DataObject) -> None:
+def test_a_valid_description_gives_what_the_oracle_gives(
+    cls: Operator, shard: int, engines: list[str], data: st.DataObject
+) -> None:
     case = data.draw(cases(cls))
-    for engine in ENGINES:
-        memory = Memory.of(case)
+    for engine in engines:
+        memory = Memory.of(case, engine)
         before = memory.raw.copy()
         try:
-            wanted = expected(case)
+            wanted = expected(case, engine)
         except oracle.OutsideError as outside:
             check_index_error(case, memory, outside, engine)
         else:
-            assert_same(run(case, memory, engine).view(wanted.dtype), wanted)
+            check_answer(case, run(case, memory, engine).view(wanted.dtype), wanted, engine)
         check_other_bytes(case, memory, before)
 
 
 def check_other_bytes(case: Case, memory: Memory, before: Array) -> None:
     """Whatever is not an element of the output is as it was."""
-    untouched = Memory(before, memory.tensors, memory.starts)
+    memory, untouched = (Memory(raw, memory.tensors, memory.starts) for raw in (memory.raw, before))
     names = [name for name, tensor in case.tensors.items() if tensor.is_owned and case.door != "table"]
     for name in ("output_tensor", *names):
         memory.wipe(name)
@@ -269,7 +303,7 @@ def check_index_error(case: Case, memory: Memory, outside: oracle.OutsideError, 
     assert f"[{', '.join(map(str, outside.position))}]" in str(caught.value) or not outside.position
     assert f"dimension {outside.dimension} of size {outside.size}" in str(caught.value)
     where = case.tensors["output_tensor"].places
-    assert (bits(memory.elements("output_tensor"))[where].copy().view(np.uint8) == SENTINEL).all()
+    assert (bits(memory.elements("output_tensor"))[where].copy().view(np.uint8) == WIPED).all()
 
 
 # Broken descriptions
@@ -353,15 +387,17 @@ def finite_float16(draw: st.DrawFn) -> Array:
     return (magnitudes | signs).view(np.float16)
 
 
+@all_engines
 @EXACT
 @given(values=finite_float16(), direction=st.sampled_from(dml.AxisDirection), exclusive=st.booleans())
 def test_a_float16_sum_is_the_exact_one_rounded_once(
-    values: Array, direction: dml.AxisDirection, exclusive: bool
+    engines: list[str], values: Array, direction: dml.AxisDirection, exclusive: bool
 ) -> None:
-    got = dml.cumulative_summation(values, 0, direction, exclusive)
     decreasing = direction is dml.AxisDirection.DECREASING
     wanted = oracle.exact_float16_sums(values.tolist(), decreasing=decreasing, exclusive=exclusive)
-    assert_same(got, np.array(wanted, np.float16))
+    for engine in engines:
+        got = get(dml.cumulative_summation(put(values, engine), 0, direction, exclusive, device=engine))
+        assert_same(got, np.array(wanted, np.float16))
 
 
 # The oracle itself, on the documents' examples

@@ -1,0 +1,96 @@
+"""How far the answers of engines agree: to the bit, or within one step of their type; and what they are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+from places import get, put
+
+Array = np.ndarray[Any, Any]
+
+
+def bits(array: Array) -> Array:
+    """The elements as unsigned numbers of their width."""
+    return array.view(f"u{array.dtype.itemsize}")
+
+
+def assert_same(got: Array, wanted: Array, about: object = "") -> None:
+    """Compare bit for bit, one NaN as good as another."""
+    differ = bits(got) != bits(wanted)
+    if wanted.dtype.kind == "f":
+        differ &= ~(np.isnan(got) & np.isnan(wanted))
+    assert not differ.any(), (np.argwhere(differ)[:5], got, wanted, about)
+
+
+def assert_near(got: Array, wanted: Array, error: float = 0.0, about: object = "") -> None:
+    """Compare within one step from a float to the next, or an error that the order of additions explains.
+
+    Signs agree, zeros' too, unless the error passes them; infinity is one step past the largest number.
+    """
+    both = np.isnan(got) & np.isnan(wanted)
+    same_sign = np.signbit(got) == np.signbit(wanted)
+    steps = np.where(same_sign, np.abs(bits(got).astype(np.int64) - bits(wanted).astype(np.int64)), 2)
+    with np.errstate(invalid="ignore"):
+        explained = np.abs(got.astype(np.float64) - wanted.astype(np.float64)) <= error if error else both
+    wrong = ~(both | explained | (steps <= 1)) | (np.isnan(got) ^ np.isnan(wanted))
+    assert not wrong.any(), (np.argwhere(wrong)[:5], got[wrong][:5], wanted[wrong][:5], about)
+
+
+def sum_error(values: Array) -> float:
+    """How much float64 sums of these numbers, added in any order, may differ."""
+    finite = np.abs(values[np.isfinite(values)].astype(np.float64))
+    return float(finite.sum() * values.size * 2.0**-52)
+
+
+def assert_agrees(operator: type[dml.OperatorDesc], source: Array, got: Array, wanted: Array) -> None:
+    """What an engine may differ in that adds and multiplies floats in an order of its own."""
+    if operator is dml.CumulativeSummation and source.dtype == np.float32:
+        assert_near(got, wanted, sum_error(source))
+    elif operator is dml.CumulativeProduct and source.dtype.kind == "f":
+        assert_near(got, wanted)
+    else:
+        assert_same(got, wanted)
+
+
+# Data and layouts
+
+
+def values(shape: Any, dtype: str, seed: int = 0) -> Array:
+    """Anything that a type holds, floats within reason."""
+    rng = np.random.default_rng(seed)
+    if dtype.startswith("float"):
+        return np.asarray(rng.standard_normal(shape), dtype)
+    limits = np.iinfo(dtype)
+    return np.asarray(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+
+
+def columns(out: Array) -> Array:
+    return np.zeros(out.shape[::-1], out.dtype).T
+
+
+def padded(out: Array) -> Array:
+    return np.zeros((*out.shape[:-1], out.shape[-1] * 2 + 1), out.dtype)[..., : out.shape[-1] * 2 : 2]
+
+
+def framed(out: Array, frame: int = 16) -> Array:
+    """Packed, with room before and behind it."""
+    return np.zeros(out.size + 2 * frame, out.dtype)[frame : frame + out.size].reshape(out.shape)
+
+
+def answer(device: dml.Device, desc: dml.OperatorDesc, *inputs: Array, layout: Any = framed) -> Array:
+    """What a device writes into an array that `layout` makes of an empty one, and nowhere beside it."""
+    out = layout(np.zeros(desc.tensors()["OutputTensor"].sizes, inputs[0].dtype))
+    fields = {name: getattr(desc, name) for name in desc.field_types()}
+    run = device.compile(type(desc)(**{**fields, "output_tensor": dml.TensorDesc.of(out)}))
+    there = put(out, device)
+    assert run(*(put(x, device) for x in inputs), out=there) is there
+    got = get(there)
+    kept, root = got.copy(), got
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    got[...] = 0
+    assert not bits(np.asarray(root)).any(), "something was written outside the output"
+    return kept
