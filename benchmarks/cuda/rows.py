@@ -24,6 +24,7 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
     rows_of_128 = {"shape": (n * n // 512, 128), "count": n * n // 256, "share": 0.90}
     rows_of_8 = {"shape": (20 * n * n // 1024, 8), "count": 40 * n * n // 1024, "share": 0.50}
     scalars = {"shape": (n // 4, n // 4), "count": n * n // 16, "coordinates": 2, "share": 0.40}
+    cached = {**scalars, "shape": (n // 16, n // 16)}
     made = [
         launch("launch, bound slice of 4 x 4", bound=True, device_us=9.0, host_us=15.0, quick=True),
         launch("launch, slice1(...) of 4 x 4", bound=False, quick=True),
@@ -53,6 +54,7 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
         gather("gather scalars by 2-D index, clamp", **scalars, compiled=True, quick=True),
         gather("gather scalars by 2-D index, raise", **scalars, mode="raise"),
         gather("gather scalars by 2-D index, clamp, int32", **scalars, indices="int32"),
+        gather("gather scalars from 16 MiB, clamp", **cached),
     ]  # fmt: skip
     for dtype, width in WIDTHS.items():
         shape = (n // 2 if width == 1 else n, 4 * n // width)  # a tensor has at most 2^32 - 1 elements

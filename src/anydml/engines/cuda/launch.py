@@ -12,6 +12,7 @@ import torch
 import triton
 from triton.compiler import ASTSource
 
+from anydml.errors import EngineMissingError, Fault, show
 from anydml.memory import numpy_view
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Kernel:
             aligned,
             self.warps,
             self.figures.target,
+            self.figures.index,
         )
 
     def _interpreted(self, addresses: Sequence[int], constants: tuple[Any, ...]) -> Callable[[], Any]:
@@ -102,10 +104,16 @@ def _compile(
     aligned: tuple[bool, ...],
     warps: int,
     target: Any,
+    _index: int,  # a compiled kernel is loaded on one device
 ) -> Any:
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
     source = ASTSource(function, dict(signature), dict(constants), attributes)
-    return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 1})
+    try:
+        return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 1})
+    except Exception as error:
+        rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"
+        fault = Fault(field="name", rule=rule, value="cuda", way_out="move the arrays to the host, and use Device()")
+        raise EngineMissingError("Device", fault) from error
 
 
 def _interpret(run: Callable[..., Any], *arguments: Any) -> None:

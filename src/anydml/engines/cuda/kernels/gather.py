@@ -127,7 +127,7 @@ def check_indices(
     """
     number = tl.program_id(0)
     found = tl.full((TUPLES,), NONE_OUTSIDE, tl.int64)
-    for step in range(0, steps):
+    for step in range(steps):
         first = (number + step * programs.to(tl.int64)) * TUPLES
         numbers = first + tl.arange(0, TUPLES)
         is_tuple = numbers < tuples

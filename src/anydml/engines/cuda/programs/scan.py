@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
-from anydml.engines.cuda.kernels.scan import HEADER, scan_tiles
+from anydml.engines.cuda.kernels.scan import scan_tiles
+from anydml.engines.cuda.kernels.words import HEADER
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
-from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over, warps_for
+from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.plan import Loops, loops_of, simplify
 
@@ -30,13 +31,15 @@ class Shape(NamedTuple):
 
     along: int
     across: int
-    parts: int
+    pieces: int
     """Of the columns in a tile, one a warp."""
     steps: int
-    """Tiles that a program walks."""
+    """Tiles in a part, which a program walks."""
     group: int
-    """Programs that hand on together; 0 where one program has the whole axis."""
+    """Parts that hand on together; 0 where one part is the whole axis."""
     warps: int
+    ahead: int = 0
+    """Parts, of all chains, that are added up before they are scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +78,13 @@ class ScanProgram:
         is_unit = (steps if is_rows else line_steps) == (1, 1)
         outer = lines.pick(range(len(lines.sizes) - 1))
         shape = shape_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
-        programs, blocks = -(-length // (shape.along * shape.parts * shape.steps)), -(-across // shape.across)
-        chains = blocks * outer.count
-        groups = -(-programs // max(shape.group, 1))
+        parts, blocks = -(-length // (shape.along * shape.pieces * shape.steps)), -(-across // shape.across)
+        chains, groups = blocks * outer.count, -(-parts // max(shape.group, 1))
+        ahead = -(-shape.ahead // chains) if shape.group and shape.steps > 1 else 0
         sizes, sources, targets = fastest_first(outer.sizes, *outer.strides)
-        aligned = [(*rows, step) for rows, step in zip((sources, targets), line_steps if is_rows else steps, strict=True)]
+        aligned = [
+            (*rows, step) for rows, step in zip((sources, targets), line_steps if is_rows else steps, strict=True)
+        ]
         # A thread moves 16 bytes of a row; of columns as many as leave each thread columns of its own.
         widest = MOST_ALIGNED if is_rows else max(shape.across // 32, 1)
         source_align, target_align, count_align = (
@@ -99,8 +104,8 @@ class ScanProgram:
             "COUNT_ALIGN": count_align,
             "ALONG": shape.along,
             "ACROSS": shape.across,
-            "PARTS": shape.parts,
-            "FULL": length % (shape.along * shape.parts * shape.steps) == 0 and across % shape.across == 0,
+            "PIECES": shape.pieces,
+            "FULL": length % (shape.along * shape.pieces * shape.steps) == 0 and across % shape.across == 0,
             "ONCE": shape.steps == 1,
             "GROUP": shape.group,
         }
@@ -109,11 +114,29 @@ class ScanProgram:
             for pair, align in zip(zip(steps, line_steps, strict=True), (source_align, target_align), strict=True)
         )
         sources, targets = over(sources, source_align), over(targets, target_align)
-        numbers = (length, s0, t0, across, s1, t1, blocks, chains, shape.steps, programs, groups, sizes, sources, targets)
+        numbers = (
+            length,
+            s0,
+            t0,
+            across,
+            s1,
+            t1,
+            blocks,
+            chains,
+            shape.steps,
+            parts,
+            groups,
+            ahead,
+            sizes,
+            sources,
+            targets,
+        )
         kind = {2: "fp16", 4: "fp32"}[width] if data_type.is_float else f"u{8 * width}"
-        kernel = Kernel(scan_tiles, (kind, kind, "i64"), numbers, constants, chains * programs, shape.warps, figures)
+        kernel = Kernel(
+            scan_tiles, (kind, kind, "i64"), numbers, constants, chains * (parts + ahead), shape.warps, figures
+        )
         kernel.prepare()
-        words = HEADER.value + chains * groups * shape.group * 2 * shape.across
+        words = HEADER.value + chains * groups * (shape.group + 1) * 2 * shape.across
         return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
@@ -147,34 +170,34 @@ def shape_of(
     if is_rows:
         along = min(ceil_power(length), 1024)
         lines = 1 if is_reverse else min(ceil_power(across), 1024 // along)
-        parts, warps = 1, 2 if along * lines == 1024 else 1
+        pieces, warps = 1, 2 if along * lines == 1024 else 1
     else:
         lines = min(ceil_power(across), max(256 // width, 32))
         along = min(ceil_power(length), 16 if lines >= 32 else 2048 // lines)
         is_many = -(-across // lines) * outer >= 6 * figures.multiprocessors
-        parts = min(ceil_power(-(-length // along)), 4 if is_many or width < 4 else 2)
+        pieces = min(ceil_power(-(-length // along)), 4 if is_many or width < 4 else 2)
         if lines < 32 or is_apart:
-            parts = 1
-        warps = parts if lines >= 32 else 2
-    tiles, chains = -(-length // (along * parts)), -(-across // lines) * outer
+            pieces = 1
+        warps = pieces if lines >= 32 else 2
+    tiles, chains = -(-length // (along * pieces)), -(-across // lines) * outer
     if tiles == 1:
-        return Shape(along, lines, parts, 1, 0, warps)
+        return Shape(along, lines, pieces, 1, 0, warps)
     if is_apart or chains >= wide or tiles <= FEW_TILES:
-        return Shape(along, lines, parts, tiles, 0, warps)
+        return Shape(along, lines, pieces, tiles, 0, warps)
+    # What programs add up ahead of its scan stays in the L2 cache, 25 MB at most.
     if not is_rows:
-        return Shape(32, lines, 4, 1, 16, 4) if lines >= 32 else Shape(along, lines, 1, 1, 64, 2)
-    # What the programs at work walk, twice, stays in the L2 cache.
-    return Shape(2048, 1, 1, 4, 256, 4) if is_reverse else Shape(4096, 1, 1, 4, 256, 8)
+        return Shape(16, lines, 2, 4, 16, 2, 800) if lines >= 32 else Shape(along, lines, 1, 1, 64, 2)
+    return Shape(2048, 1, 1, 4, 256, 4, 600) if is_reverse else Shape(4096, 1, 1, 4, 256, 8, 400)
 
 
 def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> Shape:
-    """Shapes so small that small tensors have several tiles, programs and groups."""
+    """Shapes so small that small tensors have several tiles, parts and groups."""
     if is_rows:
-        along, parts = min(ceil_power(length), 16), 1
+        along, pieces = min(ceil_power(length), 16), 1
         lines = 1 if is_reverse else min(ceil_power(across), 16 // along)
     else:
-        along, lines, parts = min(ceil_power(length), 4), min(ceil_power(across), 8), 1 if is_apart else 2
-    tiles = -(-length // (along * parts))
+        along, lines, pieces = min(ceil_power(length), 4), min(ceil_power(across), 8), 1 if is_apart else 2
+    tiles = -(-length // (along * pieces))
     if tiles <= FEW_TILES or is_apart:
-        return Shape(along, lines, parts, tiles, 0, 1)
-    return Shape(along, lines, parts, 1 if tiles % 2 else 2, 2, 1)
+        return Shape(along, lines, pieces, tiles, 0, 1)
+    return Shape(along, lines, pieces, 1 if tiles % 2 else 2, 2, 1, 3)
