@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import importlib.util
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anydml import calls, engines
-from anydml.engines.cuda import NEEDS, is_interpreted
+from anydml.engines.cuda import is_interpreted
 from anydml.runtime.device import device_named
 from cases import ENGINES
 from gpu import Gpu
+from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +24,9 @@ if "cuda" not in ENGINES:
     collect_ignore = ["test_cuda_engine.py"]  # `make test` and `make test-gpu` run it in a process of its own
 
 
-MISSING = [name for name in NEEDS if importlib.util.find_spec(name) is None] if is_interpreted() else []
-
-
 def pytest_configure() -> None:
     """Have Triton's interpreter prepare each function once, not at every call of it, which takes twice as long."""
-    if not is_interpreted() or MISSING:
+    if not is_interpreted() or why_not_interpreted():
         return
     from triton.runtime import interpreter
 
@@ -47,15 +44,15 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave interpreted kernels out where Triton is not installed; on a GPU nothing is left out in silence.
 
-    ANYDML_TEST_PART=3/16 runs a sixteenth of the tests; a case at different levels, with the same kernels, stays in one.
+    ANYDML_TEST_PART=3/16 runs a sixteenth; a case at different levels, which has the same kernels, stays in one.
     """
     part, _, parts = os.environ.get("ANYDML_TEST_PART", "1/1").partition("/")
     kinds: dict[str, int] = {}
     numbers = [kinds.setdefault(re.sub(r"-\d_\d]$", "", item.nodeid), len(kinds)) for item in items]
     items[:] = [item for item, k in zip(items, numbers, strict=True) if k % int(parts) == int(part) - 1]
-    names = " and ".join(MISSING)
-    for item in items if MISSING else []:
-        item.add_marker(pytest.mark.skip(reason=f"{names} not installed: make test EXTRAS='torch triton' has it"))
+    if reason := why_not_interpreted():
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(params=ENGINES)

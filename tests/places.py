@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
 
 import anydml as dml
+from anydml.engines.cuda import NEEDS, is_interpreted
 from anydml.memory import numpy_address, numpy_view
 from gpu import OnGpu
 
 WIPED = 0xA5
+
+
+def why_not_interpreted() -> str:
+    """What to install for kernels to be interpreted; nothing where it is there, or a GPU is to run them."""
+    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None] if is_interpreted() else []
+    return f"{' and '.join(missing)} not installed: make test EXTRAS='torch triton' has it" if missing else ""
 
 
 def is_on_gpu(device: dml.Device | str) -> bool:

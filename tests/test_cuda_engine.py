@@ -10,7 +10,10 @@ import pytest
 import anydml as dml
 from agreement import answer, assert_agrees, assert_same, columns, framed, padded, values
 from anydml.engines.cuda import is_interpreted
-from places import get, put
+from places import get, put, why_not_interpreted
+
+if reason := why_not_interpreted():
+    pytest.skip(reason, allow_module_level=True)
 
 CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
@@ -72,7 +75,7 @@ def test_running_sums(line: str, direction: str, exclusive: bool, dtype: str) ->
     agree(tally(x, axis, direction, exclusive), x)
 
 
-@pytest.mark.parametrize("line", ["rows handed on", "columns handed on", "short rows"])
+@pytest.mark.parametrize("line", ["rows handed on", "columns of two tiles"])
 @pytest.mark.parametrize("dtype", SUMMED)
 def test_running_sums_of_every_type(line: str, dtype: str) -> None:
     shape, axis = shape_of(line)
@@ -180,9 +183,10 @@ def test_the_same_bits_from_run_to_run(line: str, mode: tuple[str, bool]) -> Non
             x[...] = values(shape, "float32", seed)
             found.append(bound.dispatch().tobytes())
         assert found[0] == found[2] == found[3] != found[1]
+        return
     there, target = put(x, CUDA), put(out, CUDA)
     again, first = run.bind(there, out=target), get(run(there)).tobytes()
-    for _ in range(2 if is_interpreted() else 50):
+    for _ in range(50):
         assert get(again.dispatch()).tobytes() == first
 
 
@@ -272,7 +276,7 @@ def test_gathers(dtype: str, index_type: str, kind: Any) -> None:
         (np.asfortranarray(base), np.asfortranarray(indices), columns),
         (base[::-1], indices, padded),
     ):
-        for mode in ("raise", "clamp"):
+        for mode in ("raise", "clamp") if x is base else ("raise",):
             agree(gather(x, chosen, batch, mode), x, chosen, layout=layout)
 
 
