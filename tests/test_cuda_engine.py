@@ -10,10 +10,12 @@ import pytest
 import anydml as dml
 from agreement import answer, assert_agrees, assert_same, columns, framed, padded, values
 from anydml.engines.cuda import is_interpreted
-from places import get, put, why_not_interpreted
+from places import get, put, refill, why_not_interpreted
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
+
+from anydml.engines.cuda.programs import scan
 
 CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
@@ -174,20 +176,33 @@ def test_in_place(line: str, function: str) -> None:
 def test_the_same_bits_from_run_to_run(line: str, mode: tuple[str, bool]) -> None:
     """What programs told one another in a run before is not taken for this one's."""
     shape, axis = shape_of(line)
-    x, out = values(shape, "float32"), np.zeros(shape, "float32")
-    run = CUDA.compile(tally(x, axis, *mode))
-    if is_interpreted():
-        bound = run.bind(x, out=out)
-        found = []
-        for seed in (0, 1, 0, 0):
-            x[...] = values(shape, "float32", seed)
-            found.append(bound.dispatch().tobytes())
-        assert found[0] == found[2] == found[3] != found[1]
-        return
-    there, target = put(x, CUDA), put(out, CUDA)
-    again, first = run.bind(there, out=target), get(run(there)).tobytes()
-    for _ in range(50):
-        assert get(again.dispatch()).tobytes() == first
+    x = values(shape, "float32")
+    there, out = put(x, CUDA), put(np.zeros_like(x), CUDA)
+    bound, found = CUDA.compile(tally(x, axis, *mode)).bind(there, out=out), []
+    for seed in (0, 1, 0, 0) if is_interpreted() else (0, 1) * 25:
+        refill(there, values(shape, "float32", seed))
+        found.append(get(bound.dispatch()).tobytes())
+    assert len(set(found)) == 2
+    assert set(found[::2]) == {found[0]}
+
+
+@pytest.mark.parametrize("line", ["rows handed on", "columns handed on"])
+def test_every_run_has_a_number_of_its_own(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted programs run one after the other, so that nothing else shows a number that stays."""
+    made: list[Any] = []
+
+    class Kept(scan.DeviceWords):
+        def __init__(self, count: int, index: int) -> None:
+            super().__init__(count, index)
+            made.append(self._words)
+
+    monkeypatch.setattr(scan, "DeviceWords", Kept)
+    shape, axis = shape_of(line)
+    x = values(shape, "float32")
+    bound = CUDA.compile(tally(x, axis, *MODES[0])).bind(put(x, CUDA), out=put(np.zeros_like(x), CUDA))
+    for run in (1, 2, 3):
+        bound.dispatch()
+        assert made[0][:2].tolist() == [run, 0]
 
 
 # Slices
@@ -294,9 +309,8 @@ def test_the_first_of_many_indices_outside_is_named_and_nothing_written(index_ty
         with pytest.raises(dml.IndexRangeError, match=rf"indices\[{count // 2}\] = \({bad},\) is outside dimension 0"):
             bound.dispatch()
         assert (get(target) == 7).all()
-    indices[...] = 3
-    if is_interpreted():
-        assert (get(bound.dispatch()) == x[3]).all()
+    refill(there[1], np.full_like(indices, 3))
+    assert (get(bound.dispatch()) == x[3]).all()
 
 
 def test_an_index_outside_is_found_in_every_batch_and_coordinate() -> None:
