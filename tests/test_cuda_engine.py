@@ -16,6 +16,7 @@ if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
 
 from anydml.engines.cuda.programs import scan
+from anydml.engines.cuda.scratch import DeviceWords
 
 CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
@@ -191,7 +192,7 @@ def test_every_run_has_a_number_of_its_own(line: str, monkeypatch: pytest.Monkey
     """Interpreted programs run one after the other, so that nothing else shows a number that stays."""
     made: list[Any] = []
 
-    class Kept(scan.DeviceWords):
+    class Kept(DeviceWords):
         def __init__(self, count: int, index: int) -> None:
             super().__init__(count, index)
             made.append(self._words)
