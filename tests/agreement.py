@@ -80,6 +80,31 @@ def framed(out: Array, frame: int = 16) -> Array:
     return np.zeros(out.size + 2 * frame, out.dtype)[frame : frame + out.size].reshape(out.shape)
 
 
+def slicing(x: Array, cut: tuple[slice, ...]) -> dml.OperatorDesc:
+    """The slice that NumPy makes of an array."""
+    bounds = [s.indices(n) for s, n in zip(cut, x.shape, strict=True)]
+    counts = [len(range(*b)) for b in bounds]
+    return dml.Slice1.infer(
+        input_tensor=dml.TensorDesc.of(x),
+        input_window_offsets=[a if s > 0 else a + (n - 1) * s for (a, _, s), n in zip(bounds, counts, strict=True)],
+        input_window_sizes=[(n - 1) * abs(s) + 1 for (_, _, s), n in zip(bounds, counts, strict=True)],
+        input_window_strides=[s for _, _, s in bounds],
+    )
+
+
+def gathering(x: Array, indices: Array, batch: int = 0, mode: str = "raise") -> dml.OperatorDesc:
+    """A gather of tuples from arrays of any rank."""
+    rank = max(x.ndim, indices.ndim, indices.ndim - 1 + x.ndim - batch - indices.shape[-1], 1)
+    return dml.GatherND1.infer(
+        input_tensor=dml.TensorDesc.of(x).padded(rank),
+        indices_tensor=dml.TensorDesc.of(indices).padded(rank),
+        input_dimension_count=x.ndim,
+        indices_dimension_count=indices.ndim,
+        batch_dimension_count=batch,
+        index_mode=mode,
+    )
+
+
 def answer(device: dml.Device, desc: dml.OperatorDesc, *inputs: Array, layout: Any = framed) -> Array:
     """What a device writes into an array that `layout` makes of an empty one, and nowhere beside it."""
     out = layout(np.zeros(desc.tensors()["OutputTensor"].sizes, inputs[0].dtype))

@@ -76,3 +76,11 @@ def wipe(array: Any) -> None:
         array.memory.fill_(WIPED)
     else:
         array.view(np.uint8)[...] = WIPED
+
+
+def refill(array: Any, values: np.ndarray) -> None:
+    """Overwrite what was put somewhere with other values, in its packed layout."""
+    if isinstance(array, Moved):
+        array.memory[-values.nbytes :].copy_(put_bytes(np.frombuffer(values.tobytes(), np.uint8)))
+    else:
+        array[...] = values

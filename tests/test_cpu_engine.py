@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from agreement import answer, assert_same, columns, framed, padded, values
+from agreement import answer, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml import calls
 from anydml.engines.cpu import build
 from anydml.engines.cpu.programs import copy, gather, scan
@@ -76,14 +76,7 @@ def test_slices(dtype: str, window: tuple[Any, Any], threads: int, large_from: s
     shape, cut = window
     base = values(shape, dtype)
     for x in (base, np.asfortranarray(base), base[::-1], np.broadcast_to(base[:1], base.shape)):
-        bounds = [s.indices(n) for s, n in zip(cut, shape, strict=True)]
-        counts = [len(range(*b)) for b in bounds]
-        desc = dml.Slice1.infer(
-            input_tensor=dml.TensorDesc.of(x),
-            input_window_offsets=[a if s > 0 else a + (n - 1) * s for (a, _, s), n in zip(bounds, counts, strict=True)],
-            input_window_sizes=[(n - 1) * abs(s) + 1 for (_, _, s), n in zip(bounds, counts, strict=True)],
-            input_window_strides=[s for _, _, s in bounds],
-        )
+        desc = slicing(x, cut)
         for layout in (framed, columns, padded):
             np.testing.assert_array_equal(same(desc, x, layout=layout), x[cut])
 
@@ -159,17 +152,9 @@ def test_gathers(dtype: str, index_type: str, threads: int, large_from: str) -> 
         sizes = np.array(shape[batch : batch + depth])
         low = -sizes if index_type.startswith("int") else 0 * sizes
         indices = rng.integers(low, sizes, (*tuples, depth)).astype(index_type)
-        result_rank = len(tuples) + len(shape) - batch - depth
-        rank = max(len(shape), len(tuples) + 1, result_rank, 1)
         for x in (base, np.asfortranarray(base), base[::-1]):
             for chosen in (indices, np.asfortranarray(indices)):
-                desc = dml.GatherND1.infer(
-                    input_tensor=dml.TensorDesc.of(x).padded(rank),
-                    indices_tensor=dml.TensorDesc.of(chosen).padded(rank),
-                    input_dimension_count=len(shape),
-                    indices_dimension_count=len(tuples) + 1,
-                    batch_dimension_count=batch,
-                )
+                desc = gathering(x, chosen, batch)
                 same(desc, x, chosen)
                 same(desc, x, chosen, layout=columns)
 

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from agreement import answer, assert_agrees, assert_same, columns, framed, padded, values
+from agreement import answer, assert_agrees, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml.engines.cuda import is_interpreted
-from places import get, put, why_not_interpreted
+from places import get, put, refill, why_not_interpreted
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
+
+from anydml.engines.cuda.programs import scan
+from anydml.engines.cuda.scratch import DeviceWords
 
 CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
@@ -174,20 +177,33 @@ def test_in_place(line: str, function: str) -> None:
 def test_the_same_bits_from_run_to_run(line: str, mode: tuple[str, bool]) -> None:
     """What programs told one another in a run before is not taken for this one's."""
     shape, axis = shape_of(line)
-    x, out = values(shape, "float32"), np.zeros(shape, "float32")
-    run = CUDA.compile(tally(x, axis, *mode))
-    if is_interpreted():
-        bound = run.bind(x, out=out)
-        found = []
-        for seed in (0, 1, 0, 0):
-            x[...] = values(shape, "float32", seed)
-            found.append(bound.dispatch().tobytes())
-        assert found[0] == found[2] == found[3] != found[1]
-        return
-    there, target = put(x, CUDA), put(out, CUDA)
-    again, first = run.bind(there, out=target), get(run(there)).tobytes()
-    for _ in range(50):
-        assert get(again.dispatch()).tobytes() == first
+    x = values(shape, "float32")
+    there, out = put(x, CUDA), put(np.zeros_like(x), CUDA)
+    bound, found = CUDA.compile(tally(x, axis, *mode)).bind(there, out=out), []
+    for seed in (0, 1, 0, 0) if is_interpreted() else (0, 1) * 25:
+        refill(there, values(shape, "float32", seed))
+        found.append(get(bound.dispatch()).tobytes())
+    assert len(set(found)) == 2
+    assert set(found[::2]) == {found[0]}
+
+
+@pytest.mark.parametrize("line", ["rows handed on", "columns handed on"])
+def test_every_run_has_a_number_of_its_own(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpreted programs run one after the other, so that nothing else shows a number that stays."""
+    made: list[Any] = []
+
+    class Kept(DeviceWords):
+        def __init__(self, count: int, index: int) -> None:
+            super().__init__(count, index)
+            made.append(self._words)
+
+    monkeypatch.setattr(scan, "DeviceWords", Kept)
+    shape, axis = shape_of(line)
+    x = values(shape, "float32")
+    bound = CUDA.compile(tally(x, axis, *MODES[0])).bind(put(x, CUDA), out=put(np.zeros_like(x), CUDA))
+    for run in (1, 2, 3):
+        bound.dispatch()
+        assert made[0][:2].tolist() == [run, 0]
 
 
 # Slices
@@ -203,17 +219,6 @@ WINDOWS = [
 ]
 
 
-def window(x: np.ndarray, cut: tuple[slice, ...]) -> dml.OperatorDesc:
-    bounds = [s.indices(n) for s, n in zip(cut, x.shape, strict=True)]
-    counts = [len(range(*b)) for b in bounds]
-    return dml.Slice1.infer(
-        input_tensor=dml.TensorDesc.of(x),
-        input_window_offsets=[a if s > 0 else a + (n - 1) * s for (a, _, s), n in zip(bounds, counts, strict=True)],
-        input_window_sizes=[(n - 1) * abs(s) + 1 for (_, _, s), n in zip(bounds, counts, strict=True)],
-        input_window_strides=[s for _, _, s in bounds],
-    )
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
 @pytest.mark.parametrize("cut", WINDOWS, ids=str)
 def test_slices(dtype: str, cut: tuple[slice, ...]) -> None:
@@ -222,7 +227,7 @@ def test_slices(dtype: str, cut: tuple[slice, ...]) -> None:
         for x in (base, np.asfortranarray(base), base[::-1], np.broadcast_to(base[:1], base.shape)):
             layouts = (framed, columns, padded) if x is base else (framed,)
             for layout in layouts:
-                assert_same(answer(CUDA, window(x, cut), x, layout=layout), np.ascontiguousarray(x[cut]))
+                assert_same(answer(CUDA, slicing(x, cut), x, layout=layout), np.ascontiguousarray(x[cut]))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
@@ -233,7 +238,7 @@ def test_slices_of_many_dimensions(dtype: str) -> None:
             (slice(None, None, -1),) * x.ndim,
             tuple(slice(n // 3, None, 1 + k % 2) for k, n in enumerate(shape)),
         ):
-            assert_same(answer(CUDA, window(x, cut), x), np.ascontiguousarray(x[cut]))
+            assert_same(answer(CUDA, slicing(x, cut), x), np.ascontiguousarray(x[cut]))
 
 
 # Gathers
@@ -248,18 +253,6 @@ GATHERS = [  # sizes, coordinates in a tuple, batch dimensions, tuples
     ((2, 1, 3, 2, 2, 4), 2, 1, (2, 1, 5)),
     ((9,), 1, 0, ()),
 ]
-
-
-def gather(x: np.ndarray, indices: np.ndarray, batch: int = 0, mode: str = "raise") -> dml.OperatorDesc:
-    rank = max(x.ndim, indices.ndim, indices.ndim - 1 + x.ndim - batch - indices.shape[-1], 1)
-    return dml.GatherND1.infer(
-        input_tensor=dml.TensorDesc.of(x).padded(rank),
-        indices_tensor=dml.TensorDesc.of(indices).padded(rank),
-        input_dimension_count=x.ndim,
-        indices_dimension_count=indices.ndim,
-        batch_dimension_count=batch,
-        index_mode=mode,
-    )
 
 
 @pytest.mark.parametrize(
@@ -277,7 +270,7 @@ def test_gathers(dtype: str, index_type: str, kind: Any) -> None:
         (base[::-1], indices, padded),
     ):
         for mode in ("raise", "clamp") if x is base else ("raise",):
-            agree(gather(x, chosen, batch, mode), x, chosen, layout=layout)
+            agree(gathering(x, chosen, batch, mode), x, chosen, layout=layout)
 
 
 @pytest.mark.parametrize("index_type", ["int32", "uint32", "int64", "uint64"])
@@ -287,16 +280,15 @@ def test_the_first_of_many_indices_outside_is_named_and_nothing_written(index_ty
     indices = np.zeros((count, 1), index_type)
     bad = int(np.iinfo(index_type).max)
     indices[[count - 1, count // 2, count // 2 + 1]] = bad
-    run, there = CUDA.compile(gather(x, indices)), [put(x, CUDA), put(indices, CUDA)]
+    run, there = CUDA.compile(gathering(x, indices)), [put(x, CUDA), put(indices, CUDA)]
     target = put(out, CUDA)
     bound = run.bind(*there, out=target)
     for _ in range(2):
         with pytest.raises(dml.IndexRangeError, match=rf"indices\[{count // 2}\] = \({bad},\) is outside dimension 0"):
             bound.dispatch()
         assert (get(target) == 7).all()
-    indices[...] = 3
-    if is_interpreted():
-        assert (get(bound.dispatch()) == x[3]).all()
+    refill(there[1], np.full_like(indices, 3))
+    assert (get(bound.dispatch()) == x[3]).all()
 
 
 def test_an_index_outside_is_found_in_every_batch_and_coordinate() -> None:
@@ -306,7 +298,7 @@ def test_an_index_outside_is_found_in_every_batch_and_coordinate() -> None:
         indices[place] = index
         found = tuple(indices[place[:2]].tolist())
         with pytest.raises(dml.IndexRangeError) as caught:
-            answer(CUDA, gather(x, indices), x, indices)
+            answer(CUDA, gathering(x, indices), x, indices)
         assert caught.value.value == found
         assert f"indices[{place[0]}, {place[1]}]" in str(caught.value)
         assert f"dimension {place[2]} of size" in str(caught.value)
@@ -333,9 +325,9 @@ def test_memory_that_is_not_aligned(dtype: str, off: str) -> None:
             answer(CUDA, window(x, (slice(None), slice(None))), x, layout=askew)
         return
     for cut in ((slice(None), slice(None)), (slice(None), slice(None, None, -1)), (slice(1, 8), slice(8, 48))):
-        assert_same(answer(CUDA, window(x, cut), x, layout=askew), np.ascontiguousarray(x[cut]))
+        assert_same(answer(CUDA, slicing(x, cut), x, layout=askew), np.ascontiguousarray(x[cut]))
     picks = np.arange(9)[::-1].reshape(-1, 1).copy()
-    assert_same(answer(CUDA, gather(x, picks), x, picks, layout=askew), np.ascontiguousarray(x[::-1]))
+    assert_same(answer(CUDA, gathering(x, picks), x, picks, layout=askew), np.ascontiguousarray(x[::-1]))
     if dtype != "uint8":
         for axis in (0, 1):
             for direction in ("increasing", "decreasing"):
