@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
 
 _CPU_NEEDS = ("llvmlite", "numba")
-_CUDA_NEEDS = ("torch", "triton")
 
 
 def _not_installed(names: tuple[str, ...]) -> list[str]:
@@ -47,11 +46,11 @@ def _reference() -> Engine:
 
 @functools.cache
 def _cuda(index: int = 0) -> Engine:
-    from anydml.engines.cuda import CudaEngine, device_count, why_missing
+    from anydml.engines.cuda import NEEDS, CudaEngine, device_count, why_missing
 
     name = f"cuda:{index}"
     if why := why_missing():
-        raise _missing(name, why, "pip install 'anydml[cuda]'" if _not_installed(_CUDA_NEEDS) else 'use Device("cpu")')
+        raise _missing(name, why, "pip install 'anydml[cuda]'" if _not_installed(NEEDS) else 'use Device("cpu")')
     if index >= (count := device_count()):
         rule = f"there is no device {name!r} on this machine"
         raise _missing(name, rule, f"there {_counted(count)}")
