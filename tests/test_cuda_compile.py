@@ -79,8 +79,8 @@ def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     return [ScanProgram.plan(primitive, figures).kernel]
 
 
-def assembly(kernel: Kernel) -> str:
-    text: str = kernel._compiled((True,) * len(kernel.pointers)).asm["ptx"]
+def assembly(kernel: Kernel, stage: str = "ptx") -> str:
+    text: str = kernel._compiled((True,) * len(kernel.pointers)).asm[stage]
     return text
 
 
@@ -101,3 +101,20 @@ def test_every_kind_of_kernel_compiles(name: str) -> None:
 def test_an_older_gpu_is_compiled_for(name: str) -> None:
     for kernel in kernels(ROWS[name].lower(), 80):
         assert ".target sm_80" in assembly(kernel)
+
+
+@pytest.mark.parametrize("sizes", [(2**20, 1024), (2**20, 3)])
+def test_what_is_handed_on_is_read_after_it_was_seen(sizes: tuple[int, int]) -> None:
+    """The compiler loads what it needs in two layouts twice: the loads that are used must come after the loop.
+
+    They once came before it, and a column's carry could be read before it was there.
+    """
+    (kernel,) = kernels(summed("float32", sizes, 0).lower(), 90)
+    lines = assembly(kernel, "ttgir").splitlines()
+    told = ["wait" if "scf.while" in line else "read" for line in lines if re.search(r"scf\.while|isVolatile", line)]
+    waits = [i for i, what in enumerate(told) if what == "wait"]
+    assert len(waits) == 4  # for the totals of a group and what it is handed, to hand on and to go on
+    # Two reads in each loop, and whatever comes behind it again.
+    assert told[0] == "wait"
+    for first, after in zip(waits, [*waits[1:], len(told)], strict=True):
+        assert after - first - 1 >= 4, told

@@ -112,10 +112,10 @@ def test_running_products(line: str, dtype: str) -> None:
 def test_a_product_that_leaves_the_range_of_its_type_comes_back() -> None:
     """Rows and columns of far more tiles than one, with factors that float64 cannot hold the product of."""
     count = 48 if is_interpreted() else 4800
-    row = np.array([1e38] * (count // 2) + [1e-38] * (count // 2), "float32")
+    row = np.array([2.0**126] * (count // 2) + [2.0**-126] * (count // 2), "float32")
     for x, axis in ((np.stack([row, -row]), 1), (np.stack([row, -row], axis=1), 0)):
         got = answer(CUDA, tally(x, axis, "increasing", False, "product"), x)
-        np.testing.assert_allclose(np.take(got, -1, axis), [1, 1], rtol=1e-4)
+        np.testing.assert_array_equal(np.take(got, -1, axis), [1, 1])
         assert np.isinf(np.take(got, count // 2, axis)).all()
         assert np.signbit(np.take(got, count // 2, axis)).tolist() == [False, True]
 
@@ -322,6 +322,10 @@ def test_memory_that_is_not_aligned(dtype: str, off: str) -> None:
         return held
 
     x = askew(values((9, 64), dtype))
+    if by % x.itemsize and not is_interpreted():  # a GPU takes whole elements alone
+        with pytest.raises(dml.BindingError, match="must start at a multiple of"):
+            answer(CUDA, slicing(x, (slice(None), slice(None))), x, layout=askew)
+        return
     for cut in ((slice(None), slice(None)), (slice(None), slice(None, None, -1)), (slice(1, 8), slice(8, 48))):
         assert_same(answer(CUDA, slicing(x, cut), x, layout=askew), np.ascontiguousarray(x[cut]))
     picks = np.arange(9)[::-1].reshape(-1, 1).copy()

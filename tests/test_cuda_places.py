@@ -203,3 +203,15 @@ def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
         dml.slice(OnGpu((2,)), 0, 1)
     monkeypatch.undo()
     engines._cuda.cache_clear()
+
+
+def test_what_lies_askew_on_a_gpu_is_refused(gpus: list[Gpu]) -> None:
+    """A GPU stops at an element that does not lie at a multiple of its size, and takes everything with it."""
+    run = dml.Device("cuda").compile(SUM)
+    rule = "InputTensor must start at a multiple of 4 bytes, the size of its elements, on cuda:0; got address 0x100000"
+    with pytest.raises(dml.BindingError, match=rule):
+        run.bind(OnGpu((2, 4), address=(1 << 40) + 2), out=OnGpu((2, 4), address=FAR))
+    table = dml.Device("cuda").create_binding_table(run)
+    with pytest.raises(dml.BindingError, match="the buffer must start at a multiple of 16 bytes; got address"):
+        table.bind_outputs([Bind(OnGpu((8,), address=FAR + 4))])
+    assert not gpus[0].bound

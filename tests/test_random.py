@@ -67,12 +67,13 @@ class Memory:
     def of(cls, case: Case, engine: str) -> Memory:
         starts: dict[str, int] = {}
         size = GUARD
+        shift = -(-case.shift // 8) * 8 if is_on_gpu(engine) else case.shift  # a GPU takes whole elements alone
         for name, tensor in case.tensors.items():
             if case.is_in_place and name == "output_tensor":
                 starts[name] = starts["input_tensor"]
                 continue
-            starts[name] = size + case.shift
-            size += -(-(case.shift + tensor.total_bytes) // 16) * 16 + GUARD
+            starts[name] = size + shift
+            size += -(-(shift + tensor.total_bytes) // 16) * 16 + GUARD
         memory = cls(_aligned_bytes(size), case.tensors, starts)
         for name, content in case.contents.items():
             where = case.tensors[name].places

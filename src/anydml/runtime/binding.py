@@ -106,6 +106,10 @@ def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool
     alignment = desc.guaranteed_base_offset_alignment
     if alignment and address % alignment:
         add(f"must start at a multiple of {alignment} bytes, as guaranteed", address, f"address {address:#x}")
+    width = seen.data_type.size_in_bytes
+    if seen.buffer.device != HOST and address % width:  # a GPU moves whole elements, and stops at one that lies askew
+        rule = f"must start at a multiple of {width} bytes, the size of its elements, on {seen.buffer.device}"
+        add(rule, address, f"address {address:#x}", "pass a copy")
     if is_output and not seen.buffer.writable:
         add("must be writable", seen.array, "a read-only array")
     return Bound(field, seen.buffer, seen.offset, seen.buffer, layout, seen)
@@ -174,6 +178,9 @@ def bind_range(
     if offset % alignment:
         rule = f"{field}: Offset must be a multiple of {alignment}"
         faults.append(Fault(field=field, rule=rule, value=offset, found=str(offset)))
+    if whole.device != HOST and whole.address % MINIMUM_BUFFER_TENSOR_ALIGNMENT:
+        rule = f"{field}: the buffer must start at a multiple of {MINIMUM_BUFFER_TENSOR_ALIGNMENT} bytes"
+        faults.append(Fault(field=field, rule=rule, value=whole.address, found=f"address {whole.address:#x}"))
     if is_output and not whole.writable:
         rule = f"{field} must be writable"
         faults.append(Fault(field=field, rule=rule, value=binding.buffer, found="a read-only buffer"))

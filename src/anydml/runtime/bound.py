@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, IndexRangeError, show
-from anydml.memory import span
+from anydml.memory import HOST, span
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Layout:
         width = tensor.data_type.size_in_bytes
         below, above = span(tensor.sizes, tensor.element_strides)
         key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
-        alignment = tensor.guaranteed_base_offset_alignment
+        alignment = max(tensor.guaranteed_base_offset_alignment, 0 if memory == HOST else width)
         return cls(field, key, below * width, (above + 1) * width, alignment)
 
 

@@ -21,15 +21,6 @@ from anydml.engines.cuda.kernels.words import learn, tell
 
 
 @triton.jit
-def total_of_tile(numbers, PRODUCT: tl.constexpr, BOTH: tl.constexpr):
-    """The total of a tile's lines; in some tiles their elements are spread over BOTH of the first dimensions."""
-    total = total_of(numbers, 1, PRODUCT)
-    if BOTH:
-        total = total_of(total, 0, PRODUCT)
-    return total
-
-
-@triton.jit
 def tile_of(
     lines,
     across,
@@ -121,7 +112,6 @@ def scan_tiles(
     steps,
     parts,
     groups,
-    ahead,
     sizes,
     source_strides,
     target_strides,
@@ -147,8 +137,8 @@ def scan_tiles(
     ROWS has the axis innermost; UNIT says that the innermost stride is 1. REVERSE, of one such row, walks from the end.
     Columns are cut in PIECES, one a warp. FULL, no tile reaches past the last element. Where a chain of lines is cut in
     parts, each another program's, they hand on in groups; a GROUP of 0 stands for one part a chain. A program that
-    has several tiles adds up the part that is `ahead` of the one that it scans. APART, of columns in one piece or of
-    rows, a float's exponent is kept beside it.
+    has several tiles goes through them twice, and finds them in the L2 cache the second time. APART, of columns in
+    one piece or of rows, a float's exponent is kept beside it.
     """
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
@@ -173,44 +163,34 @@ def scan_tiles(
     carry = neutral
     carry_exponent = tl.zeros((ACROSS,), tl.int64)
     part = program.to(tl.int64)
+    tile = part * steps
     steps_here = 1
     if not ONCE:
         steps_here = steps.to(tl.int32)
-    if GROUP > 0:
-        tag = (tl.load(words) + 1) & 0x7FFF_FFFF
-        if not ONCE:
-            # Parts are added up well ahead of their scan, so that what a scan needs to know is there when it starts.
-            if part < parts:
-                tile = part * steps
-                value = read_tile(
-                    source, source_lines, is_line, tile, length, source_along,
-                    PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
-                )  # fmt: skip
-                total = neutral
-                for step in range(steps_here):
-                    numbers = value.to(ACCUMULATOR)
-                    value = read_tile(
-                        source, source_lines, is_line, tile + tl.minimum(step + 1, steps_here - 1), length,
-                        source_along, PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
-                    )  # fmt: skip
-                    total = combine(total, total_of_tile(numbers, PRODUCT, REVERSE or not ROWS), PRODUCT)
-                tell(words, tag, total, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP)
-            part -= ahead
-            if part < 0:
-                return
-    tile = part * steps
     value = read_tile(
         source, source_lines, is_line, tile, length, source_along,
         PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
     )  # fmt: skip
+
     if GROUP > 0:
-        if ONCE:
-            total = combine(neutral, total_of_tile(value.to(ACCUMULATOR), PRODUCT, REVERSE or not ROWS), PRODUCT)
-            tell(words, tag, total, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP)
-        # Its own total too: where the target is the source, no part is written before it was added up.
-        OWN: tl.constexpr = 0 if ONCE else 1
-        carry = learn(words, tag, neutral, chain, chains, part, groups, ACCUMULATOR, PRODUCT, GROUP, OWN)
-        if part == parts - 1:  # whose chain is the last to get here leaves everything as the next run wants it
+        tag = (tl.load(words) + 1) & 0x7FFF_FFFF
+        total = neutral
+        for step in range(steps_here):
+            numbers = value.to(ACCUMULATOR)
+            if not ONCE:  # the next tile is on its way while this one is added up, and after the last the first again
+                value = read_tile(
+                    source, source_lines, is_line, tile + (step + 1) % steps_here, length, source_along,
+                    PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
+                )  # fmt: skip
+            here = total_of(numbers, 1, PRODUCT)
+            if REVERSE or not ROWS:  # a line's elements are spread over the first dimension too
+                here = total_of(here, 0, PRODUCT)
+            total = combine(total, here, PRODUCT)
+        tell(words, tag, total, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP)
+        carry = learn(words, tag, neutral, chain, chains, part, groups, ACCUMULATOR, PRODUCT, GROUP)
+        # The last part knows that all others of its chain have told, and read the tag before. Whose chain is the last
+        # to get here leaves everything as the next run wants it.
+        if part == parts - 1:
             if tl.atomic_add(words + 1, 1, sem="acq_rel") == chains - 1:
                 tl.store(words + 1, 0)
                 tl.store(words, tag)

@@ -39,17 +39,14 @@ def whole_of(low, high, ACCUMULATOR: tl.constexpr):
 @triton.jit
 def receive(words, tag, mask, ACCUMULATOR: tl.constexpr, ROOM: tl.constexpr):
     """Wait for numbers to be published."""
-    low = tl.load(words, mask=mask, other=0, volatile=True)
-    high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
-    missing = tl.sum(tl.ravel((is_missing(low, high, tag) & mask).to(tl.int32)), 0)
-    if missing > 0:
-        while missing > 0:
-            low = tl.load(words, mask=mask, other=0, volatile=True)
-            high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
-            missing = tl.sum(tl.ravel((is_missing(low, high, tag) & mask).to(tl.int32)), 0)
-        # Once more: the compiler cannot carry them out of the loop.
+    missing = 1
+    while missing > 0:
         low = tl.load(words, mask=mask, other=0, volatile=True)
         high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
+        missing = tl.sum(tl.ravel((is_missing(low, high, tag) & mask).to(tl.int32)), 0)
+    # Read again, after they were seen: the compiler may load what it needs in two layouts twice, at different times.
+    low = tl.load(words, mask=mask, other=0, volatile=True)
+    high = tl.load(words + ROOM, mask=mask, other=0, volatile=True)
     return whole_of(low, high, ACCUMULATOR)
 
 
@@ -76,20 +73,19 @@ def learn(
     ACCUMULATOR: tl.constexpr,
     PRODUCT: tl.constexpr,
     GROUP: tl.constexpr,
-    OWN: tl.constexpr,
 ):
-    """The total of all parts before this one. With an OWN of 1 it waits for the part itself to be added up as well."""
+    """The total of all parts before this one."""
     ROOM: tl.constexpr = neutral.shape[0]
     lines = tl.arange(0, ROOM)
     within = part % GROUP
     group = chain.to(tl.int64) * groups + part // GROUP
     inner = neutral
-    if within + OWN > 0:
+    if within > 0:
         each = tl.arange(0, GROUP)[:, None]
-        mask = (each < within + OWN) & (lines < ROOM)[None, :]
+        mask = (each < within) & (lines < ROOM)[None, :]
         totals = words + HEADER + group * (2 * ROOM * GROUP) + each * (2 * ROOM) + lines[None, :]
         found = receive(totals, tag, mask, ACCUMULATOR, ROOM)
-        inner = total_of(tl.where(each < within, found, neutral[None, :]), 0, PRODUCT)
+        inner = total_of(tl.where(mask, found, tl.broadcast_to(neutral[None, :], (GROUP, ROOM))), 0, PRODUCT)
     handed = neutral
     if part >= GROUP:
         place_of_handed = words + HEADER + (chains.to(tl.int64) * groups * GROUP + group) * (2 * ROOM)
@@ -122,6 +118,6 @@ def tell(
     group = chain.to(tl.int64) * groups + part // GROUP
     publish(words + HEADER + (group * GROUP + within) * (2 * ROOM) + lines, total, tag, ROOM)
     if (within == GROUP - 1) & (part < parts - 1):
-        before = learn(words, tag, neutral, chain, chains, part, groups, ACCUMULATOR, PRODUCT, GROUP, 0)
+        before = learn(words, tag, neutral, chain, chains, part, groups, ACCUMULATOR, PRODUCT, GROUP)
         next_handed = words + HEADER + (chains.to(tl.int64) * groups * GROUP + group + 1) * (2 * ROOM)
         publish(next_handed + lines, combine(before, total, PRODUCT), tag, ROOM)

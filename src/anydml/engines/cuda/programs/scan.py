@@ -38,8 +38,6 @@ class Shape(NamedTuple):
     group: int
     """Parts that hand on together; 0 where one part is the whole axis."""
     warps: int
-    ahead: int = 0
-    """Parts, of all chains, that are added up before they are scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,6 @@ class ScanProgram:
         shape = shape_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
         parts, blocks = -(-length // (shape.along * shape.pieces * shape.steps)), -(-across // shape.across)
         chains, groups = blocks * outer.count, -(-parts // max(shape.group, 1))
-        ahead = -(-shape.ahead // chains) if shape.group and shape.steps > 1 else 0
         sizes, sources, targets = fastest_first(outer.sizes, *outer.strides)
         aligned = [
             (*rows, step) for rows, step in zip((sources, targets), line_steps if is_rows else steps, strict=True)
@@ -126,15 +123,12 @@ class ScanProgram:
             shape.steps,
             parts,
             groups,
-            ahead,
             sizes,
             sources,
             targets,
         )
         kind = {2: "fp16", 4: "fp32"}[width] if data_type.is_float else f"u{8 * width}"
-        kernel = Kernel(
-            scan_tiles, (kind, kind, "i64"), numbers, constants, chains * (parts + ahead), shape.warps, figures
-        )
+        kernel = Kernel(scan_tiles, (kind, kind, "i64"), numbers, constants, chains * parts, shape.warps, figures)
         kernel.prepare()
         words = HEADER.value + chains * groups * (shape.group + 1) * 2 * shape.across
         return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
@@ -173,9 +167,9 @@ def shape_of(
         pieces, warps = 1, 2 if along * lines == 1024 else 1
     else:
         lines = min(ceil_power(across), max(256 // width, 32))
-        along = min(ceil_power(length), 16 if lines >= 32 else 2048 // lines)
+        along = min(ceil_power(length), (8 if width < 4 else 16) if lines >= 32 else 2048 // lines)
         is_many = -(-across // lines) * outer >= 6 * figures.multiprocessors
-        pieces = min(ceil_power(-(-length // along)), 4 if is_many or width < 4 else 2)
+        pieces = min(ceil_power(-(-length // along)), 8 if width < 4 else 4 if is_many else 2)
         if lines < 32 or is_apart:
             pieces = 1
         warps = pieces if lines >= 32 else 2
@@ -184,10 +178,9 @@ def shape_of(
         return Shape(along, lines, pieces, 1, 0, warps)
     if is_apart or chains >= wide or tiles <= FEW_TILES:
         return Shape(along, lines, pieces, tiles, 0, warps)
-    # What programs add up ahead of its scan stays in the L2 cache, 25 MB at most.
     if not is_rows:
-        return Shape(16, lines, 2, 4, 16, 2, 800) if lines >= 32 else Shape(along, lines, 1, 1, 64, 2)
-    return Shape(2048, 1, 1, 4, 256, 4, 600) if is_reverse else Shape(4096, 1, 1, 4, 256, 8, 400)
+        return Shape(min(2048 // lines, 32), lines, 4, 1, 16, 4) if lines >= 32 else Shape(along, lines, 1, 1, 64, 2)
+    return Shape(2048, 1, 1, 4, 256, 4) if is_reverse else Shape(4096, 1, 1, 4, 256, 8)
 
 
 def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> Shape:
@@ -200,4 +193,4 @@ def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_a
     tiles = -(-length // (along * pieces))
     if tiles <= FEW_TILES or is_apart:
         return Shape(along, lines, pieces, tiles, 0, 1)
-    return Shape(along, lines, pieces, 1 if tiles % 2 else 2, 2, 1, 3)
+    return Shape(along, lines, pieces, 1 if tiles % 2 else 2, 2, 1)
