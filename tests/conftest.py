@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 if "cuda" not in ENGINES:
-    collect_ignore = ["test_cuda_engine.py"]  # `make test` and `make test-gpu` run it in a process of its own
+    # `make test` runs the first interpreted, in a process of its own; `make test-gpu` runs both.
+    collect_ignore = ["test_cuda_engine.py", "test_cuda_arrays.py"]
 
 
 def pytest_configure() -> None:
