@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from anydml.cli.console import print_table, write_json
 from anydml.engines import list_engines
@@ -26,5 +27,9 @@ def engines(as_json: bool) -> None:
     table = Table("engine", "here", "device", "what it is", box=None, header_style="bold")
     for engine in found:
         here = "[green]yes[/]" if engine.is_present else "[red]no[/]"
-        table.add_row(engine.name, here, "\n".join(engine.devices) or "-", engine.way_out or engine.what)
+        about = [
+            Text("\n".join(engine.devices) or "-"),
+            Text(engine.way_out or engine.what),
+        ]  # anydml[cuda] is no style
+        table.add_row(engine.name, here, *about)
     print_table(table)
