@@ -1,0 +1,95 @@
+"""The form that a graph takes between its description and an engine: primitives in order, over named stores."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from anydml.primitives import IndexedCopy, Primitive, View, views_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+StoreKind: TypeAlias = Literal["input", "constant", "output", "scratch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Memory that steps read and write: a view's `tensor` names it, and its offset counts from its first element."""
+
+    kind: StoreKind
+    size_in_bytes: int
+    """From the first element on; a bound input may reach below it as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass over memory, and the nodes that it carries out."""
+
+    primitive: Primitive
+    nodes: tuple[str, ...]
+    """Their names, in the order in which the data passes through them."""
+
+    @property
+    def sources(self) -> tuple[View, ...]:
+        """What it reads."""
+        return views_of(self.primitive)[:-1]
+
+    @property
+    def target(self) -> View:
+        """What it writes."""
+        return self.primitive.target
+
+    def reading(self, change: Callable[[View], View]) -> Step:
+        """The same with other sources."""
+        primitive = self.primitive
+        if isinstance(primitive, IndexedCopy):
+            return replace(
+                self, primitive=replace(primitive, source=change(primitive.source), indices=change(primitive.indices))
+            )
+        return replace(self, primitive=replace(primitive, source=change(primitive.source)))
+
+    def writing(self, target: View) -> Step:
+        """The same with another target."""
+        return replace(self, primitive=replace(self.primitive, target=target))
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the values of indices can stop it."""
+        return isinstance(self.primitive, IndexedCopy) and not self.primitive.clamp
+
+    @property
+    def bytes_moved(self) -> int:
+        """What it reads and writes, each element counted once; a gather reads as many elements as it writes."""
+        target = self.target
+        moved = 2 * math.prod(target.sizes) * target.data_type.size_in_bytes
+        if isinstance(self.primitive, IndexedCopy):
+            indices = self.primitive.indices
+            moved += math.prod(indices.sizes) * indices.data_type.size_in_bytes
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A graph as primitives.
+
+    Every output and every scratch store is written by one step, before whoever reads it; what that step leaves out of
+    its store, nobody reads. Inputs and constants are written by none. No two stores share memory.
+    """
+
+    stores: Mapping[str, Store]
+    steps: tuple[Step, ...]
+
+    def readers(self, store: str) -> list[int]:
+        """The numbers of the steps that read a store."""
+        return [i for i, step in enumerate(self.steps) if any(view.tensor == store for view in step.sources)]
+
+    def writer(self, store: str) -> int | None:
+        """The number of the step that writes a store; None for inputs and constants."""
+        return next((i for i, step in enumerate(self.steps) if step.target.tensor == store), None)
+
+    @property
+    def bytes_moved(self) -> int:
+        """By all steps together."""
+        return sum(step.bytes_moved for step in self.steps)
