@@ -48,6 +48,8 @@ class Kernel:
     programs: int
     warps: int
     figures: Figures
+    registers: int | None = None
+    """The most that a thread may use; None for as many as the compiler likes."""
 
     def prepare(self) -> None:
         """Compile it as it will be launched on aligned memory."""
@@ -80,6 +82,7 @@ class Kernel:
             tuple(self.constants.items()),
             aligned,
             self.warps,
+            self.registers,
             self.figures.target,
             self.figures.index,
         )
@@ -103,13 +106,15 @@ def _compile(
     constants: tuple[tuple[str, Any], ...],
     aligned: tuple[bool, ...],
     warps: int,
+    registers: int | None,
     target: Any,
     _index: int,  # a compiled kernel is loaded on one device
 ) -> Any:
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
     source = ASTSource(function, dict(signature), dict(constants), attributes)
     try:
-        return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 1})
+        options = {"num_warps": warps, "num_stages": 1, "maxnreg": registers}
+        return triton.compile(source, target=target, options=options)
     except Exception as error:
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"
         fault = Fault(field="name", rule=rule, value="cuda", way_out="move the arrays to the host, and use Device()")

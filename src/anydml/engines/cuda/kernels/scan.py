@@ -17,7 +17,7 @@ from anydml.engines.cuda.kernels.tally import (
     scan_of_rows,
     total_of,
 )
-from anydml.engines.cuda.kernels.words import learn, tell
+from anydml.engines.cuda.kernels.words import exchange, held
 
 
 @triton.jit
@@ -122,6 +122,7 @@ def scan_tiles(
     REVERSE: tl.constexpr,
     ROWS: tl.constexpr,
     UNIT: tl.constexpr,
+    NEAR: tl.constexpr,
     SOURCE_ALIGN: tl.constexpr,
     TARGET_ALIGN: tl.constexpr,
     COUNT_ALIGN: tl.constexpr,
@@ -130,15 +131,18 @@ def scan_tiles(
     PIECES: tl.constexpr,
     FULL: tl.constexpr,
     ONCE: tl.constexpr,
+    STAGES: tl.constexpr,
     GROUP: tl.constexpr,
 ):
     """`steps` tiles, one after the other, each of `ALONG` elements of the axis by `ACROSS` lines; ONCE, one tile.
 
-    ROWS has the axis innermost; UNIT says that the innermost stride is 1. REVERSE, of one such row, walks from the end.
-    Columns are cut in PIECES, one a warp. FULL, no tile reaches past the last element. Where a chain of lines is cut in
-    parts, each another program's, they hand on in groups; a GROUP of 0 stands for one part a chain. A program that
-    has several tiles goes through them twice, and finds them in the L2 cache the second time. APART, of columns in
-    one piece or of rows, a float's exponent is kept beside it.
+    ROWS has the axis innermost; UNIT says that the innermost stride is 1; NEAR, that 32 bits say how far apart the
+    elements of a tile lie, which takes fewer registers. REVERSE, of one such row, walks from the end. Columns are cut in
+    PIECES, one a warp. FULL, no tile reaches past the last element. Where a chain of lines is cut in parts, each another
+    program's, they hand on in groups; a GROUP of 0 stands for one part a chain. A program that has several tiles goes
+    through them twice, and finds them in the L2 cache the second time. APART, of columns in one piece or of rows, a
+    float's exponent is kept beside it. With STAGES, so many tiles are on their way into shared memory; without, the
+    next one is, into registers.
     """
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
@@ -149,6 +153,9 @@ def scan_tiles(
     lines = (chain % across_blocks).to(tl.int64) * ACROSS + tl.arange(0, ACROSS)
     outer = chain // across_blocks
     length = known(length, LENGTH_ALIGN)
+    if NEAR:
+        source_along = source_along.to(tl.int32)
+        target_along = target_along.to(tl.int32)
     is_line = lines < known(across, ACROSS_ALIGN)
     source_lines = place(outer, sizes, source_strides, SOURCE_ALIGN)
     target_lines = place(outer, sizes, target_strides, TARGET_ALIGN)
@@ -167,13 +174,14 @@ def scan_tiles(
     steps_here = 1
     if not ONCE:
         steps_here = steps.to(tl.int32)
-    value = read_tile(
-        source, source_lines, is_line, tile, length, source_along,
-        PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
-    )  # fmt: skip
+    if STAGES == 1:
+        value = read_tile(
+            source, source_lines, is_line, tile, length, source_along,
+            PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
+        )  # fmt: skip
 
     if GROUP > 0:
-        tag = (tl.load(words) + 1) & 0x7FFF_FFFF
+        runs = tl.load(words)
         total = neutral
         for step in range(steps_here):
             numbers = value.to(ACCUMULATOR)
@@ -186,18 +194,20 @@ def scan_tiles(
             if REVERSE or not ROWS:  # a line's elements are spread over the first dimension too
                 here = total_of(here, 0, PRODUCT)
             total = combine(total, here, PRODUCT)
-        tell(words, tag, total, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP)
-        carry = learn(words, tag, neutral, chain, chains, part, groups, ACCUMULATOR, PRODUCT, GROUP)
-        # The last part knows that all others of its chain have told, and read the tag before. Whose chain is the last
-        # to get here leaves everything as the next run wants it.
-        if part == parts - 1:
-            if tl.atomic_add(words + 1, 1, sem="acq_rel") == chains - 1:
-                tl.store(words + 1, 0)
-                tl.store(words, tag)
+        carry = exchange(
+            words, runs, total, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP
+        )  # fmt: skip
+        if ONCE:
+            value = held(value, runs)
 
-    for step in range(steps_here):
+    for step in tl.range(steps_here, num_stages=STAGES):
+        if STAGES > 1:
+            value = read_tile(
+                source, source_lines, is_line, tile + step, length, source_along,
+                PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,
+            )  # fmt: skip
         numbers = value.to(ACCUMULATOR)
-        if not ONCE:  # past the last there is the last again, which nobody looks at
+        if STAGES == 1 and not ONCE:  # past the last there is the last again, which nobody looks at
             value = read_tile(
                 source, source_lines, is_line, tile + tl.minimum(step + 1, steps_here - 1), length, source_along,
                 PRODUCT, SOURCE_ALIGN, LENGTH_ALIGN, ROWS, UNIT, PIECES, ALONG, REVERSE, FULL,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
+from anydml.engines.cuda.kernels.row import CHUNK, scan_row
 from anydml.engines.cuda.kernels.scan import scan_tiles
 from anydml.engines.cuda.kernels.words import HEADER
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
@@ -18,10 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.enums import DataType
     from anydml.primitives import Scan
 
+MOST_IN_ROW = 4
+"""Bytes of an element of which a thread can hold 16, and its float64 or int64, in registers."""
 LONG_ROW = 8 if IS_INTERPRETED else 256
 """Elements from which on a row that is walked from its end has a program of its own."""
+ROW_CHUNKS, ROW_GROUP = (2, 2) if IS_INTERPRETED else (256, 128)
+"""Chunks in half a part of a row that many programs share, and the parts of it that hand on together."""
 FEW_TILES = 2 if IS_INTERPRETED else 8
 """Tiles that a program walks alone even where there are not programs enough for the device."""
 
@@ -38,6 +44,8 @@ class Shape(NamedTuple):
     group: int
     """Parts that hand on together; 0 where one part is the whole axis."""
     warps: int
+    stages: int = 1
+    """Tiles on their way into shared memory; 1 where the next one is, into registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,8 @@ class ScanProgram:
         is_unit = (steps if is_rows else line_steps) == (1, 1)
         outer = lines.pick(range(len(lines.sizes) - 1))
         shape = shape_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
+        if shape.group and is_rows and is_unit and width <= MOST_IN_ROW:
+            return cls._plan_row(primitive, lines, length, is_reverse, figures)
         parts, blocks = -(-length // (shape.along * shape.pieces * shape.steps)), -(-across // shape.across)
         chains, groups = blocks * outer.count, -(-parts // max(shape.group, 1))
         sizes, sources, targets = fastest_first(outer.sizes, *outer.strides)
@@ -96,6 +106,7 @@ class ScanProgram:
             "REVERSE": is_reverse,
             "ROWS": is_rows,
             "UNIT": is_unit,
+            "NEAR": shape.along * shape.pieces * max(map(abs, steps)) < 2**31,
             "SOURCE_ALIGN": source_align,
             "TARGET_ALIGN": target_align,
             "COUNT_ALIGN": count_align,
@@ -104,6 +115,7 @@ class ScanProgram:
             "PIECES": shape.pieces,
             "FULL": length % (shape.along * shape.pieces * shape.steps) == 0 and across % shape.across == 0,
             "ONCE": shape.steps == 1,
+            "STAGES": shape.stages,
             "GROUP": shape.group,
         }
         (s0, s1), (t0, t1) = (
@@ -127,10 +139,47 @@ class ScanProgram:
             sources,
             targets,
         )
-        kind = {2: "fp16", 4: "fp32"}[width] if data_type.is_float else f"u{8 * width}"
-        kernel = Kernel(scan_tiles, (kind, kind, "i64"), numbers, constants, chains * parts, shape.warps, figures)
+        kinds = (_kind(data_type), _kind(data_type), "i64")
+        kernel = Kernel(scan_tiles, kinds, numbers, constants, chains * parts, shape.warps, figures)
         kernel.prepare()
         words = HEADER.value + chains * groups * (shape.group + 1) * 2 * shape.across
+        return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
+
+    @classmethod
+    def _plan_row(cls, primitive: Scan, lines: Loops, length: int, is_reverse: bool, figures: Figures) -> ScanProgram:
+        """For rows so few and so long that many programs share each."""
+        data_type = primitive.source.data_type
+        part = 2 * ROW_CHUNKS * CHUNK.value
+        chains, parts = lines.count, -(-length // part)
+        groups = -(-parts // ROW_GROUP)
+        sizes, sources, targets = fastest_first(lines.sizes, *lines.strides)
+        source_align, target_align, count_align = map(alignment_of, (sources, targets, (length,)))
+        constants = {
+            "ACCUMULATOR": tl.float64 if data_type.is_float else tl.int64,
+            "PRODUCT": primitive.function == "product",
+            "EXCLUSIVE": primitive.exclusive,
+            "REVERSE": is_reverse,
+            "SOURCE_ALIGN": source_align,
+            "TARGET_ALIGN": target_align,
+            "COUNT_ALIGN": count_align,
+            "CHUNKS": ROW_CHUNKS,
+            "FULL": length % part == 0,
+            "GROUP": ROW_GROUP,
+        }
+        numbers = (
+            length,
+            chains,
+            parts,
+            groups,
+            sizes,
+            over(sources, source_align),
+            over(targets, target_align),
+        )
+        kinds = (_kind(data_type), _kind(data_type), "i64")
+        kernel = Kernel(scan_row, kinds, numbers, constants, chains * parts, 8, figures, 64)
+        kernel.prepare()
+        words = HEADER.value + chains * groups * (ROW_GROUP + 1) * 2
+        width = data_type.size_in_bytes
         return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
@@ -148,6 +197,11 @@ class ScanProgram:
             words.leave()
 
         return dispatch
+
+
+def _kind(data_type: DataType) -> str:
+    bits = 8 * data_type.size_in_bytes
+    return f"fp{bits}" if data_type.is_float else f"u{bits}"
 
 
 def _moved(loops: Loops, *steps: int) -> Loops:
@@ -176,11 +230,18 @@ def shape_of(
     tiles, chains = -(-length // (along * pieces)), -(-across // lines) * outer
     if tiles == 1:
         return Shape(along, lines, pieces, 1, 0, warps)
-    if is_apart or chains >= wide or tiles <= FEW_TILES:
+    if is_apart or tiles <= FEW_TILES:
         return Shape(along, lines, pieces, tiles, 0, warps)
-    if not is_rows:
-        return Shape(min(2048 // lines, 32), lines, 4, 1, 16, 4) if lines >= 32 else Shape(along, lines, 1, 1, 64, 2)
-    return Shape(2048, 1, 1, 4, 256, 4) if is_reverse else Shape(4096, 1, 1, 4, 256, 8)
+    if chains >= wide and not is_rows and width == 2 and lines == 128:
+        return Shape(8, 128, 4, -(-length // 32), 0, 4, stages=4)
+    if chains >= wide:
+        return Shape(along, lines, pieces, tiles, 0, warps)
+    if is_rows:
+        return Shape(2048, 1, 1, 4, 256, 4) if is_reverse else Shape(4096, 1, 1, 4, 256, 8)
+    if lines < 32:
+        return Shape(4096 // lines, lines, 1, 1, 128, 4)
+    # A group of 4 MiB or more: its last part hands on in about the time that takes to read.
+    return Shape(32, 32, 8, 1, max(4, ceil_power(64 // (-(-across // 32) * outer))), 8)
 
 
 def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> Shape:
@@ -192,5 +253,5 @@ def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_a
         along, lines, pieces = min(ceil_power(length), 4), min(ceil_power(across), 8), 1 if is_apart else 2
     tiles = -(-length // (along * pieces))
     if tiles <= FEW_TILES or is_apart:
-        return Shape(along, lines, pieces, tiles, 0, 1)
+        return Shape(along, lines, pieces, tiles, 0, 1, stages=1 if is_rows else tiles)
     return Shape(along, lines, pieces, 1 if tiles % 2 else 2, 2, 1)
