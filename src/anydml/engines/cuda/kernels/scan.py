@@ -137,12 +137,12 @@ def scan_tiles(
     """`steps` tiles, one after the other, each of `ALONG` elements of the axis by `ACROSS` lines; ONCE, one tile.
 
     ROWS has the axis innermost; UNIT says that the innermost stride is 1; NEAR, that 32 bits say how far apart the
-    elements of a tile lie, which takes fewer registers. REVERSE, of one such row, walks from the end. Columns are cut in
-    PIECES, one a warp. FULL, no tile reaches past the last element. Where a chain of lines is cut in parts, each another
-    program's, they hand on in groups; a GROUP of 0 stands for one part a chain. A program that has several tiles goes
-    through them twice, and finds them in the L2 cache the second time. APART, of columns in one piece or of rows, a
-    float's exponent is kept beside it. With STAGES, so many tiles are on their way into shared memory; without, the
-    next one is, into registers.
+    elements of a tile lie, which takes fewer registers. REVERSE, of one such row, walks from the end. Columns are cut
+    in PIECES, one a warp. FULL, no tile reaches past the last element. Where a chain of lines is cut in parts, each
+    another program's, they hand on in groups; a GROUP of 0 stands for one part a chain. A program that has several
+    tiles goes through them twice, and finds them in the L2 cache the second time. APART, of columns in one piece or of
+    rows, a float's exponent is kept beside it. With STAGES, so many tiles are on their way into shared memory; without,
+    the next one is, into registers.
     """
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
