@@ -155,9 +155,9 @@ class Call:
                 known_calls.clear()
             known_calls[self.key] = (compiled, plain_maker(output.data_type, sizes, memory))
         if self.out is not None:
-            return compiled.bind_views(self.inputs, self.out).dispatch()
+            return compiled.bind_view(self.inputs, self.out).dispatch()
         result = allocate(output.data_type, sizes, memory=memory, like=like)
-        compiled.bind_views(self.inputs, view(result, self.name, "OutputTensor", memory=memory)).dispatch()
+        compiled.bind_view(self.inputs, view(result, self.name, "OutputTensor", memory=memory)).dispatch()
         return wrap(result, like)
 
     def _describe(self, attributes: dict[str, Any]) -> OperatorDesc:
