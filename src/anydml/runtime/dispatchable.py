@@ -6,7 +6,7 @@ import abc
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from anydml.arrays import view
-from anydml.arrays.cuda import on_callers_stream
+from anydml.arrays.cuda import on_any_stream, on_callers_stream
 from anydml.errors import BindingError, Fault, show
 from anydml.runtime.binding import (
     PERSISTENT_BUFFER_ALIGNMENT,
@@ -121,10 +121,8 @@ class Compiled(abc.ABC):
         named = zip(fields, arrays, strict=True)
         return [view(array, self.name, field, memory=self.memory) for field, array in named]
 
-    def bind_views(
-        self, inputs: Sequence[ArrayView], outputs: Sequence[ArrayView], out: object, temporary: Buffer | None = None
-    ) -> BoundOperator:
-        """Attach arrays that were looked at already; a dispatch returns `out`."""
+    def bind_views(self, inputs: Sequence[ArrayView], outputs: Sequence[ArrayView], out: object) -> BoundOperator:
+        """Attach arrays that were looked at already, and scratch memory; a dispatch returns `out`."""
         if self.owned and self.persistent is None:
             rule = f"{', '.join(self.owned)} must be given to initialize() first, being OWNED_BY_DML"
             raise BindingError(self.name, Fault(field=next(iter(self.owned)), rule=rule))
@@ -140,13 +138,25 @@ class Compiled(abc.ABC):
         if not faults:
             faults += hazards(sources, targets, in_place=self.in_place)
         raise_binding_faults(self.name, faults)
-        return self.attach((*sources, *targets), self.persistent, temporary, out)
+        arena = self.reserve(self.temporary_size, "TemporaryResource")
+        return self.attach((*sources, *targets), self.persistent, arena, out, is_reserved=True)
 
     def attach(
-        self, bound: Sequence[Bound], persistent: Buffer | None, temporary: Buffer | None, out: object = None
+        self,
+        bound: Sequence[Bound],
+        persistent: Buffer | None,
+        temporary: Buffer | None,
+        out: object = None,
+        *,
+        is_reserved: bool = False,
     ) -> BoundOperator:
-        """Attach memory that was checked, to be run on the stream that its library works on."""
+        """Attach memory that was checked, to be run on the stream that its library works on.
+
+        With `is_reserved` the scratch memory is this binding's own.
+        """
         launch = self.launch(self.with_owned({b.field: b.address for b in bound}, persistent), temporary)
+        if is_reserved and temporary is not None:
+            launch = on_any_stream(launch, temporary)
         launch = on_callers_stream(launch, [b.memory for b in bound])
         return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
 
