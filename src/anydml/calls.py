@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
+from anydml.arrays.view import describe
 from anydml.builder import Expression
 from anydml.describing import Call
-from anydml.errors import DescriptionError, Fault, show
+from anydml.errors import DescriptionError, Fault
 from anydml.operators.fields import dml_name
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
@@ -161,16 +162,13 @@ class NodeCall(Call):
             if value is not None:
                 rule = f"{option} must not be given with an Expression, which nothing is run for"
                 way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
-                faults.append(Fault(field=option, rule=rule, value=value, found=show(value), way_out=way_out))
+                faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
         given: list[Expression] = []
         for name, value in zip(cls.input_names(), inputs, strict=True):
             field = dml_name(name)
             if not isinstance(value, Expression):
-                rule, way_out = (
-                    f"{field} must be an Expression, as another input is",
-                    "see Graph.constant and Graph.input",
-                )
-                found = f"a {type(value).__name__}"
+                rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
+                way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
                 faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
             elif value.graph is not graph:
                 rule = f"{field} must be an Expression of the same graph as the other input"

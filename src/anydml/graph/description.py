@@ -46,15 +46,26 @@ class GraphDesc:
         put(self, "output_count", read_int(self.output_count, "OutputCount", faults))
         for name, allowed in _LISTS.items():
             put(self, name, _read_list(getattr(self, name), name, allowed, faults))
-        for name, count in (("input_descs", self.input_count), ("output_descs", self.output_count)):
-            given = getattr(self, name)
-            descs = _read_list(given, name, (TensorDesc, type(None)), faults) if given is not None else (None,) * count
-            if len(descs) != count and not faults:
-                rule = f"{name} must have {count} entries, one for each"
-                faults.append(Fault(field=name, rule=rule, value=descs, found=str(len(descs))))
-            put(self, name, descs)
+        self._read_descs("input", self.input_count, len(self.input_edges), faults)
+        self._read_descs("output", self.output_count, len(self.output_edges), faults)
         if faults:
             raise DescriptionError(SUBJECT, faults)
+
+    def _read_descs(self, kind: str, count: int, edges: int, faults: list[Fault]) -> None:
+        """Read the descriptions of the inputs or the outputs: as many as there are, or none at all."""
+        name, title = f"{kind}_descs", f"{kind.capitalize()}Count"
+        given = getattr(self, name)
+        if given is not None:
+            descs = _read_list(given, name, (TensorDesc, type(None)), faults)
+            if len(descs) != count:
+                rule = f"{name} must have {count} entries, as {title} says"
+                faults.append(Fault(field=name, rule=rule, value=descs, found=str(len(descs))))
+        else:
+            descs = (None,) * min(count, edges)
+            if count > edges:
+                rule = f"{title} must be at most {edges}, the {kind} edges: each {kind} has one"
+                faults.append(Fault(field=title, rule=rule, value=count, found=str(count)))
+        object.__setattr__(self, name, descs)
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
         """Check the graph and each of its operators at a feature level, and report rather than raise."""

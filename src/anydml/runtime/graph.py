@@ -14,6 +14,7 @@ from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
+from anydml.graph.recipe import Step
 from anydml.graph.wiring import constants, input_desc, node_names, operators, output_desc, slot_names
 from anydml.primitives import IndexFault, StridedCopy, View
 from anydml.runtime.dispatchable import Compiled, Kept
@@ -191,7 +192,7 @@ def _known(desc: TensorDesc | None) -> TensorDesc:
 def _word_index_fault(desc: GraphDesc, steps: list[tuple[str, ...]], fault: IndexFault) -> IndexRangeError:
     """Name the gather of a step that found an index outside its dimension."""
     names = node_names(desc)
-    raising = {names[i]: i for i, node in operators(desc).items() if hasattr(node.desc, "index_mode")}
+    raising = {names[i]: i for i, node in operators(desc).items() if Step(node.desc.lower(), ()).may_raise}
     number = next(raising[name] for name in steps[fault.step] if name in raising)
     node, label = operators(desc)[number], desc.label(number)
     found = node.desc.word_index_fault(fault)
