@@ -221,6 +221,43 @@ def test_a_cycle_is_told_edge_by_edge() -> None:
     ]
 
 
+def test_what_only_leads_into_a_cycle_is_none_of_it() -> None:
+    gather = dml.GatherND(
+        input_tensor=NARROW, indices_tensor=T("int32", (2, 1)), output_tensor=NARROW,
+        input_dimension_count=2, indices_dimension_count=2,
+    )  # fmt: skip
+    nodes: list[Any] = [
+        OperatorNode(gather, "pick"),
+        ConstantNode(np.zeros((2, 1), "int32"), "i"),
+        OperatorNode(SUM, "sum"),
+    ]
+    edges = [IntermediateEdge(1, 0, 0, 1), IntermediateEdge(2, 0, 0, 0), IntermediateEdge(0, 0, 2, 0)]
+    graph = GraphDesc(0, 1, nodes, [], [OutputEdge(2, 0, 0)], edges)
+    assert messages(graph) == [
+        (
+            "intermediate_edges[2] must not close a cycle: nodes[0] 'pick' → nodes[2] 'sum' → nodes[0] 'pick';"
+            " got the edges intermediate_edges[2], intermediate_edges[1]"
+        ),
+    ]
+
+
+def test_a_reinterpretation_may_not_reach_below_the_memory() -> None:
+    back = T("float32", (2, 6), strides=(-6, 1), signed_strides=True)
+    graph = replace(
+        CHAIN,
+        nodes=[OperatorNode(replace(CROP, input_tensor=back), "crop"), *CHAIN.nodes[1:]],
+        input_edges=[InputEdge(0, 0, 0, reinterpret=True)],
+        input_descs=[WIDE],
+    )
+    assert messages(graph) == [
+        (
+            "input_edges[0]: InputTensor of nodes[0] 'crop' must fit the bytes 0 .. 48 of graph input 0,"
+            " from its first element on; got -24 .. 24"
+        ),
+    ]
+    assert replace(graph, input_descs=[back]).check()
+
+
 def test_nodes_may_stand_in_any_order(engine: str) -> None:
     graph = GraphDesc(
         1, 1, [OperatorNode(SUM), OperatorNode(CROP)], [InputEdge(0, 1, 0)], [OutputEdge(0, 0, 0)],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ import pytest
 
 import anydml as dml
 from anydml import BufferBinding as Bind
+from anydml.memory import Buffer
+from gpu import FakeTorch, Gpu, OnGpu
 
 T = dml.TensorDesc
 X = np.arange(24, dtype="float32").reshape(4, 6) - 7
@@ -167,6 +171,13 @@ def test_owned_inputs_are_given_once(engine: str) -> None:
         model.initialize(wide[:, ::2])
 
 
+def test_an_owned_input_may_run_backwards(engine: str) -> None:
+    g = dml.Graph(engine)
+    x, w = g.input(X[:1], "x"), g.input(T.of(X[::-1, ::-2], flags="OWNED_BY_DML"), "w")
+    model = g.compile([dml.cumulative_summation(w, 1), x]).initialize(X[::-1, ::-2])
+    np.testing.assert_array_equal(model(X[:1])[0], np.cumsum(X[::-1, ::-2], axis=1))
+
+
 def floats(*values: float) -> bytearray:
     return bytearray(np.array(values, "float32").tobytes())
 
@@ -239,6 +250,7 @@ def test_a_dispatch_allocates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bound.dispatch()
 
 
+@pytest.mark.parametrize("engine", ["reference", "cpu"])  # Triton's interpreter is not for threads
 def test_threads_share_a_model(engine: str) -> None:
     g, _, y = crop_and_sum(engine)
     model = g.compile(dml.cumulative_summation(y, 0))
@@ -292,6 +304,22 @@ def test_the_second_of_two_gathers_is_the_one_named(engine: str) -> None:
     np.testing.assert_array_equal(outs, [X[[0, 0]], X[[0, 0]]])
 
 
+def test_only_what_must_be_held_back_is(engine: str) -> None:
+    g = dml.Graph(engine)
+    x, i = g.input(X, "x"), g.input(T("int64", (2, 1)), "i")
+    before = dml.cumulative_summation(x, 0)
+    needed = dml.cumulative_product(x, 1)
+    model = g.compile([before, needed, dml.gather_nd(needed, i)])
+    held = [name for name, store in model.recipe.stores.items() if store.kind == "scratch"]
+    assert held == ["output1 held back"]
+    assert [step.nodes for step in model.recipe.steps] == [("node1",), ("node2",), ("node0",), ("node1",)]
+    results = model(X, [[3], [0]])
+    for result, expected in zip(
+        results, [np.cumsum(X, axis=0), np.cumprod(X, axis=1), np.cumprod(X, axis=1)[[3, 0]]], strict=True
+    ):
+        np.testing.assert_array_equal(result, expected)
+
+
 # Arrays that do not fit
 
 
@@ -321,3 +349,30 @@ def test_outputs_must_not_overlap_one_another() -> None:
     with pytest.raises(dml.BindingError, match="Graph: pick must not overlap output0: both are written"):
         gathering()(X, [[1], [2]], out=(memory[:4], memory[3:], np.zeros((1, 6), "float32")))
     assert not memory.any()
+
+
+# Streams, without a GPU
+
+
+def test_scratch_memory_is_used_on_whatever_stream(gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch gives out memory in the order of one stream: another waits for it, and says that it uses the memory."""
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    used: list[int] = []
+    owner = SimpleNamespace(record_stream=lambda stream: used.append(stream.cuda_stream))
+    monkeypatch.setattr(gpus[0], "reserve", lambda size: Buffer(3 << 40, size, True, owner, "cuda:0"))
+    g, _, y = crop_and_sum("cuda")
+    model = g.compile(y)
+    torch.current = 7
+    bound = model.bind(OnGpu((4, 6)), out=OnGpu((3, 3), 2 << 40))
+    bound.dispatch()
+    assert (torch.waited, used) == ([], [])
+    torch.current = 8
+    bound.dispatch()
+    assert (torch.waited, used) == ([(8, 7)], [8])
+    torch.is_capturing = True
+    bound.dispatch()
+    assert (torch.waited, used) == ([(8, 7)], [8])
+    places = {"input0": 1 << 40, "output0": 2 << 40, "crop": 3 << 40}
+    assert gpus[0].bound == [places, places]
+    assert len(gpus[0].ran) == 6

@@ -153,8 +153,8 @@ class CompiledOperator(Compiled):
                     return None
                 if layout.alignment and address % layout.alignment:
                     return None
-        places = self.with_owned(dict(zip(self._bound_fields, addresses, strict=True)), self.persistent)
-        launch = self._program.bind(places)
+        places = dict(zip(self._bound_fields, addresses, strict=True))
+        launch = self._program.bind(self.with_owned(places, self.persistent) if self.owned else places)
         if not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()

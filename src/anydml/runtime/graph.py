@@ -82,7 +82,8 @@ class CompiledGraph(Compiled):
         stores.update(self._constant_places)
         if temporary is not None:
             stores.update({name: temporary.address + offset for name, offset in self._offsets.items()})
-        return _Steps([program.bind(stores) for program in self._programs])
+        launches = [program.bind(stores) for program in self._programs]
+        return launches[0] if len(launches) == 1 else _Steps(launches)
 
     @property
     def word(self) -> Callable[[IndexFault], IndexRangeError]:
