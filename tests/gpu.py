@@ -147,4 +147,12 @@ class FakeTorch:
         def wait_stream(other: Any) -> None:
             self.waited.append((self.current, other.handle))
 
-        return SimpleNamespace(cuda_stream=self.current, wait_stream=wait_stream)
+        def wait_event(event: Any) -> None:
+            self.waited.append((self.current, event))
+
+        def record_event() -> int:
+            return self.current  # an event is known by its stream
+
+        return SimpleNamespace(
+            cuda_stream=self.current, wait_stream=wait_stream, wait_event=wait_event, record_event=record_event
+        )

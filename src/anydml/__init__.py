@@ -5,6 +5,7 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
+from anydml.builder import Expression, Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
     AxisDirection,
@@ -29,6 +30,8 @@ from anydml.errors import (
     UnsupportedError,
 )
 from anydml.functions import cumulative_product, cumulative_summation, gather_nd, slice, slice1
+from anydml.graph.description import GraphDesc
+from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operator_type import OperatorType
 from anydml.operators import (
     OPERATORS,
@@ -49,6 +52,7 @@ from anydml.runtime.bound import BoundOperator
 from anydml.runtime.commands import CommandList, CommandRecorder
 from anydml.runtime.compiled import CompiledOperator, Operator
 from anydml.runtime.device import Device
+from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.table import BindingTable
 from anydml.tensor import TensorDesc
@@ -65,7 +69,9 @@ __all__ = [
     "BufferBinding",
     "CommandList",
     "CommandRecorder",
+    "CompiledGraph",
     "CompiledOperator",
+    "ConstantNode",
     "CumulativeProduct",
     "CumulativeSummation",
     "DataType",
@@ -74,21 +80,28 @@ __all__ = [
     "DmlError",
     "EngineMissingError",
     "ExecutionFlags",
+    "Expression",
     "Fault",
     "Feature",
     "FeatureLevel",
     "FeatureLevelError",
     "GatherND",
     "GatherND1",
+    "Graph",
+    "GraphDesc",
     "IndexMode",
     "IndexRangeError",
+    "InputEdge",
+    "IntermediateEdge",
     "LevelSupport",
     "ModelError",
     "ModelFileError",
     "Operator",
     "OperatorDesc",
     "OperatorInitializer",
+    "OperatorNode",
     "OperatorType",
+    "OutputEdge",
     "Place",
     "Report",
     "Slice",

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
-from anydml.errors import DescriptionError, Fault, raise_description_faults
+from anydml.arrays.view import describe
+from anydml.builder import Expression
+from anydml.describing import Call
+from anydml.errors import DescriptionError, Fault
 from anydml.operators.fields import dml_name
-from anydml.parse import read_int
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.arrays import ArrayView
+    from anydml.builder import Graph
     from anydml.operators import OperatorDesc
     from anydml.runtime.compiled import CompiledOperator
 
@@ -71,82 +73,61 @@ class Attempt:
         return wrap_plain(result, self._inputs[0])
 
 
-class Call:
-    """One call of a function: arrays are described at their own rank and checked, then padded for the device's level.
+def make_call(
+    cls: type[OperatorDesc],
+    device: Device | str | None,
+    out: object,
+    *inputs: object,
+    output_sizes: Any = None,
+    key: object = None,
+) -> Call:
+    """A call on arrays, or where there is an expression among them one that adds to its graph."""
+    for given in (*inputs, out):
+        if isinstance(given, Expression):
+            return NodeCall(cls, given.graph, device, out, inputs, output_sizes)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key)
 
-    Every fault is told in the caller's own dimensions; leading dimensions of size 1 that a level asks for are
-    added afterwards.
-    """
+
+class ArrayCall(Call):
+    """A call on arrays, which runs at once."""
+
+    inputs: list[ArrayView]
 
     def __init__(
         self,
         cls: type[OperatorDesc],
         device: Device | str | None,
         out: object,
-        *inputs: object,
-        output_sizes: Any = None,
-        key: object = None,
+        inputs: Sequence[object],
+        output_sizes: Any,
+        key: object,
     ) -> None:
-        self.key = key
-        if isinstance(device, Device):
-            self.device = device
-        elif device is None:
+        if device is None:
             place = place_of(inputs[0])
-            self.device = device_named(place if place.startswith("cuda:") else None)
-        else:  # what is no name cannot be looked up, and is refused by Device
-            self.device = device_named(device) if isinstance(device, str) else Device(device)
-        memory = self.device.engine.memory
-        self.cls = cls
-        self.name = cls.type.name
-        fields = [dml_name(name) for name in cls.input_names()]
-        self.inputs = [view(x, self.name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
-        self.out = None if out is None else view(out, self.name, "OutputTensor", memory=memory, convert=False)
-        self.output_sizes = output_sizes
-        self.faults: list[Fault] = []
-        self.rank = len(self.inputs[0].sizes)
-        self.result_rank = self.common_rank = self.rank
+            device = device_named(place if place.startswith("cuda:") else None)
+        elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
+            device = device_named(device) if isinstance(device, str) else Device(device)
+        memory, name = device.engine.memory, cls.type.name
+        fields = [dml_name(field) for field in cls.input_names()]
+        seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        self.out = None if out is None else view(out, name, "OutputTensor", memory=memory, convert=False)
+        self.key = key
+        super().__init__(cls, device, seen, output_sizes)
 
-    def axis(self, axis: object) -> int:
-        """An axis of the array, negative from the end."""
-        rank = max(self.rank, 1)
-        return read_int(axis, "Axis", self.faults, -rank, rank - 1) % rank
-
-    def make_room_for_gathered(self, batch: int) -> None:
-        """A gather's tensors have different ranks, and are described with as many dimensions as the largest."""
-        indices = self.inputs[1].sizes
-        tuple_size = indices[-1] if indices else 0
-        self.result_rank = max(len(indices) - 1 + self.rank - batch - tuple_size, 0)
-        self.common_rank = max(self.rank, len(indices))
-        counts = {count for row in self.cls.support for count in row.tensors["OutputTensor"].dimension_counts}
-        if self.result_rank > max(counts):
-            rule = f"the result must have at most {max(counts)} dimensions"
-            self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, found=str(self.result_rank)))
-            return
-        at_level = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
-        first = self.cls.support.first_with("OutputTensor", dimension_count=self.result_rank)
-        if self.result_rank > max(at_level.tensors["OutputTensor"].dimension_counts) and first is not None:
-            rule = f"a result of {self.result_rank} dimensions needs {first.dml_name}"
-            where = f"this device is {self.device.feature_level}"
-            self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, way_out=where, level=first))
-            return
-        self.common_rank = max(self.common_rank, self.result_rank)
-
-    def run(self, fills: dict[str, int], **attributes: Any) -> Any:
-        """Describe, check, pad, compile or find compiled, bind and dispatch.
-
-        `fills` are the values of attribute arrays for leading dimensions that are added.
-        """
+    def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
+        """An array as it lies."""
+        signed = any(stride < 0 for stride in tensor.strides)
+        sizes, strides = tensor.sizes, tensor.strides
+        if field == "OutputTensor" and not sizes:  # a single element, which a description gives one dimension
+            sizes, strides = (1,), (1,)
         try:
-            desc = self._describe(attributes)
+            return TensorDesc(tensor.data_type, sizes, strides=strides, signed_strides=signed)
         except DescriptionError as error:
-            raise DescriptionError(self.name, [*self.faults, *error.faults]) from None
-        padded = self._padded(desc, fills)
-        level = self.device.feature_level
-        own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
-        raise_description_faults(
-            self.name, [*padded.level_faults(level, f"this device is {level}"), *self.faults, *own]
-        )
-        compiled = self.device.compile_cached(padded)
+            raise error.within(self.name, f"{field}.") from None
+
+    def finish(self, desc: OperatorDesc) -> Any:
+        """Compile or find compiled, bind and dispatch."""
+        compiled = self.device.compile_cached(desc)
         (output,) = compiled.outputs.values()
         sizes = output.sizes[len(output.sizes) - self.result_rank :]
         like, memory = self.inputs[0].array, compiled.memory
@@ -155,68 +136,73 @@ class Call:
                 known_calls.clear()
             known_calls[self.key] = (compiled, plain_maker(output.data_type, sizes, memory))
         if self.out is not None:
-            return compiled.bind_views(self.inputs, self.out).dispatch()
+            return compiled.bind_view(self.inputs, self.out).dispatch()
         result = allocate(output.data_type, sizes, memory=memory, like=like)
-        compiled.bind_views(self.inputs, view(result, self.name, "OutputTensor", memory=memory)).dispatch()
+        compiled.bind_view(self.inputs, view(result, self.name, "OutputTensor", memory=memory)).dispatch()
         return wrap(result, like)
 
-    def _describe(self, attributes: dict[str, Any]) -> OperatorDesc:
-        tensors = {
-            name: self._tensor(dml_name(name), seen).padded(self.common_rank)
-            for name, seen in zip(self.cls.input_names(), self.inputs, strict=True)
-        }
-        output = None
-        if self.output_sizes is not None:
-            try:
-                output = TensorDesc(self.inputs[0].data_type, self.output_sizes)
-            except DescriptionError as error:
-                raise error.within(self.name, "OutputTensor.") from None
-        if self.out is not None:
-            if output is not None and output.sizes != self.out.sizes:
-                rule = f"out must have the output_sizes, {output.sizes}"
-                fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
-                raise DescriptionError(self.name, fault)
-            output = self._tensor("OutputTensor", self.out)
-        if output is None:
-            return self.cls.draft(**tensors, **attributes)
-        return self.cls(output_tensor=output.padded(self.common_rank), **tensors, **attributes)
 
-    def _tensor(self, field: str, seen: ArrayView) -> TensorDesc:
-        signed = any(stride < 0 for stride in seen.strides)
-        sizes, strides = seen.sizes, seen.strides
-        if field == "OutputTensor" and not sizes:  # a single element, which a description gives one dimension
-            sizes, strides = (1,), (1,)
-        try:
-            return TensorDesc(seen.data_type, sizes, strides=strides, signed_strides=signed)
-        except DescriptionError as error:
-            raise error.within(self.name, f"{field}.") from None
+class NodeCall(Call):
+    """A call on expressions, which adds a node to their graph."""
 
-    def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
-        """The same with the smallest dimension count that the level takes, where that is larger."""
-        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
-        counts = row.tensors["InputTensor"].dimension_counts
-        rank = min((count for count in counts if count >= self.common_rank), default=self.common_rank)
-        added = rank - self.common_rank
-        if not added:
+    inputs: list[Expression]
+
+    def __init__(
+        self,
+        cls: type[OperatorDesc],
+        graph: Graph,
+        device: object,
+        out: object,
+        inputs: Sequence[object],
+        output_sizes: Any,
+    ) -> None:
+        self._graph = graph
+        faults = []
+        for option, value in (("out", out), ("device", device)):
+            if value is not None:
+                rule = f"{option} must not be given with an Expression, which nothing is run for"
+                way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
+                faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
+        given: list[Expression] = []
+        for name, value in zip(cls.input_names(), inputs, strict=True):
+            field = dml_name(name)
+            if not isinstance(value, Expression):
+                rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
+                way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
+                faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
+            elif value.graph is not graph:
+                rule = f"{field} must be an Expression of the same graph as the other input"
+                faults.append(Fault(field=field, rule=rule, value=value, found=f"{value!r} of another graph"))
+            else:
+                given.append(value)
+        if faults:
+            raise DescriptionError(cls.type.name, faults)
+        super().__init__(cls, graph.device, given, output_sizes)
+
+    def describe(self, field: str, tensor: Expression) -> TensorDesc:  # noqa: ARG002 - an output has no description yet
+        """What it is described as in the graph."""
+        return tensor.desc
+
+    def lay_out(self, desc: OperatorDesc) -> OperatorDesc:
+        """The output with the strides of the graph's tensor policy."""
+        if any(desc.rules()):
             return desc
-        changes: dict[str, Any] = {
-            name: getattr(desc, name).padded(getattr(desc, name).dimension_count + added)
-            for name in (*desc.input_names(), *desc.output_names())
-        }
-        changes |= {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
-        if "axis" in desc.field_types():
-            changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
-        return replace(desc, **changes)  # type: ignore[type-var]  # every description is a dataclass
+        output = self._output(desc)
+        try:
+            strides = self._graph.strides_for(output.sizes, output.data_type)
+            laid_out = TensorDesc(output.data_type, output.sizes, strides=strides)
+        except DescriptionError as error:
+            raise error.within(self.name, "tensor_policy: OutputTensor.") from None
+        rank: int = getattr(desc, "output_tensor").dimension_count  # noqa: B009 - not every operator has one of that name
+        return replace(desc, output_tensor=laid_out.padded(rank))  # type: ignore[type-var]  # as above
 
-    def _in_callers_dimensions(self, fault: Fault) -> Fault:
-        """Number a gather's dimensions as the caller's arrays have them, without those added to match ranks."""
-        ranks = {"InputTensor": self.rank, "OutputTensor": self.result_rank}
-        if len(self.inputs) > 1:
-            ranks["IndicesTensor"] = len(self.inputs[1].sizes)
+    def _output(self, desc: OperatorDesc) -> TensorDesc:
+        """The output as the caller has it: without the dimensions that were added."""
+        output: TensorDesc = getattr(desc, "output_tensor")  # noqa: B009 - as above
+        first = output.dimension_count - max(self.result_rank, 1)
+        strides = None if output.strides is None else output.strides[first:]
+        return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
 
-        def shift(match: re.Match[str]) -> str:
-            added = self.common_rank - ranks[match[1]]
-            return f"{match[1]}.Sizes[{max(int(match[2]) - added, 0)}]"
-
-        field, rule = (re.sub(r"(\w+Tensor)\.Sizes\[(\d+)\]", shift, text) for text in (fault.field, fault.rule))
-        return replace(fault, field=field, rule=rule)
+    def finish(self, desc: OperatorDesc) -> Expression:
+        """Add the node."""
+        return self._graph.add(desc, tuple(self.inputs), self._output(desc))

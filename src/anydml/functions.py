@@ -2,13 +2,14 @@
 
 Ranks are the arrays' own, negative axes count from the end, the result is a new array of the caller's library unless
 `out` is given, and `device` says where and at which feature level to run: where the first array lies, if not given.
+Given expressions of a graph, a function adds a node to it and gives an expression.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.calls import Attempt, Call
+from anydml.calls import Attempt, make_call
 from anydml.enums import AxisDirection, IndexMode
 from anydml.errors import DescriptionError, Fault
 from anydml.operators import CumulativeProduct, CumulativeSummation, GatherND, GatherND1, Slice, Slice1
@@ -37,7 +38,7 @@ def slice(
     attempt = Attempt(Slice, device, out, (x,), offsets, sizes, strides)
     if (result := attempt.run()) is not None:
         return result
-    call = Call(Slice, device, out, x, key=attempt.key)
+    call = make_call(Slice, device, out, x, key=attempt.key)
     strides = (1,) * call.rank if strides is None else strides
     return call.run({"offsets": 0, "sizes": 1, "strides": 1}, offsets=offsets, sizes=sizes, strides=strides)
 
@@ -64,7 +65,7 @@ def slice1(
     )
     if (result := attempt.run()) is not None:
         return result
-    call = Call(Slice1, device, out, x, output_sizes=output_sizes, key=attempt.key)
+    call = make_call(Slice1, device, out, x, output_sizes=output_sizes, key=attempt.key)
     strides = (1,) * call.rank if input_window_strides is None else input_window_strides
     return call.run(
         {"input_window_offsets": 0, "input_window_sizes": 1, "input_window_strides": 1},
@@ -100,7 +101,7 @@ def gather_nd(
     cls = GatherND1 if batch or faults else GatherND
     if faults:
         raise DescriptionError(cls.type.name, faults)
-    call = Call(cls, device, out, x, indices, key=attempt.key)
+    call = make_call(cls, device, out, x, indices, key=attempt.key)
     call.make_room_for_gathered(batch)
     attributes = {"batch_dimension_count": batch} if batch else {}
     return call.run(
@@ -129,7 +130,7 @@ def cumulative_summation(
     attempt = Attempt(CumulativeSummation, device, out, (x,), axis, axis_direction, has_exclusive_sum)
     if (result := attempt.run()) is not None:
         return result
-    call = Call(CumulativeSummation, device, out, x, key=attempt.key)
+    call = make_call(CumulativeSummation, device, out, x, key=attempt.key)
     number = call.axis(axis)
     return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_sum=has_exclusive_sum)
 
@@ -151,6 +152,6 @@ def cumulative_product(
     attempt = Attempt(CumulativeProduct, device, out, (x,), axis, axis_direction, has_exclusive_product)
     if (result := attempt.run()) is not None:
         return result
-    call = Call(CumulativeProduct, device, out, x, key=attempt.key)
+    call = make_call(CumulativeProduct, device, out, x, key=attempt.key)
     number = call.axis(axis)
     return call.run({}, axis=number, axis_direction=axis_direction, has_exclusive_product=has_exclusive_product)

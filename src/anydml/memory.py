@@ -51,6 +51,17 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
+def without_leading_ones(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Sizes from the first on that is not 1."""
+    first = next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
+    return tuple(sizes[first:])
+
+
+def layout_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """What of sizes and strides matters to where elements lie: those of each dimension above size 1."""
+    return tuple((size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1)
+
+
 def span(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """How far a view reaches below and above its first element: (at most 0, at least 0), in the strides' unit."""
     reach = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True)]

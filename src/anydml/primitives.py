@@ -115,3 +115,5 @@ class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime
     def __init__(self, position: tuple[int, ...], indices: tuple[int, ...], dimension: int, size: int) -> None:
         super().__init__(position, indices, dimension, size)
         self.position, self.indices, self.dimension, self.size = position, indices, dimension, size
+        self.step = 0
+        """The step of a graph that found it, by number."""

@@ -13,15 +13,14 @@ import numpy as np
 from anydml.arrays import cuda, host
 from anydml.arrays.view import ArrayView, elsewhere, is_tensor, library_name, no_array
 from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import HOST, packed_strides
+from anydml.memory import HOST, Buffer, packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.enums import DataType
-    from anydml.memory import Buffer
 
-__all__ = ["ArrayView", "allocate", "place_of", "raw_memory", "view", "wrap"]
+__all__ = ["ArrayView", "allocate", "place_of", "raw_memory", "upload", "view", "wrap"]
 
 # DLPack's numbers of the devices whose memory the host can read: kDLCPU, kDLCUDAHost, kDLROCMHost.
 _HOST_DEVICES = {1, 3, 11}
@@ -117,3 +116,12 @@ def raw_memory(buffer: object, field: str, memory: str = HOST) -> Buffer:
     rule, way_out = f"{field} must be one piece of memory", "bind a packed array, or its base"
     fault = Fault(field=field, rule=rule, value=buffer, found=f"strides {seen.strides}", way_out=way_out)
     raise BindingError("BufferBinding", fault)
+
+
+def upload(data: np.ndarray[Any, Any], memory: str) -> Buffer:
+    """Bytes of the host's in another memory; as they are in the host's own."""
+    if memory == HOST:
+        return Buffer(data.__array_interface__["data"][0], data.size, True, data)
+    tensor = cuda.upload(data, memory)
+    cuda.synchronize(memory)  # whatever stream it is then read on
+    return Buffer(tensor.data_ptr(), data.size, True, tensor, memory)

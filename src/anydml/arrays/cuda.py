@@ -188,6 +188,27 @@ def on_callers_stream(dispatch: Callable[[], Any], buffers: Sequence[Buffer]) ->
     return dispatch
 
 
+def on_any_stream(dispatch: Callable[[], Any], memory: Buffer) -> Callable[[], Any]:
+    """Let a dispatch use memory that was reserved a moment ago, on whatever stream it then runs.
+
+    PyTorch gives memory out, and takes it back, in the order of the stream that was current when it was reserved.
+    """
+    if memory.device == HOST:
+        return dispatch
+    torch, index = _torch(), index_of(memory.device)
+    home = torch.cuda.current_stream(index)
+    reserved = None if is_capturing() else home.record_event()
+
+    def run() -> Any:
+        current = torch.cuda.current_stream(index)
+        if reserved is not None and current.cuda_stream != home.cuda_stream and not is_capturing():
+            current.wait_event(reserved)
+            memory.owner.record_stream(current)  # type: ignore[attr-defined]  # a tensor
+        return dispatch()
+
+    return run
+
+
 def is_capturing() -> bool:
     """Whether launches are recorded into a CUDA graph, and what is bound meanwhile is ready in its replays alone."""
     found: bool = _torch().cuda.is_current_stream_capturing()

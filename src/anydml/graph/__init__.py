@@ -1,1 +1,1 @@
-"""Several operators as one program: described or built, made primitives, simplified, laid out in memory and run."""
+"""Several operators as one program: described, checked, made primitives, simplified and laid out in memory."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.arrays import ArrayView, raw_memory
 from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import HOST, share_elements
+from anydml.memory import HOST, layout_of, share_elements, without_leading_ones
 from anydml.parse import UINT64_MAX, read_int
 
 if TYPE_CHECKING:
@@ -78,11 +78,6 @@ class Bound:
         return mine == (other.memory.address, other.memory.size, other.offset)
 
 
-def layout_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """What of sizes and strides matters to where elements lie."""
-    return tuple((size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1)
-
-
 def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool, faults: list[Fault]) -> Bound:
     """Attach an array: its type, sizes and strides must be the described ones, leading sizes of 1 aside."""
 
@@ -92,7 +87,7 @@ def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool
     layout = layout_of(seen.sizes, seen.strides)
     if seen.data_type != desc.data_type:
         add(f"must be an array of {desc.data_type.name}, as described", seen.data_type, seen.data_type.name)
-    if _core(seen.sizes) != _core(desc.sizes):
+    if without_leading_ones(seen.sizes) != without_leading_ones(desc.sizes):
         add(f"must be an array of sizes {desc.sizes}, as described", seen.sizes, str(seen.sizes))
     elif layout != layout_of(desc.sizes, desc.element_strides):
         way_out = "describe the array with TensorDesc.of(array), or pass a copy in the described layout"
@@ -113,11 +108,6 @@ def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool
     if is_output and not seen.buffer.writable:
         add("must be writable", seen.array, "a read-only array")
     return Bound(field, seen.buffer, seen.offset, seen.buffer, layout, seen)
-
-
-def _core(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    first = next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
-    return sizes[first:]
 
 
 def bind_tensor(

@@ -7,38 +7,45 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.plain import described_key
-from anydml.errors import BindingError, Fault, IndexRangeError, show
+from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST, span
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.operators import OperatorDesc
+    from anydml.errors import IndexRangeError
     from anydml.tensor import TensorDesc
 
 
 class BoundOperator:
-    """A compiled operator with its memory attached, which it keeps alive."""
+    """A compiled operator or graph with its memory attached, which it keeps alive."""
 
-    __slots__ = ("_desc", "_launch", "_memory", "_out")
+    __slots__ = ("_launch", "_memory", "_name", "_out", "_word")
 
-    def __init__(self, desc: OperatorDesc, launch: Callable[[], Any], memory: object, out: object) -> None:
-        self._desc, self._launch, self._memory, self._out = desc, launch, memory, out
+    def __init__(
+        self,
+        name: str,
+        word: Callable[[IndexFault], IndexRangeError],
+        launch: Callable[[], Any],
+        memory: object,
+        out: object,
+    ) -> None:
+        self._name, self._word, self._launch, self._memory, self._out = name, word, launch, memory, out
 
     def forgetful(self) -> BoundOperator:
         """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""
-        return BoundOperator(self._desc, self._launch, None, None)
+        return BoundOperator(self._name, self._word, self._launch, None, None)
 
     def dispatch(self) -> Any:
         """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
         try:
             self._launch()
         except IndexFault as fault:
-            raise IndexRangeError(self._desc.type.name, self._desc.word_index_fault(fault)) from None
+            raise self._word(fault) from None
         except MemoryError as error:
             rule = f"memory ran out while the operator ran ({show(error)})"
-            raise BindingError(self._desc.type.name, Fault(field="", rule=rule)) from error
+            raise BindingError(self._name, Fault(field="", rule=rule)) from error
         return self._out
 
 

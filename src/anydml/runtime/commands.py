@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, Fault, show
 from anydml.runtime.binding import hazards, raise_binding_faults
-from anydml.runtime.compiled import CompiledOperator
+from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.table import BindingTable, read
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class CommandRecorder:
             raise BindingError("CommandRecorder", fault)
         if dispatchable is None or bindings.dispatchable is not dispatchable:
             raise _foreign_table(bindings)
-        if isinstance(dispatchable, CompiledOperator) and ExecutionFlags.DESCRIPTORS_VOLATILE in dispatchable.flags:
+        if isinstance(dispatchable, Compiled) and ExecutionFlags.DESCRIPTORS_VOLATILE in dispatchable.flags:
             command_list.commands.append(lambda: _prepare_late(dispatchable, bindings)())
         else:
             command_list.commands.append(_prepare(dispatchable, bindings.bindings))
@@ -65,7 +65,7 @@ def _foreign_table(bindings: BindingTable) -> BindingError:
     return BindingError("CommandRecorder", Fault(field="bindings", rule=rule, value=bindings))
 
 
-def _prepare_late(operator: CompiledOperator, bindings: BindingTable) -> Callable[[], None]:
+def _prepare_late(operator: Compiled, bindings: BindingTable) -> Callable[[], None]:
     if bindings.dispatchable is not operator:
         raise _foreign_table(bindings)
     return _prepare(operator, bindings.bindings)
@@ -75,7 +75,7 @@ def _prepare(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[], Non
     """Check that everything is bound and nothing collides; the result runs it."""
     faults: list[Fault] = []
     attached = read(dispatchable, bindings, faults)
-    if isinstance(dispatchable, CompiledOperator):
+    if isinstance(dispatchable, Compiled):
         faults += _unbound(dispatchable, bindings)
         if not faults:
             faults += _collisions(dispatchable, attached[0])
@@ -87,7 +87,7 @@ def _prepare(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[], Non
     return _initializer_run(dispatchable, attached)
 
 
-def _unbound(operator: CompiledOperator, bindings: Bindings) -> Iterator[Fault]:
+def _unbound(operator: Compiled, bindings: Bindings) -> Iterator[Fault]:
     if bindings.inputs is None and len(operator.owned) < len(operator.inputs):
         yield Fault(field="inputs", rule="inputs must be bound", way_out="call bind_inputs()")
     if bindings.outputs is None:
@@ -95,10 +95,13 @@ def _unbound(operator: CompiledOperator, bindings: Bindings) -> Iterator[Fault]:
     if operator.owned and bindings.persistent is None:
         rule = "PersistentResource must be bound, because an input is OWNED_BY_DML"
         yield Fault(field="PersistentResource", rule=rule, way_out="call bind_persistent_resource()")
+    if operator.temporary_size and bindings.temporary is None:
+        rule = f"TemporaryResource must be bound, of {operator.temporary_size} bytes, as binding_properties says"
+        yield Fault(field="TemporaryResource", rule=rule, way_out="call bind_temporary_resource()")
 
 
-def _collisions(operator: CompiledOperator, attached: Attached) -> Iterator[Fault]:
-    yield from hazards(attached.inputs, attached.outputs, in_place=operator.desc.in_place)
+def _collisions(operator: Compiled, attached: Attached) -> Iterator[Fault]:
+    yield from hazards(attached.inputs, attached.outputs, in_place=operator.in_place)
     pairs = [(attached.persistent, other) for other in attached.outputs]
     pairs += [(attached.temporary, other) for other in (*attached.inputs, *attached.outputs)]
     if attached.persistent:
@@ -108,10 +111,11 @@ def _collisions(operator: CompiledOperator, attached: Attached) -> Iterator[Faul
             yield Fault(field=resource.field, rule=f"{resource.field} must not overlap {other.field}")
 
 
-def _operator_run(operator: CompiledOperator, attached: Attached) -> Callable[[], None]:
+def _operator_run(operator: Compiled, attached: Attached) -> Callable[[], None]:
     everything = (*attached.inputs, *attached.outputs)
     persistent = attached.persistent.memory if attached.persistent and operator.owned else None
-    bound = operator.attach(everything, persistent)
+    temporary = attached.temporary.memory if attached.temporary else None
+    bound = operator.attach(everything, persistent, temporary)
 
     def run() -> None:
         if not operator.is_initialized:

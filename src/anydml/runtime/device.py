@@ -12,12 +12,15 @@ from anydml.operators import OperatorDesc
 from anydml.parse import read_enum
 from anydml.runtime.commands import CommandList, CommandRecorder
 from anydml.runtime.compiled import CompiledOperator, Operator
+from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.table import BindingTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.graph.description import GraphDesc
+    from anydml.runtime.dispatchable import Compiled
     from anydml.runtime.table import Dispatchable
 
 
@@ -80,11 +83,23 @@ class Device:
             compiled.initialize()
         return compiled
 
+    def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags | str | int = ExecutionFlags.NONE) -> CompiledGraph:
+        """IDMLDevice1::CompileGraph: check a graph at this device's level, and make it ready for the engine as one.
+
+        The documents name no feature level for it; each of its operators has its own. It must be initialized before it
+        runs from a command list.
+        """
+        faults: list[Fault] = []
+        flags = read_enum(ExecutionFlags, flags, "flags", faults, ExecutionFlags.NONE)
+        if faults:
+            raise DescriptionError("Device", faults)
+        return CompiledGraph(self, desc, flags)
+
     def compile_cached(self, desc: OperatorDesc) -> CompiledOperator:
         """The same compiled operator for the same description: for those whose tensors are all bound at each run."""
         return self._compile_once(desc) if isinstance(desc, OperatorDesc) else self.compile(desc)
 
-    def create_operator_initializer(self, operators: Sequence[CompiledOperator] = ()) -> OperatorInitializer:
+    def create_operator_initializer(self, operators: Sequence[Compiled] = ()) -> OperatorInitializer:
         """An initializer for compiled operators."""
         return OperatorInitializer(operators)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anydml.errors import BindingError, Fault, show
 from anydml.runtime.binding import BindingProperties
-from anydml.runtime.compiled import CompiledOperator
+from anydml.runtime.dispatchable import Compiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,12 @@ class OperatorInitializer:
 
     name = "OperatorInitializer"
 
-    def __init__(self, operators: Sequence[CompiledOperator] = ()) -> None:
+    def __init__(self, operators: Sequence[Compiled] = ()) -> None:
         self.reset(operators)
 
-    def reset(self, operators: Sequence[CompiledOperator] = ()) -> None:
+    def reset(self, operators: Sequence[Compiled] = ()) -> None:
         """Initialize another set of operators from now on."""
-        if not isinstance(operators, (list, tuple)) or not all(isinstance(op, CompiledOperator) for op in operators):
+        if not isinstance(operators, (list, tuple)) or not all(isinstance(op, Compiled) for op in operators):
             rule = "operators must be a list of CompiledOperators"
             raise BindingError(self.name, Fault(field="operators", rule=rule, value=operators, found=show(operators)))
         self.operators = tuple(operators)

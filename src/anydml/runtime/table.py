@@ -15,13 +15,13 @@ from anydml.runtime.binding import (
     bind_tensor,
     raise_binding_faults,
 )
-from anydml.runtime.compiled import CompiledOperator
+from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.initializer import OperatorInitializer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Dispatchable: TypeAlias = CompiledOperator | OperatorInitializer
+Dispatchable: TypeAlias = Compiled | OperatorInitializer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class BindingTable:
 
     def reset(self, dispatchable: Dispatchable | None = None) -> None:
         """Forget every binding, and serve another dispatchable. What was recorded before stays as it was."""
-        if dispatchable is not None and not isinstance(dispatchable, (CompiledOperator, OperatorInitializer)):
+        if dispatchable is not None and not isinstance(dispatchable, (Compiled, OperatorInitializer)):
             rule = "dispatchable must be a CompiledOperator or an OperatorInitializer"
             fault = Fault(field="dispatchable", rule=rule, value=dispatchable, found=show(dispatchable))
             raise BindingError("BindingTable", fault)
@@ -106,12 +106,12 @@ class Attached:
 
 def read(dispatchable: Dispatchable, bindings: Bindings, faults: list[Fault]) -> list[Attached]:
     """Read bindings slot by slot, skipping what is not bound; one result for each operator concerned."""
-    if isinstance(dispatchable, CompiledOperator):
+    if isinstance(dispatchable, Compiled):
         return [_read_operator(dispatchable, bindings, faults)]
     return _read_initializer(dispatchable, bindings, faults)
 
 
-def _read_operator(operator: CompiledOperator, bindings: Bindings, faults: list[Fault]) -> Attached:
+def _read_operator(operator: Compiled, bindings: Bindings, faults: list[Fault]) -> Attached:
     attached = Attached()
     for what, tensors, given, bound in (
         ("inputs", operator.inputs, bindings.inputs, attached.inputs),
@@ -159,7 +159,7 @@ def _read_initializer(initializer: OperatorInitializer, bindings: Bindings, faul
     return results
 
 
-def _read_owned(operator: CompiledOperator, given: object, where: str, faults: list[Fault]) -> list[Bound]:
+def _read_owned(operator: Compiled, given: object, where: str, faults: list[Fault]) -> list[Bound]:
     if given is None and not operator.owned:
         return []
     tensors, bound = operator.inputs, []
@@ -177,7 +177,7 @@ def _read_owned(operator: CompiledOperator, given: object, where: str, faults: l
     return bound
 
 
-def _read_persistent(operator: CompiledOperator, name: str, binding: object, faults: list[Fault]) -> Bound | None:
+def _read_persistent(operator: Compiled, name: str, binding: object, faults: list[Fault]) -> Bound | None:
     size = operator.binding_properties.persistent_resource_size
     return bind_range(
         name, binding, size, PERSISTENT_BUFFER_ALIGNMENT, is_output=True, faults=faults, memory=operator.memory

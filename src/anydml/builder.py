@@ -1,0 +1,293 @@
+"""Graphs built as DirectMLX builds them: expressions that stand for tensors, and the functions that take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+from anydml.enums import ExecutionFlags
+from anydml.errors import DescriptionError, DmlError, Fault, show
+from anydml.graph.check import byte_span
+from anydml.graph.description import SUBJECT, GraphDesc
+from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from anydml.memory import packed_strides
+from anydml.operators import Slice
+from anydml.runtime.device import Device, device_named
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.enums import DataType
+    from anydml.graph.nodes import Node
+    from anydml.operators import OperatorDesc
+    from anydml.runtime.graph import CompiledGraph
+
+TensorPolicy: TypeAlias = (
+    "Literal['default', 'interleaved_channel'] | Callable[[tuple[int, ...], DataType], Sequence[int] | None]"
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Source:
+    """What an expression stands for: an input of the graph, or a node."""
+
+    is_input: bool
+    number: int
+    desc: TensorDesc
+    """Of its memory."""
+    name: str
+    inputs: tuple[Expression, ...] = ()
+    node: Node | None = None
+
+
+class Expression:
+    """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
+
+    The functions take expressions where they take arrays, and then give one.
+    """
+
+    __slots__ = ("_source", "desc", "graph")
+
+    def __init__(self, graph: Graph, source: _Source, desc: TensorDesc) -> None:
+        self.graph, self._source, self.desc = graph, source, desc
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of its description."""
+        return self.desc.sizes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The strides of its description, those of a packed tensor where it has none."""
+        return self.desc.element_strides
+
+    @property
+    def data_type(self) -> DataType:
+        """The data type of its description."""
+        return self.desc.data_type
+
+    @property
+    def name(self) -> str:
+        """The name of the input or node; empty where it has none."""
+        return self._source.name
+
+    @property
+    def is_reinterpreted(self) -> bool:
+        """Whether it is another description of an expression's memory."""
+        return self.desc is not self._source.desc
+
+    def named(self, name: str) -> Expression:
+        """Name the node that gives this expression, for errors and pictures: `y = slice1(x, …).named("crop")`."""
+        if self.is_reinterpreted:
+            rule = "name must be given to the expression itself: a reinterpretation of it is no node"
+            _refuse(Fault(field="name", rule=rule, value=name))
+        self.graph.rename(self._source, name)
+        return self
+
+    def reinterpret(
+        self,
+        sizes: Sequence[int] | int | None = None,
+        strides: Sequence[int] | int | None = None,
+        data_type: DataType | str | type | Any = None,
+    ) -> Expression:
+        """The same memory in another description; without strides a packed one, where sizes or type change.
+
+        The bytes that it describes must lie within those of this expression.
+        """
+        desc = self.desc
+        same_shape = sizes is None and data_type is None
+        try:
+            other = TensorDesc(
+                desc.data_type if data_type is None else data_type,
+                desc.sizes if sizes is None else sizes,
+                strides=desc.strides if strides is None and same_shape else strides,
+                flags=desc.flags,
+                signed_strides=desc.signed_strides and strides is None and same_shape,
+            )
+        except DescriptionError as error:
+            raise error.within(SUBJECT, "reinterpret: ") from None
+        low, high = byte_span(self.desc)
+        found = byte_span(other)
+        if found[0] < low or found[1] > high:
+            rule = f"reinterpret: the bytes must lie within the {low} .. {high} of {self!r}"
+            _refuse(Fault(field="reinterpret", rule=rule, value=other, found=f"{found[0]} .. {found[1]} of {other!r}"))
+        return Expression(self.graph, self._source, other)
+
+    @property
+    def source(self) -> _Source:
+        """What it stands for."""
+        return self._source
+
+    def __repr__(self) -> str:
+        source = self._source
+        kind = "input" if source.node is None else source.node.kind
+        name = f" {source.name!r}" if source.name else ""
+        return f"Expression({kind}{name}, {self.desc!r})"
+
+
+class Graph:
+    """Operators put together for one program: `x = g.input(desc)`, `y = slice1(x, …)`, `model = g.compile(y)`.
+
+    A device, or the name of one, says at which feature level and for which engine. The tensor policy gives the strides
+    of what the functions infer: packed by default; with `interleaved_channel` the second dimension lies innermost, as
+    in NHWC; or what a function of sizes and data type returns.
+    """
+
+    def __init__(self, device: Device | str | None = None, *, tensor_policy: TensorPolicy = "default") -> None:
+        if device is None or isinstance(device, str):
+            device = device_named(device)
+        if not isinstance(device, Device):
+            rule = "device must be a Device, its name, or None"
+            _refuse(Fault(field="device", rule=rule, value=device, found=show(device)))
+        self.device = device
+        if not callable(tensor_policy) and tensor_policy not in _POLICIES:
+            rule = f"tensor_policy must be one of {', '.join(map(repr, _POLICIES))}, or a function"
+            _refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
+        self._policy = tensor_policy if callable(tensor_policy) else _POLICIES[tensor_policy]
+        self._inputs: list[_Source] = []
+        self._nodes: list[_Source] = []
+        self._names: dict[str, _Source] = {}
+
+    def input(self, desc: TensorDesc | Any, name: str | None = None) -> Expression:
+        """An input, described, or by an array that is like those to come; its name is its keyword in a call."""
+        if not isinstance(desc, TensorDesc):
+            try:
+                desc = TensorDesc.of(desc)
+            except DmlError as error:
+                raise error.within(SUBJECT, "input: ") from error.__cause__
+        source = _Source(is_input=True, number=len(self._inputs), desc=desc, name="")
+        if name is not None:
+            self.rename(source, name)
+        self._inputs.append(source)
+        return Expression(self, source, desc)
+
+    def constant(self, data: Any, name: str | None = None) -> Expression:
+        """An array that is part of the graph. It is copied."""
+        node = ConstantNode(data)
+        if node.desc is None:
+            rule = "constant: data must be an array, which says what it is"
+            way_out = "np.frombuffer(data, dtype) makes bytes one"
+            _refuse(Fault(field="data", rule=rule, value=data, found=f"{len(node.data)} bytes", way_out=way_out))
+        return self._add(node, (), node.desc, name)
+
+    def add(self, desc: OperatorDesc, inputs: tuple[Expression, ...], output: TensorDesc) -> Expression:
+        """A node of an operator, whose output is described as its reader is to see it, leading 1s aside."""
+        return self._add(OperatorNode(desc), inputs, output, None)
+
+    def _add(self, node: Node, inputs: tuple[Expression, ...], desc: TensorDesc, name: str | None) -> Expression:
+        source = _Source(is_input=False, number=len(self._nodes), desc=desc, name="", inputs=inputs, node=node)
+        if name is not None:
+            self.rename(source, name)
+        self._nodes.append(source)
+        return Expression(self, source, desc)
+
+    def rename(self, source: _Source, name: object) -> None:
+        """Give a node or an input a name that no other has."""
+        if not isinstance(name, str) or not name:
+            _refuse(Fault(field="name", rule="name must be a string, not empty", value=name, found=show(name)))
+        if self._names.get(name, source) is not source:
+            _refuse(Fault(field="name", rule=f"name must be one that no other node or input has; got {name!r}"))
+        if source.is_input and name == "out":
+            _refuse(Fault(field="name", rule="name must not be 'out', which a call has for the outputs", value=name))
+        self._names.pop(source.name, None)
+        self._names[name], source.name = source, name
+
+    def strides_for(self, sizes: tuple[int, ...], data_type: DataType) -> Sequence[int] | None:
+        """What the tensor policy says."""
+        return self._policy(sizes, data_type)
+
+    def desc(self, outputs: Expression | Sequence[Expression]) -> GraphDesc:
+        """The graph as DirectML describes it, with these outputs."""
+        nodes = [self._node(source) for source in self._nodes]
+        input_edges: list[InputEdge] = []
+        intermediate_edges: list[IntermediateEdge] = []
+
+        def connect(given: Expression, number: int, slot: int) -> None:
+            source, mark = given.source, given.is_reinterpreted
+            if source.is_input:
+                input_edges.append(InputEdge(source.number, number, slot, source.name, mark))
+            else:
+                intermediate_edges.append(IntermediateEdge(source.number, 0, number, slot, "", mark))
+
+        for source in self._nodes:
+            for slot, given in enumerate(source.inputs):
+                connect(given, source.number, slot)
+        output_edges, output_descs = [], []
+        for k, output in enumerate(self._outputs(outputs)):
+            number, desc, name = output.source.number, output.desc, output.name
+            if output.source.is_input or output.is_reinterpreted:
+                number, name = len(nodes), ""
+                nodes.append(OperatorNode(self._copy(output)))
+                connect(output, number, 0)
+                desc = TensorDesc(desc.data_type, desc.sizes)
+            output_edges.append(OutputEdge(number, 0, k, name))
+            output_descs.append(desc)
+        return GraphDesc(
+            len(self._inputs),
+            len(output_edges),
+            nodes,
+            input_edges,
+            output_edges,
+            intermediate_edges,
+            [source.desc for source in self._inputs],
+            output_descs,
+        )
+
+    def _node(self, source: _Source) -> Node:
+        assert source.node is not None  # noqa: S101 - for type checkers: it is no input
+        return replace(source.node, name=source.name)
+
+    def _outputs(self, outputs: object) -> list[Expression]:
+        given = [outputs] if isinstance(outputs, Expression) else outputs
+        if not isinstance(given, (list, tuple)) or not given:
+            rule = "outputs must be an Expression, or a list of at least one"
+            _refuse(Fault(field="outputs", rule=rule, value=outputs, found=show(outputs)))
+        for i, output in enumerate(given):
+            if not isinstance(output, Expression):
+                rule = f"outputs[{i}] must be an Expression"
+                _refuse(Fault(field=f"outputs[{i}]", rule=rule, value=output, found=show(output)))
+            if output.graph is not self:
+                rule = f"outputs[{i}] must be an Expression of this graph"
+                _refuse(Fault(field=f"outputs[{i}]", rule=rule, value=output, found=f"{output!r} of another graph"))
+        return list(given)
+
+    def _copy(self, given: Expression) -> OperatorDesc:
+        """An operator that copies a whole tensor: what an output is of must be a node's, and its memory its own."""
+        counts = Slice.support.row_at(self.device.feature_level).tensors["InputTensor"].dimension_counts
+        rank = len(given.sizes)
+        desc = given.desc.padded(min((count for count in counts if count >= rank), default=rank))
+        none, ones = (0,) * desc.dimension_count, (1,) * desc.dimension_count
+        return Slice.infer(input_tensor=desc, offsets=none, sizes=desc.sizes, strides=ones)
+
+    def compile(
+        self, outputs: Expression | Sequence[Expression], flags: ExecutionFlags | str | int = ExecutionFlags.NONE
+    ) -> CompiledGraph:
+        """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`."""
+        compiled = self.device.compile_graph(self.desc(outputs), flags)
+        return compiled if compiled.owned else compiled.initialize()
+
+    def __repr__(self) -> str:
+        return f"Graph({self.device!r}, {len(self._inputs)} inputs, {len(self._nodes)} nodes)"
+
+
+def _refuse(fault: Fault) -> NoReturn:
+    raise DescriptionError(SUBJECT, fault)
+
+
+def _packed(_sizes: tuple[int, ...], _data_type: DataType) -> None:
+    """Strides are left out."""
+
+
+def _interleaved(sizes: tuple[int, ...], _data_type: DataType) -> tuple[int, ...] | None:
+    """The second dimension innermost; with fewer than three dimensions that is a packed tensor."""
+    if len(sizes) < 3:
+        return None
+    first, *inner, channels = packed_strides((sizes[0], *sizes[2:], sizes[1]))
+    return (first, channels, *inner)
+
+
+_POLICIES: dict[str, Callable[[tuple[int, ...], DataType], Sequence[int] | None]] = {
+    "default": _packed,
+    "interleaved_channel": _interleaved,
+}

@@ -1,0 +1,229 @@
+"""The rules of a graph: what its edges may connect, and that the descriptions on both ends agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import Fault
+from anydml.graph.nodes import ConstantNode, OperatorNode
+from anydml.graph.wiring import fed_desc, find_cycle, input_desc, operators, output_desc, used_nodes
+from anydml.memory import layout_of, span, without_leading_ones
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.enums import FeatureLevel
+    from anydml.graph.description import GraphDesc
+    from anydml.tensor import TensorDesc
+
+_REINTERPRET = "reinterpret=True on the edge reads the same memory in another description"
+
+
+def find_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> list[Fault]:
+    """Everything that is wrong with a graph at a level; `where` says whose level it is."""
+    faults = list(_node_faults(graph, level, where))
+    sound: dict[str, list[Any]] = {}
+    for name in ("input_edges", "output_edges", "intermediate_edges"):
+        sound[name] = []
+        for number, edge in enumerate(getattr(graph, name)):
+            wrong = list(_range_faults(graph, f"{name}[{number}]", edge))
+            faults += wrong
+            sound[name].append(None if wrong else edge)
+    kept = {name: tuple(edge for edge in edges if edge is not None) for name, edges in sound.items()}
+    in_range = replace(graph, **kept)  # type: ignore[arg-type]  # the edges alone
+    labels = {name: [_label(name, n, e) for n, e in enumerate(edges) if e is not None] for name, edges in sound.items()}
+    is_whole = all(len(kept[name]) == len(getattr(graph, name)) for name in kept)
+    faults += _feeding_faults(in_range, labels, is_whole)
+    faults += _input_faults(in_range, labels["input_edges"])
+    faults += _intermediate_faults(in_range, labels["intermediate_edges"])
+    faults += _output_faults(in_range, labels["output_edges"])
+    if cycle := find_cycle(in_range):
+        nodes = [graph.label(in_range.intermediate_edges[n].from_node_index) for n in cycle]
+        field = labels["intermediate_edges"][cycle[0]]
+        rule = f"{field} must not close a cycle: {' → '.join((*nodes, nodes[0]))}"
+        found = f"the edges {', '.join(labels['intermediate_edges'][n] for n in cycle)}"
+        faults.append(Fault(field=field, rule=rule, value=tuple(cycle), found=found))
+    return faults
+
+
+def find_remarks(graph: GraphDesc) -> Iterator[str]:
+    """What is worth knowing of a valid graph."""
+    used = used_nodes(graph)
+    for number, node in enumerate(graph.nodes):
+        if number not in used:
+            yield f"{graph.label(number)} feeds no output of the graph, and does not run"
+        elif isinstance(node, OperatorNode):
+            yield from (f"{graph.label(number)}: {remark}" for remark in node.desc.remarks())
+    for number in range(graph.input_count):
+        if not any(e.graph_input_index == number and e.to_node_index in used for e in graph.input_edges):
+            yield f"no output of the graph needs graph input {number}"
+
+
+def _label(name: str, number: int, edge: Any) -> str:
+    return f"{name}[{number}] {edge.name!r}" if edge.name else f"{name}[{number}]"
+
+
+def _node_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> Iterator[Fault]:
+    if graph.output_count < 1:
+        yield Fault(field="OutputCount", rule="OutputCount must be at least 1", value=0, found="0")
+    for number, node in operators(graph).items():
+        label = graph.label(number)
+        for fault in (*node.desc.level_faults(level, where), *node.desc.own_faults()):
+            subject = f"{label}: {node.kind}" if node.name else label
+            field = f"{label}.{fault.field}" if fault.field else label
+            yield replace(fault, field=field, subject=subject)
+        for name, desc in node.outputs:
+            if any(stride < 0 for stride in desc.element_strides):
+                rule = f"{name}.Strides of {label} must not be negative in a graph"
+                yield Fault(field=f"{label}.{name}.Strides", rule=rule, value=desc.strides, found=str(desc.strides))
+
+
+def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
+    """Check an edge's numbers: of nodes, of their slots, of the graph's own."""
+
+    def check(name: str, value: int, count: int, what: str) -> Iterator[Fault]:
+        if value >= count:
+            rule = (
+                f"{field}.{name} must lie in 0 .. {count - 1}, {what}"
+                if count
+                else f"{field}.{name}: there are no {what}"
+            )
+            yield Fault(field=f"{field}.{name}", rule=rule, value=value, found=str(value))
+
+    for side, what in (("from", "output"), ("to", "input")):
+        if (number := getattr(edge, f"{side}_node_index", None)) is None:
+            continue
+        title = side.capitalize()
+        wrong = list(check(f"{title}NodeIndex", number, len(graph.nodes), "the graph's nodes"))
+        yield from wrong
+        if not wrong:
+            slots = graph.nodes[number].outputs if side == "from" else graph.nodes[number].inputs
+            slot: int = getattr(edge, f"{side}_node_{what}_index")
+            yield from check(
+                f"{title}Node{what.capitalize()}Index", slot, len(slots), f"{what}s of {graph.label(number)}"
+            )
+    if (number := getattr(edge, "graph_input_index", None)) is not None:
+        yield from check("GraphInputIndex", number, graph.input_count, "the graph's inputs")
+    if (number := getattr(edge, "graph_output_index", None)) is not None:
+        yield from check("GraphOutputIndex", number, graph.output_count, "the graph's outputs")
+
+
+def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bool) -> Iterator[Fault]:
+    """Check that each input of a node, each output and each input of the graph has its edges.
+
+    Where an edge is out of range nothing counts as missing: it may be the one.
+    """
+    feeds: dict[tuple[int, int], list[str]] = {}
+    for name in ("input_edges", "intermediate_edges"):
+        for label, edge in zip(labels[name], getattr(graph, name), strict=True):
+            feeds.setdefault((edge.to_node_index, edge.to_node_input_index), []).append(label)
+    for number, node in operators(graph).items():
+        for slot, (name, _) in enumerate(node.inputs):
+            given = feeds.get((number, slot), [])
+            if len(given) > 1:
+                rule = f"{name} of {graph.label(number)} must be fed by one edge"
+                found = " and ".join(given)
+                yield Fault(field=given[-1], rule=rule, value=tuple(given), found=found)
+            elif not given and is_whole:
+                rule = f"{name} of {graph.label(number)} must be fed by an edge"
+                yield Fault(field=graph.label(number), rule=rule, found="none")
+    for number in range(graph.output_count):
+        given = [
+            label
+            for label, edge in zip(labels["output_edges"], graph.output_edges, strict=True)
+            if edge.graph_output_index == number
+        ]
+        if len(given) > 1:
+            rule = f"graph output {number} must have one edge"
+            yield Fault(field=given[-1], rule=rule, value=tuple(given), found=" and ".join(given))
+        elif not given and is_whole:
+            rule = f"graph output {number} must have an edge"
+            yield Fault(field="output_edges", rule=rule, found="none")
+    for number in range(graph.input_count):
+        if is_whole and input_desc(graph, number) is None:
+            rule = f"graph input {number} must feed a node"
+            way_out = "leave it out, or describe it in input_descs"
+            yield Fault(field="input_edges", rule=rule, found="no edge", way_out=way_out)
+
+
+def _input_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+    for label, edge in zip(labels, graph.input_edges, strict=True):
+        source = input_desc(graph, edge.graph_input_index)
+        fed = fed_desc(graph, edge)
+        what = f"graph input {edge.graph_input_index}"
+        if source is None:
+            continue
+        yield from _ends(label, what, source, _fed_name(graph, edge), fed, reinterpret=edge.reinterpret)
+        if source.is_owned_by_dml != fed.is_owned_by_dml:
+            rule = f"{label}: {_fed_name(graph, edge)} and {what} must both have OWNED_BY_DML, or neither"
+            yield Fault(field=label, rule=rule, value=fed.flags)
+
+
+def _intermediate_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+    for label, edge in zip(labels, graph.intermediate_edges, strict=True):
+        node = graph.nodes[edge.from_node_index]
+        name, source = node.outputs[edge.from_node_output_index]
+        fed, fed_name = fed_desc(graph, edge), _fed_name(graph, edge)
+        what = f"{name} of {graph.label(edge.from_node_index)}"
+        if isinstance(node, OperatorNode) and fed.is_owned_by_dml:
+            rule = f"{label}: {fed_name} must not have OWNED_BY_DML, which is for inputs of the graph"
+            yield Fault(field=label, rule=rule, value=fed.flags)
+        if source is not None:
+            yield from _ends(label, what, source, fed_name, fed, reinterpret=edge.reinterpret)
+        elif isinstance(node, ConstantNode):
+            yield from _room(label, what, (0, len(node.data)), fed_name, fed)
+
+
+def _output_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+    for label, edge in zip(labels, graph.output_edges, strict=True):
+        node = graph.nodes[edge.from_node_index]
+        name, source = node.outputs[edge.from_node_output_index]
+        what = f"{name} of {graph.label(edge.from_node_index)}"
+        given = output_desc(graph, edge.graph_output_index)
+        number = edge.graph_output_index
+        if given is None:
+            rule = f"{label}: {what} is but bytes, and must be described"
+            yield Fault(field=label, rule=rule, way_out="give the constant as an array, or with a desc")
+        elif isinstance(node, ConstantNode) and source is None:
+            yield from _room(label, what, (0, len(node.data)), f"graph output {number}", given)
+        elif source is not None:
+            yield from _ends(label, what, source, f"graph output {number}", given, reinterpret=False)
+
+
+def _fed_name(graph: GraphDesc, edge: Any) -> str:
+    name = graph.nodes[edge.to_node_index].inputs[edge.to_node_input_index][0]
+    return f"{name} of {graph.label(edge.to_node_index)}"
+
+
+def _ends(
+    label: str, what: str, source: TensorDesc, fed_name: str, fed: TensorDesc, *, reinterpret: bool
+) -> Iterator[Fault]:
+    """Check that the two ends of an edge agree, leading sizes of 1 aside; or that one fits the other's memory."""
+    if reinterpret:
+        yield from _room(label, what, byte_span(source), fed_name, fed)
+        return
+    way_out = "" if label.startswith("output_edges") else _REINTERPRET
+    if fed.data_type != source.data_type:
+        rule = f"{label}: {fed_name} must be of {source.data_type.name}, as {what} is"
+        yield Fault(field=label, rule=rule, value=fed.data_type, found=fed.data_type.name, way_out=way_out)
+    if without_leading_ones(fed.sizes) != without_leading_ones(source.sizes):
+        rule = f"{label}: {fed_name} must be of sizes {source.sizes}, as {what} is"
+        yield Fault(field=label, rule=rule, value=fed.sizes, found=str(fed.sizes), way_out=way_out)
+    elif layout_of(fed.sizes, fed.element_strides) != layout_of(source.sizes, source.element_strides):
+        rule = f"{label}: {fed_name} must have strides {source.element_strides}, as {what} has"
+        yield Fault(field=label, rule=rule, value=fed.strides, found=str(fed.element_strides), way_out=way_out)
+
+
+def byte_span(desc: TensorDesc) -> tuple[int, int]:
+    """The bytes that a tensor touches, from the lowest to past the highest, counted from its first element."""
+    below, above = span(desc.sizes, desc.element_strides)
+    width = desc.data_type.size_in_bytes
+    return below * width, (above + 1) * width
+
+
+def _room(label: str, what: str, room: tuple[int, int], fed_name: str, fed: TensorDesc) -> Iterator[Fault]:
+    low, high = byte_span(fed)
+    if low < room[0] or high > room[1]:
+        rule = f"{label}: {fed_name} must fit the bytes {room[0]} .. {room[1]} of {what}, from its first element on"
+        yield Fault(field=label, rule=rule, value=(low, high), found=f"{low} .. {high}")

@@ -1,0 +1,74 @@
+"""A graph made primitives: each operator's views renamed to the stores that its edges lead to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.graph.check import byte_span
+from anydml.graph.nodes import ConstantNode, OperatorNode
+from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.wiring import input_desc, node_names, order_nodes, output_desc, used_nodes
+from anydml.primitives import StridedCopy, View
+
+if TYPE_CHECKING:
+    from anydml.graph.description import GraphDesc
+    from anydml.tensor import TensorDesc
+
+
+def lower(graph: GraphDesc) -> Recipe:
+    """Make a graph in which nothing is at fault a list of primitives, without the nodes that no output needs.
+
+    Stores are `input0`, `output0`, `constant2` for nodes[2], and for intermediates the nodes' names. What an output
+    is of is written there at once, and read back from there; an output of a constant, or of what is an output
+    already, is copied.
+    """
+    names, used = node_names(graph), used_nodes(graph)
+    stores = {f"input{i}": Store("input", _bytes(input_desc(graph, i))) for i in range(graph.input_count)}
+    written: dict[tuple[int, int], str] = {}
+    """The store of each output of a node."""
+    copies: list[Step] = []
+    for number in sorted(used):
+        node = graph.nodes[number]
+        if isinstance(node, ConstantNode):
+            written[number, 0] = f"constant{number}"
+            stores[f"constant{number}"] = Store("constant", len(node.data))
+    for edge in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
+        target = f"output{edge.graph_output_index}"
+        desc = output_desc(graph, edge.graph_output_index)
+        assert desc is not None  # noqa: S101 - for type checkers: nothing is at fault
+        stores[target] = Store("output", _bytes(desc))
+        source = written.setdefault((edge.from_node_index, edge.from_node_output_index), target)
+        if source != target:
+            copies.append(
+                Step(StridedCopy(View.of(source, desc), View.of(target, desc)), (names[edge.from_node_index],))
+            )
+    steps = []
+    sources = {(edge.to_node_index, edge.to_node_input_index): edge for edge in graph.intermediate_edges}
+    inputs = {(edge.to_node_index, edge.to_node_input_index): edge.graph_input_index for edge in graph.input_edges}
+    for number in order_nodes(graph):
+        node = graph.nodes[number]
+        if number not in used or not isinstance(node, OperatorNode):
+            continue
+        places = {}
+        for slot, (field, _) in enumerate(node.inputs):
+            if (number, slot) in inputs:
+                places[field] = f"input{inputs[number, slot]}"
+            else:
+                edge_in = sources[number, slot]
+                places[field] = written[edge_in.from_node_index, edge_in.from_node_output_index]
+        for slot, (field, desc) in enumerate(node.outputs):
+            store = written.setdefault((number, slot), names[number])
+            stores.setdefault(store, Store("scratch", _bytes(desc)))
+            places[field] = store
+        steps.append(_renamed(Step(node.desc.lower(), (names[number],)), places))
+    return Recipe(stores, (*steps, *copies))
+
+
+def _renamed(step: Step, places: dict[str, str]) -> Step:
+    step = step.reading(lambda view: replace(view, tensor=places[view.tensor]))
+    return step.writing(replace(step.target, tensor=places[step.target.tensor]))
+
+
+def _bytes(desc: TensorDesc | None) -> int:
+    return byte_span(desc)[1] if desc is not None else 0

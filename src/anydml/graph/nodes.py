@@ -1,0 +1,185 @@
+"""What a graph is made of, as DirectML describes it: nodes, and edges that name them by their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from anydml.arrays import view
+from anydml.arrays.cuda import read_bytes
+from anydml.errors import DescriptionError, Fault, show
+from anydml.memory import HOST
+from anydml.operators import OperatorDesc
+from anydml.operators.fields import dml_name
+from anydml.parse import read_bool, read_int
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNode:
+    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph."""
+
+    desc: OperatorDesc
+    name: str = ""
+    """What errors call it."""
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        if not isinstance(self.desc, OperatorDesc):
+            rule = "desc must be an operator description, such as Slice1(...)"
+            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc)))
+        _read_name(self.name, faults)
+        if faults:
+            raise DescriptionError("OperatorNode", faults)
+
+    @property
+    def kind(self) -> str:
+        """The operator's name: `SLICE1`."""
+        return self.desc.type.name
+
+    def tensors(self, names: Sequence[str]) -> list[tuple[str, TensorDesc]]:
+        """Its tensors of some fields, by DirectML's names."""
+        return [(dml_name(name), getattr(self.desc, name)) for name in names]
+
+    @property
+    def inputs(self) -> list[tuple[str, TensorDesc]]:
+        """Its inputs, by DirectML's names."""
+        return self.tensors(self.desc.input_names())
+
+    @property
+    def outputs(self) -> list[tuple[str, TensorDesc]]:
+        """Its outputs, by DirectML's names."""
+        return self.tensors(self.desc.output_names())
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantNode:
+    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: data that is part of the graph. It is copied.
+
+    The data is bytes, which have the description of whichever input they feed, or one that is given; or an array of
+    any library, which is packed and says itself what it is.
+    """
+
+    data: Any
+    name: str = ""
+    desc: TensorDesc | None = None
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        _read_name(self.name, faults)
+        if self.desc is not None and not isinstance(self.desc, TensorDesc):
+            rule = "desc must be a TensorDesc, or None"
+            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc)))
+        if faults:
+            raise DescriptionError("ConstantNode", faults)
+        if isinstance(self.data, (bytes, bytearray, memoryview)):
+            object.__setattr__(self, "data", bytes(self.data))
+        else:
+            self._read_array()
+        needed = 1 if self.desc is None else self.desc.extent * self.desc.data_type.size_in_bytes
+        if len(self.data) < needed:
+            rule = f"data must have at least {needed} bytes"
+            faults.append(Fault(field="data", rule=rule, value=self.data, found=str(len(self.data))))
+        if self.desc is not None and any(stride < 0 for stride in self.desc.element_strides):
+            rule = "desc must have no negative strides: data starts at the first element"
+            faults.append(Fault(field="desc", rule=rule, value=self.desc.strides, found=str(self.desc.strides)))
+        if faults:
+            raise DescriptionError("ConstantNode", faults)
+
+    def _read_array(self) -> None:
+        seen = view(self.data, "ConstantNode", "data", memory=None)
+        if self.desc is None:
+            object.__setattr__(self, "desc", TensorDesc(seen.data_type, seen.sizes or (1,)))
+        if seen.buffer.device == HOST:
+            array = seen.numpy()
+        else:
+            steps = [stride * seen.data_type.size_in_bytes for stride in seen.strides]
+            array = np.ndarray(seen.sizes, seen.data_type.dtype, read_bytes(seen.buffer), seen.offset, steps)
+        object.__setattr__(self, "data", array.tobytes())
+
+    @property
+    def kind(self) -> str:
+        """What it is, where an operator says its name."""
+        return "constant"
+
+    @property
+    def inputs(self) -> list[tuple[str, TensorDesc]]:
+        """None."""
+        return []
+
+    @property
+    def outputs(self) -> list[tuple[str, TensorDesc | None]]:
+        """The data; without a description where it is but bytes."""
+        return [("data", self.desc)]
+
+
+Node: TypeAlias = OperatorNode | ConstantNode
+
+
+def _read_name(name: object, faults: list[Fault]) -> None:
+    if not isinstance(name, str):
+        faults.append(Fault(field="Name", rule="Name must be a string", value=name, found=show(name)))
+
+
+class _Edge:
+    """What the edges share: numbers that are read, a name, and for some a mark."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        for field in fields(self):  # type: ignore[arg-type]  # every edge is a dataclass
+            value = getattr(self, field.name)
+            if field.name == "name":
+                _read_name(value, faults)
+            elif field.name == "reinterpret":
+                object.__setattr__(self, field.name, read_bool(value, "reinterpret", faults))
+            else:
+                object.__setattr__(self, field.name, read_int(value, dml_name(field.name), faults))
+        if faults:
+            raise DescriptionError(type(self).__name__, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class InputEdge(_Edge):
+    """DML_INPUT_GRAPH_EDGE_DESC: an input of the graph feeds an input of a node.
+
+    The first name among an input's edges is the input's. With `reinterpret` the node reads the same memory in a
+    description of its own.
+    """
+
+    graph_input_index: int
+    to_node_index: int
+    to_node_input_index: int
+    name: str = ""
+    reinterpret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEdge(_Edge):
+    """DML_OUTPUT_GRAPH_EDGE_DESC: an output of a node is an output of the graph, which takes the edge's name."""
+
+    from_node_index: int
+    from_node_output_index: int
+    graph_output_index: int
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IntermediateEdge(_Edge):
+    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: an output of a node feeds an input of another.
+
+    With `reinterpret` the other reads the same memory in a description of its own.
+    """
+
+    from_node_index: int
+    from_node_output_index: int
+    to_node_index: int
+    to_node_input_index: int
+    name: str = ""
+    reinterpret: bool = False

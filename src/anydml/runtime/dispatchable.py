@@ -1,0 +1,190 @@
+"""What an operator and a graph share once they are compiled: slots, memory of their own, and how both are bound."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from anydml.arrays import view
+from anydml.arrays.cuda import on_any_stream, on_callers_stream
+from anydml.errors import BindingError, Fault, show
+from anydml.runtime.binding import (
+    PERSISTENT_BUFFER_ALIGNMENT,
+    BindingProperties,
+    bind_array,
+    hazards,
+    raise_binding_faults,
+)
+from anydml.runtime.bound import BoundOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.arrays import ArrayView
+    from anydml.engines.protocol import Program
+    from anydml.enums import ExecutionFlags
+    from anydml.errors import IndexRangeError
+    from anydml.memory import Buffer
+    from anydml.primitives import IndexFault, StridedCopy
+    from anydml.runtime.binding import Bound
+    from anydml.runtime.device import Device
+    from anydml.tensor import TensorDesc
+
+
+class Kept(NamedTuple):
+    """An owned tensor's copy in the persistent resource."""
+
+    copy: StridedCopy
+    """From the tensor, by its field's name, to `Persistent`."""
+    size_in_bytes: int
+    first: int
+    """Bytes from the copy's start to the tensor's first element."""
+
+
+class Compiled(abc.ABC):
+    """What is compiled for a device: tensors by the names of their slots, in binding order.
+
+    Inputs flagged OWNED_BY_DML are given once to `initialize`, and are left out of every call.
+    """
+
+    name: str
+    """What errors call it."""
+    in_place = False
+    """Whether the output may be bound to the very memory of the input."""
+    temporary_size = 0
+    """Bytes of scratch memory that a dispatch needs."""
+
+    def __init__(
+        self, device: Device, flags: ExecutionFlags, inputs: dict[str, TensorDesc], outputs: dict[str, TensorDesc]
+    ) -> None:
+        self.device, self.flags, self.inputs, self.outputs = device, flags, inputs, outputs
+        self.memory = device.engine.memory
+        self.free = [field for field, tensor in inputs.items() if not tensor.is_owned_by_dml]
+        self.owned = {field: tensor for field, tensor in inputs.items() if tensor.is_owned_by_dml}
+        self.persistent: Buffer | None = None
+        self.is_initialized = False
+        self._persistent_size = 0
+        self._firsts: dict[str, int] = {}
+        self._copies: dict[str, tuple[Program, int]] = {}
+        for field, tensor in self.owned.items():
+            kept = self.keep(field, tensor)
+            self._firsts[field] = self._persistent_size + kept.first
+            self._copies[field] = (device.engine.compile(kept.copy), self._persistent_size)
+            self._persistent_size += -(-kept.size_in_bytes // PERSISTENT_BUFFER_ALIGNMENT) * PERSISTENT_BUFFER_ALIGNMENT
+
+    # What subclasses say
+
+    @abc.abstractmethod
+    def keep(self, field: str, tensor: TensorDesc) -> Kept:
+        """How an owned tensor is copied."""
+
+    @abc.abstractmethod
+    def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
+        """What dispatches, given the address of each tensor's first element, and scratch memory."""
+
+    @property
+    @abc.abstractmethod
+    def word(self) -> Callable[[IndexFault], IndexRangeError]:
+        """What words an index outside its dimension. It holds on to no memory."""
+
+    # What follows
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """What must be bound to run it: owned tensors need lasting memory, a graph's intermediates scratch memory."""
+        count = len(self.inputs) + len(self.outputs) + bool(self.owned) + bool(self.temporary_size)
+        return BindingProperties(count, self.temporary_size, self._persistent_size)
+
+    def initialize(self, *owned: object) -> Self:
+        """Copy the inputs that are OWNED_BY_DML, in the order of the fields; they need not live on."""
+        self.check_count("initialize", list(self.owned), owned, "the inputs flagged OWNED_BY_DML")
+        self.check_not_initialized()
+        faults: list[Fault] = []
+        bound = [
+            bind_array(field, self.owned[field], seen, is_output=False, faults=faults)
+            for field, seen in zip(self.owned, self.look(list(self.owned), owned), strict=True)
+        ]
+        raise_binding_faults(self.name, faults)
+        self.copy_owned({b.field: b for b in bound}, self.reserve(self._persistent_size, "PersistentResource"))
+        return self
+
+    def reserve(self, size: int, field: str) -> Buffer | None:
+        """Memory of its own; none for a size of 0."""
+        try:
+            return self.device.engine.reserve(size) if size else None
+        except Exception as error:
+            rule = f"{size} bytes of {self.memory} memory could not be allocated ({show(error)})"
+            raise BindingError(self.name, Fault(field=field, rule=rule, value=size)) from error
+
+    def look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
+        """Look at arrays for inputs."""
+        named = zip(fields, arrays, strict=True)
+        return [view(array, self.name, field, memory=self.memory) for field, array in named]
+
+    def bind_views(self, inputs: Sequence[ArrayView], outputs: Sequence[ArrayView], out: object) -> BoundOperator:
+        """Attach arrays that were looked at already, and scratch memory; a dispatch returns `out`."""
+        if self.owned and self.persistent is None:
+            rule = f"{', '.join(self.owned)} must be given to initialize() first, being OWNED_BY_DML"
+            raise BindingError(self.name, Fault(field=next(iter(self.owned)), rule=rule))
+        faults: list[Fault] = []
+        sources = [
+            bind_array(field, self.inputs[field], seen, is_output=False, faults=faults)
+            for field, seen in zip(self.free, inputs, strict=True)
+        ]
+        targets = [
+            bind_array(field, desc, seen, is_output=True, faults=faults)
+            for (field, desc), seen in zip(self.outputs.items(), outputs, strict=True)
+        ]
+        if not faults:
+            faults += hazards(sources, targets, in_place=self.in_place)
+        raise_binding_faults(self.name, faults)
+        arena = self.reserve(self.temporary_size, "TemporaryResource")
+        return self.attach((*sources, *targets), self.persistent, arena, out, is_reserved=True)
+
+    def attach(
+        self,
+        bound: Sequence[Bound],
+        persistent: Buffer | None,
+        temporary: Buffer | None,
+        out: object = None,
+        *,
+        is_reserved: bool = False,
+    ) -> BoundOperator:
+        """Attach memory that was checked, to be run on the stream that its library works on.
+
+        With `is_reserved` the scratch memory is this binding's own.
+        """
+        launch = self.launch(self.with_owned({b.field: b.address for b in bound}, persistent), temporary)
+        if is_reserved and temporary is not None:
+            launch = on_any_stream(launch, temporary)
+        launch = on_callers_stream(launch, [b.memory for b in bound])
+        return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
+
+    def with_owned(self, places: dict[str, int], persistent: Buffer | None) -> dict[str, int]:
+        """The addresses of the tensors that are bound, and of those that are owned."""
+        if persistent is None:
+            return places
+        return {**places, **{field: persistent.address + first for field, first in self._firsts.items()}}
+
+    def check_count(self, call: str, fields: list[str], given: Sequence[object], what: str) -> None:
+        """Check that a call gave an array for each field."""
+        if len(fields) != len(given):
+            rule = f"{call}() takes {what}: {', '.join(fields) or 'none'}"
+            fault = Fault(field="inputs", rule=rule, value=len(given), found=f"{len(given)} arrays")
+            raise BindingError(self.name, fault)
+
+    def check_not_initialized(self) -> None:
+        """What owns tensors is initialized exactly once: what is bound to it relies on them."""
+        if self.owned and self.is_initialized:
+            rule = "the operator is initialized already, which happens exactly once"
+            raise BindingError(self.name, Fault(field="", rule=rule, way_out="compile it again for other data"))
+
+    def copy_owned(self, sources: Mapping[str, Bound], persistent: Buffer | None) -> None:
+        """Fill the persistent resource; the operator is initialized from then on."""
+        if persistent is not None:
+            for field, (program, start) in self._copies.items():
+                source = sources[field]
+                copy = program.bind({field: source.address, "Persistent": persistent.address + start})
+                on_callers_stream(copy, [source.memory])()
+        self.persistent = persistent
+        self.is_initialized = True

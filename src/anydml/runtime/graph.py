@@ -1,0 +1,216 @@
+"""Graphs on a device: compiled step by step, with one arena for what passes between the steps."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays import allocate, upload, view, wrap
+from anydml.enums import DataType
+from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
+from anydml.graph.check import byte_span
+from anydml.graph.description import SUBJECT, GraphDesc
+from anydml.graph.guard import guard
+from anydml.graph.lower import lower
+from anydml.graph.recipe import Step
+from anydml.graph.wiring import constants, input_desc, node_names, operators, output_desc, slot_names
+from anydml.primitives import IndexFault, StridedCopy, View
+from anydml.runtime.dispatchable import Compiled, Kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.enums import ExecutionFlags
+    from anydml.graph.recipe import Recipe
+    from anydml.memory import Buffer
+    from anydml.runtime.bound import BoundOperator
+    from anydml.runtime.device import Device
+    from anydml.tensor import TensorDesc
+
+_ALIGNMENT = 256
+
+
+class CompiledGraph(Compiled):
+    """A graph made ready for an engine: IDMLCompiledOperator, as IDMLDevice1::CompileGraph gives it.
+
+    `model(x, y)` takes the inputs in their order or by their names, and gives one array, or a tuple where there are
+    several outputs; `out=` takes as many. `model.bind(x, y, out=z)` binds once, and its `dispatch()` does nothing but
+    run. What passes between operators lies in scratch memory, as much as `binding_properties` says: a bound graph has
+    its own, reserved when it is bound.
+    """
+
+    name = SUBJECT
+
+    def __init__(self, device: Device, desc: GraphDesc, flags: ExecutionFlags) -> None:
+        if not isinstance(desc, GraphDesc):
+            rule = "desc must be a GraphDesc"
+            raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
+        desc.validate(device.feature_level)
+        self.desc = desc
+        names_in, names_out = slot_names(desc)
+        inputs = {name: _known(input_desc(desc, i)) for i, name in enumerate(names_in)}
+        outputs = {name: _known(output_desc(desc, i)) for i, name in enumerate(names_out)}
+        super().__init__(device, flags, inputs, outputs)
+        self._stores = {name: f"input{i}" for i, name in enumerate(names_in)}
+        self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
+        self.recipe = guard(lower(desc))
+        """The steps that a dispatch takes."""
+        self._offsets, self.temporary_size = _lay_out(self.recipe)
+        self._programs = [device.engine.compile(step.primitive) for step in self.recipe.steps]
+        self._constants, self._constant_places = self._upload_constants()
+        self._word = functools.partial(_word_index_fault, desc, [step.nodes for step in self.recipe.steps])
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is worth knowing of the graph, though it is valid: nodes that nothing uses."""
+        return self.desc.check(self.device.feature_level).remarks
+
+    # What a compiled operator does as well
+
+    def keep(self, field: str, tensor: TensorDesc) -> Kept:
+        """An owned tensor is kept as it lies, gaps and all: nodes may read it in descriptions of their own."""
+        below, above = byte_span(tensor)
+        size = above - below
+        source = View(field, DataType.UINT8, (size,), (1,), below)
+        return Kept(StridedCopy(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
+
+    def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
+        """What runs each step in turn."""
+        stores = {self._stores[field]: place for field, place in places.items()}
+        stores.update(self._constant_places)
+        if temporary is not None:
+            stores.update({name: temporary.address + offset for name, offset in self._offsets.items()})
+        launches = [program.bind(stores) for program in self._programs]
+        return launches[0] if len(launches) == 1 else _Steps(launches)
+
+    @property
+    def word(self) -> Callable[[IndexFault], IndexRangeError]:
+        """What words an index outside its dimension, and names the node."""
+        return self._word
+
+    # Arrays
+
+    def bind(self, *inputs: object, out: object, **named: object) -> BoundOperator:
+        """Attach arrays: inputs in their order or by name, and an array for each output."""
+        given = self._collect("bind", inputs, named)
+        outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+        if len(outputs) != len(self.outputs):
+            rule = f"out must be {len(self.outputs)} arrays, for {', '.join(self.outputs)}"
+            raise BindingError(self.name, Fault(field="out", rule=rule, value=out, found=str(len(outputs))))
+        seen = self.look(self.free, given)
+        targets = [
+            view(array, self.name, field, memory=self.memory, convert=False)
+            for field, array in zip(self.outputs, outputs, strict=True)
+        ]
+        return self.bind_views(seen, targets, _one_or_all(outputs))
+
+    def __call__(self, *inputs: object, out: object = None, **named: object) -> Any:
+        """Run on arrays; without `out` the results are new arrays of the first input's library."""
+        if out is not None:
+            return self.bind(*inputs, out=out, **named).dispatch()
+        seen = self.look(self.free, self._collect("call", inputs, named))
+        like = seen[0].array if seen else None
+        results = [
+            allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
+            for desc in self.outputs.values()
+        ]
+        targets = [
+            view(result, self.name, field, memory=self.memory)
+            for field, result in zip(self.outputs, results, strict=True)
+        ]
+        self.bind_views(seen, targets, None).dispatch()
+        return _one_or_all([wrap(result, like) if seen else result for result in results])
+
+    def _collect(self, call: str, inputs: Sequence[object], named: Mapping[str, object]) -> list[object]:
+        """The inputs in their order, wherever they were given."""
+        for name in named:
+            wrong = "" if name in self.free else f"there is no input {name!r} to give"
+            if name in self.free[: len(inputs)]:
+                wrong = f"{name} was given by its place already"
+            if wrong:
+                way_out = f"{call}() takes {', '.join(self.free) or 'none'}"
+                raise BindingError(self.name, Fault(field=name, rule=wrong, way_out=way_out))
+        rest = self.free[len(inputs) :]
+        given = [*inputs, *(named[name] for name in rest if name in named)]
+        self.check_count(call, self.free, given, "the inputs")
+        return given
+
+    def _upload_constants(self) -> tuple[Buffer | None, dict[str, int]]:
+        """Copy the constants to memory of the engine's."""
+        needed = {
+            f"constant{i}": node.data
+            for i, node in constants(self.desc).items()
+            if f"constant{i}" in self.recipe.stores
+        }
+        offsets, size = _place({name: len(data) for name, data in needed.items()})
+        if not needed:
+            return None, {}
+        memory = np.zeros(size, np.uint8)
+        for name, data in needed.items():
+            memory[offsets[name] : offsets[name] + len(data)] = np.frombuffer(data, np.uint8)
+        try:
+            buffer = upload(memory, self.memory)
+        except Exception as error:
+            rule = f"{size} bytes of {self.memory} memory could not be allocated ({show(error)})"
+            raise BindingError(self.name, Fault(field="constants", rule=rule, value=size)) from error
+        return buffer, {name: buffer.address + offset for name, offset in offsets.items()}
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.inputs.items())
+        outputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.outputs.items())
+        return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.recipe.steps)}, engine={self.device.name!r})"
+
+
+class _Steps:
+    """Launches in a row."""
+
+    __slots__ = ("_launches",)
+
+    def __init__(self, launches: list[Callable[[], Any]]) -> None:
+        self._launches = tuple(enumerate(launches))
+
+    def __call__(self) -> None:
+        number = 0
+        try:
+            for number, launch in self._launches:  # noqa: B007 - the one that raised is asked for
+                launch()
+        except IndexFault as fault:
+            fault.step = number
+            raise
+
+
+def _one_or_all(arrays: list[Any]) -> Any:
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _known(desc: TensorDesc | None) -> TensorDesc:
+    assert desc is not None  # noqa: S101 - for type checkers: nothing is at fault
+    return desc
+
+
+def _word_index_fault(desc: GraphDesc, steps: list[tuple[str, ...]], fault: IndexFault) -> IndexRangeError:
+    """Name the gather of a step that found an index outside its dimension."""
+    names = node_names(desc)
+    raising = {names[i]: i for i, node in operators(desc).items() if Step(node.desc.lower(), ()).may_raise}
+    number = next(raising[name] for name in steps[fault.step] if name in raising)
+    node, label = operators(desc)[number], desc.label(number)
+    found = node.desc.word_index_fault(fault)
+    rule = f"{label}: {node.kind}: {found.rule}" if node.name else f"{label}: {found.rule}"
+    worded = Fault(field=f"{label}.{found.field}", rule=rule, value=found.value, way_out=found.way_out)
+    return IndexRangeError(SUBJECT, worded)
+
+
+def _lay_out(recipe: Recipe) -> tuple[dict[str, int], int]:
+    """The place of each scratch store in one arena, and the arena's size."""
+    return _place({name: store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "scratch"})
+
+
+def _place(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """One after the other, aligned."""
+    offsets, end = {}, 0
+    for name, size in sizes.items():
+        offsets[name] = end
+        end += -(-size // _ALIGNMENT) * _ALIGNMENT
+    return offsets, end
