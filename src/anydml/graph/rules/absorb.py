@@ -1,0 +1,45 @@
+"""Absorb: a step writes where a copy of its whole result would have put it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.graph.rules.steps import joined, redirect
+from anydml.graph.views import through
+from anydml.primitives import StridedCopy
+
+if TYPE_CHECKING:
+    from anydml.graph.recipe import Recipe
+
+
+def absorb(recipe: Recipe) -> Recipe:
+    """A copy goes that takes every element of a scratch store once: the store's writer writes in the copy's target.
+
+    Seen from there the copy is turned round, which makes a transposed or reversed target of its reader's strides.
+    Other readers of the scratch store read the copy's target.
+    """
+    for number, step in enumerate(recipe.steps):
+        if recipe.stores[step.target.tensor].kind == "scratch":
+            for reader in recipe.readers(step.target.tensor):
+                if absorbed := _absorbed(recipe, number, reader):
+                    return absorb(absorbed)
+    return recipe
+
+
+def _absorbed(recipe: Recipe, number: int, reader: int) -> Recipe | None:
+    step, copy = recipe.steps[number], recipe.steps[reader].primitive
+    old = step.target
+    if not isinstance(copy, StridedCopy) or math.prod(old.sizes) != math.prod(copy.source.sizes):
+        return None
+    # As many elements, and each of the target's among the reader's, whose own lie apart: they are the same elements.
+    new = through(old, copy.source, copy.target)
+    if new is None:
+        return None
+    others = [s for i, s in enumerate(recipe.steps) if i != reader]
+    changed = redirect(others, old.tensor, lambda view: through(view, old, new))
+    if changed is None:
+        return None
+    changed[number] = replace(step.writing(new), nodes=joined(step.nodes, recipe.steps[reader].nodes))
+    return replace(recipe, steps=tuple(changed.get(i, s) for i, s in enumerate(others)))
