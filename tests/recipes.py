@@ -149,7 +149,7 @@ class Random:
 
     def choose(self) -> View:
         """What to read: a result, an input, or one described in another way; the latest first."""
-        found = pick(self.draw, self.tensors[::-1])
+        found = pick(self.draw, (self.tensors[-1], self.tensors[-1], *self.tensors[::-1]))
         change = pick(self.draw, ("none", "none", "shape", "type"))
         if change == "type" and found.tensor not in self.blurred:
             alike = [t for t in DataType if t.size_in_bytes == found.data_type.size_in_bytes and t in TYPES]
@@ -191,6 +191,15 @@ class Random:
         flags = self.draw(upto(3))
         primitive = Scan(source, target, axis, pick(self.draw, functions), reverse=flags % 2 == 1, exclusive=flags > 1)
         return self.does(primitive, blurs=source.data_type.is_float)
+
+    def turned(self, source: View) -> View:
+        """A scan between two reversals."""
+        return self.reversal(self.scan(self.reversal(source)))
+
+    def reversal(self, source: View) -> View:
+        last = [size - 1 for size in source.sizes]
+        part = source.window(last, [-1] * len(last), source.sizes)
+        return self.does(StridedCopy(part, self.target(part.data_type, part.sizes)))
 
     def gather(self, source: View) -> View:
         rank = len(source.sizes)
@@ -238,18 +247,17 @@ class Drawn(NamedTuple):
 
 @st.composite
 def random_recipes(draw: st.DrawFn) -> Drawn:
-    """1 to 12 steps; a gather may bring a copy of its indices along, and the last result is copied out."""
+    """1 to 12 steps, a few of which may bring one or two copies along; the last result is copied out."""
     made = Random(draw)
     for _ in range(1 + draw(upto(1))):
         made.bring(pick(draw, TYPES), draw_sizes(draw, 1 + draw(upto(2)), 64))
     count = draw(upto(11))
     while len(made.steps) < count:
-        kind = pick(draw, ("copy", "scan", "copy", "scan", "gather", "again"))
-        if kind == "again" and made.steps:
+        act = pick(draw, (made.copy, made.scan, made.copy, made.gather, made.turned, None))
+        if act:
+            act(made.choose())
+        elif made.steps:
             made.again()
-        else:
-            source = made.choose()
-            {"scan": made.scan, "gather": made.gather}.get(kind, made.copy)(source)
     made.copy(made.tensors[-1], kind="output")
     return Drawn(Recipe(made.stores, tuple(made.steps)), made.contents, made.blurred)
 
