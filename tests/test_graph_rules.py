@@ -91,6 +91,16 @@ def test_a_copy_stays_if_one_of_its_readers_needs_it() -> None:
     assert forward(given) is given
 
 
+def test_a_copy_that_reads_in_other_lines_is_cut() -> None:
+    given = recipe(
+        XSY,
+        StridedCopy(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
+        StridedCopy(view("s", (20,), (-1,), 19), view("y", (20,))),
+    )
+    wanted = StridedCopy(view("x", (5, 4), (-20, -2), 86), view("y", (5, 4)))
+    assert forward(given) == made(XSY, (wanted, "ab"))
+
+
 def test_a_copy_into_an_output_is_read_there() -> None:
     given = recipe(
         XY | {"z": "output"},

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anydml.enums import DataType
-from anydml.graph.views import Trace, through, trace
+from anydml.graph.views import Trace, straightened, through, trace
+from anydml.primitives import StridedCopy
 from recipes import RANDOM, elements, view
 from strategies import _nested, draw_sizes, packed, pick, upto
 
@@ -136,3 +137,34 @@ def test_what_is_written_over_or_between_the_lines_is_not_read() -> None:
     assert trace(view("t", (2,)), view("t", (2, 2), (0, 1))) is None
     assert trace(view("t", (2,), (1,), 1), view("t", (2, 2), (3, 1))) is None
     assert trace(view("t", (2,), (3,), 1), view("t", (2, 2), (3, 1))) == Trace((0, 1), ((1,), (0,)))
+
+
+def pairs(copy: StridedCopy) -> list[tuple[int, int]]:
+    return sorted(zip(elements(copy.source), elements(copy.target), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"),
+    [
+        (view("t", (24,)), (view("t", (4, 6)), view("y", (4, 6)))),
+        (view("t", (24,), (-1,), 23), (view("t", (4, 6), (-6, -1), 23), view("y", (4, 6)))),
+        (view("t", (2, 12)), (view("t", (2, 2, 6)), view("y", (2, 2, 6)))),
+        (view("t", (3, 8)), None),  # a line of 8 is one of 6 and a third of the next
+        (view("t", (18,), (1,), 6), (view("t", (3, 6), (6, 1), 6), view("y", (3, 6)))),
+        (view("t", (12,), (2,)), (view("t", (4, 3), (6, 2)), view("y", (4, 3)))),
+    ],
+)
+def test_a_copy_from_line_to_line_is_cut(read: View, wanted: tuple[View, View] | None) -> None:
+    copy = StridedCopy(read, view("y", read.sizes))
+    cut = straightened(copy, ROWS, COLUMNS)
+    assert cut == (StridedCopy(*wanted) if wanted else copy)
+    assert pairs(cut) == pairs(copy)
+
+
+@RANDOM
+@given(data=st.data())
+def test_a_copy_that_is_cut_stays_the_same(data: st.DataObject) -> None:
+    target, source = data.draw(copies())
+    reader = data.draw(st.one_of(readers(target), windows(target)))
+    copy = StridedCopy(reader, view("y", reader.sizes, [7 * stride for stride in packed(reader.sizes)]))
+    assert pairs(straightened(copy, target, source)) == pairs(copy)

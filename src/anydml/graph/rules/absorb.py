@@ -20,18 +20,21 @@ def absorb(recipe: Recipe) -> Recipe:
     Seen from there the copy is turned round, which makes a transposed or reversed target of its reader's strides.
     Other readers of the scratch store read the copy's target.
     """
-    for number, step in enumerate(recipe.steps):
-        if recipe.stores[step.target.tensor].kind == "scratch":
-            for reader in recipe.readers(step.target.tensor):
-                if absorbed := _absorbed(recipe, number, reader):
-                    return absorb(absorbed)
+    number = 0
+    while number < len(recipe.steps):
+        readers = recipe.readers(recipe.steps[number].target.tensor)
+        absorbed = next(filter(None, (_absorbed(recipe, number, reader) for reader in readers)), None)
+        number += absorbed is None
+        recipe = absorbed or recipe
     return recipe
 
 
 def _absorbed(recipe: Recipe, number: int, reader: int) -> Recipe | None:
     step, copy = recipe.steps[number], recipe.steps[reader].primitive
     old = step.target
-    if not isinstance(copy, StridedCopy) or math.prod(old.sizes) != math.prod(copy.source.sizes):
+    if recipe.stores[old.tensor].kind != "scratch" or not isinstance(copy, StridedCopy):
+        return None
+    if math.prod(old.sizes) != math.prod(copy.source.sizes):
         return None
     # As many elements, and each of the target's among the reader's, whose own lie apart: they are the same elements.
     new = through(old, copy.source, copy.target)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.rules.steps import joined, redirect, with_steps
-from anydml.graph.views import through
+from anydml.graph.views import straightened, through
 from anydml.primitives import StridedCopy
 
 if TYPE_CHECKING:
@@ -37,5 +37,16 @@ def _forwarded(step: Step, later: Sequence[Step]) -> dict[int, Step] | None:
     copy = step.primitive
     if not isinstance(copy, StridedCopy):
         return None
-    changed = redirect(later, copy.target.tensor, lambda view: through(view, copy.target, copy.source))
+    fitted = [_fitted(s, copy) for s in later]
+    changed = redirect(fitted, copy.target.tensor, lambda view: through(view, copy.target, copy.source))
     return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
+
+
+def _fitted(step: Step, copy: StridedCopy) -> Step:
+    """A copy that reads another's target in other lines than it has, as one that reads it line by line."""
+    reader = step.primitive
+    if not isinstance(reader, StridedCopy) or reader.source.tensor != copy.target.tensor:
+        return step
+    if through(reader.source, copy.target, copy.source):
+        return step
+    return replace(step, primitive=straightened(reader, copy.target, copy.source))

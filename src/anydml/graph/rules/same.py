@@ -19,12 +19,18 @@ def same(recipe: Recipe) -> Recipe:
     Where only the second writes an output, the first writes it in its place. Where both do, the second copies what
     the first wrote; two copies stay as they are.
     """
+    while changed := _changed(recipe):
+        recipe = changed
+    return recipe
+
+
+def _changed(recipe: Recipe) -> Recipe | None:
     known: dict[Primitive, int] = {}
     for number, step in enumerate(recipe.steps):
         first = known.setdefault(_without_target(step.primitive), number)
         if first != number and (once := _once(recipe, first, number)):
-            return same(once)
-    return recipe
+            return once
+    return None
 
 
 def _without_target(primitive: Primitive) -> Primitive:
