@@ -250,7 +250,8 @@ def random_recipes(draw: st.DrawFn) -> Drawn:
     """1 to 12 steps, a few of which may bring one or two copies along; the last result is copied out."""
     made = Random(draw)
     for _ in range(1 + draw(upto(1))):
-        made.bring(pick(draw, TYPES), draw_sizes(draw, 1 + draw(upto(2)), 64))
+        *sizes, last = draw_sizes(draw, 1 + draw(upto(2)), 64)
+        made.bring(pick(draw, TYPES), (*sizes, last * pick(draw, (1, 1, 1, 17))))  # 16 columns are done at once
     count = draw(upto(11))
     while len(made.steps) < count:
         act = pick(draw, (made.copy, made.scan, made.copy, made.gather, made.turned, None))

@@ -246,6 +246,21 @@ def test_reversing_before_and_after_a_sum_becomes_its_direction(reverse: bool, e
     assert optimise(given) == made(XY, (scan, "abc"))
 
 
+def test_a_reversal_meets_another_behind_a_second_sum() -> None:
+    given = recipe(
+        XSY | {"t": "scratch", "u": "scratch"},
+        StridedCopy(view("x", (5,), (-1,), 4), view("s", (5,))),
+        summed(view("s", (5,)), view("t", (5,))),
+        summed(view("t", (5,)), view("u", (5,)), reverse=True),
+        StridedCopy(view("u", (5,), (-1,), 4), view("y", (5,))),
+    )
+    wanted = (
+        (summed(view("x", (5,)), view("t", (5,)), reverse=True), "ab"),
+        (summed(view("t", (5,)), view("y", (5,))), "cd"),
+    )
+    assert optimise(given) == made({"x": "input", "y": "output", "t": "scratch"}, *wanted)
+
+
 def test_a_sum_between_a_reversal_and_none_stays() -> None:
     given = recipe(XY, summed(view("x", (5,), (-1,), 4), view("y", (5,))))
     assert direction(given) is given

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.graph.recipe import Recipe, Step
+    from anydml.primitives import View
 
 
 def forward(recipe: Recipe) -> Recipe:
@@ -37,8 +38,13 @@ def _forwarded(step: Step, later: Sequence[Step]) -> dict[int, Step] | None:
     copy = step.primitive
     if not isinstance(copy, StridedCopy):
         return None
-    fitted = [_fitted(s, copy) for s in later]
-    changed = redirect(fitted, copy.target.tensor, lambda view: through(view, copy.target, copy.source))
+
+    def change(view: View) -> View | None:
+        return through(view, copy.target, copy.source)
+
+    changed = redirect(later, copy.target.tensor, change)
+    if changed is None:
+        changed = redirect([_fitted(s, copy) for s in later], copy.target.tensor, change)
     return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
 
 
@@ -46,7 +52,5 @@ def _fitted(step: Step, copy: StridedCopy) -> Step:
     """A copy that reads another's target in other lines than it has, as one that reads it line by line."""
     reader = step.primitive
     if not isinstance(reader, StridedCopy) or reader.source.tensor != copy.target.tensor:
-        return step
-    if through(reader.source, copy.target, copy.source):
         return step
     return replace(step, primitive=straightened(reader, copy.target, copy.source))
