@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -144,7 +144,8 @@ class Random:
         target = primitive.target
         if blurs or any(source.tensor in self.blurred for source in self.steps[-1].sources):
             self.blurred.add(target.tensor)
-        self.tensors.append(target)
+        # A gather of one element leaves no dimensions, which no operator after it describes.
+        self.tensors.append(target if target.sizes else replace(target, sizes=(1,), strides=(0,)))
         return target
 
     def choose(self) -> View:
@@ -205,7 +206,7 @@ class Random:
         rank = len(source.sizes)
         batch = min(pick(self.draw, (0, 0, 1)), rank - 1)
         depth = 1 + self.draw(upto(rank - batch - 1))
-        tuples = draw_sizes(self.draw, 1 + self.draw(upto(1)), 6)
+        tuples = draw_sizes(self.draw, rank_of_tuples, 6) if (rank_of_tuples := pick(self.draw, (1, 2, 0))) else ()
         data_type, least = pick(self.draw, INDEX_TYPES), min(source.sizes[batch : batch + depth])
         sizes = (*source.sizes[:batch], *tuples, depth)
         clamp = pick(self.draw, (False, True))

@@ -55,6 +55,17 @@ def readers(draw: st.DrawFn, target: View) -> View:
     return view("t", sizes, [pick(draw, steps) for _ in sizes], pick(draw, elements(target)))
 
 
+@st.composite
+def flat(draw: st.DrawFn, target: View) -> View:
+    """A view from line to line of a target, forwards or backwards, of any length that stays between its ends."""
+    places = elements(target)
+    first = pick(draw, (target.offset, *places))
+    step = pick(draw, (1, -1, 2, *target.strides)) or 1
+    last = max(places) if step > 0 else min(places)
+    most = (last - first) // step + 1
+    return view("t", (pick(draw, range(most, 0, -1)),), (step,), first)
+
+
 def check(reader: View, target: View, source: View, found: View) -> None:
     """Carry the copy out and read it."""
     held = dict(zip(elements(target), elements(source), strict=True))
@@ -76,7 +87,7 @@ def test_every_window_is_found(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_what_is_found_is_right(data: st.DataObject) -> None:
     target, source = data.draw(copies())
-    reader = data.draw(readers(target))
+    reader = data.draw(st.one_of(flat(target), readers(target)))
     if found := through(reader, target, source):
         check(reader, target, source, found)
 
@@ -165,6 +176,6 @@ def test_a_copy_from_line_to_line_is_cut(read: View, wanted: tuple[View, View] |
 @given(data=st.data())
 def test_a_copy_that_is_cut_stays_the_same(data: st.DataObject) -> None:
     target, source = data.draw(copies())
-    reader = data.draw(st.one_of(readers(target), windows(target)))
+    reader = data.draw(st.one_of(flat(target), readers(target), windows(target)))
     copy = StridedCopy(reader, view("y", reader.sizes, [7 * stride for stride in packed(reader.sizes)]))
     assert pairs(straightened(copy, target, source)) == pairs(copy)

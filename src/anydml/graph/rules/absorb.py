@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,9 +33,8 @@ def _absorbed(recipe: Recipe, number: int, reader: int) -> Recipe | None:
     old = step.target
     if recipe.stores[old.tensor].kind != "scratch" or not isinstance(copy, StridedCopy):
         return None
-    if math.prod(old.sizes) != math.prod(copy.source.sizes):
-        return None
-    # As many elements, and each of the target's among the reader's, whose own lie apart: they are the same elements.
+    # An answer means that every element written is among those that the copy reads, each of them once; and it reads
+    # no others, because nobody reads what was not written.
     new = through(old, copy.source, copy.target)
     if new is None:
         return None

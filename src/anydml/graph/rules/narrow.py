@@ -63,17 +63,15 @@ def _narrowed(recipe: Recipe, number: int) -> Recipe | None:
 
 def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
     """The coarsest grid of the target's indices that holds all that the views read."""
-    found = [(view, trace(view, target)) for view in views]
+    traces = [found for view in views if (found := trace(view, target)) is not None]
+    if len(traces) < len(views):
+        return None
     cuts = []
     for k in range(len(target.sizes)):
-        low, high, step = target.sizes[k], 0, 0
-        for view, traced in found:
-            if traced is None:
-                return None
-            least, most = traced.bounds(k, view.sizes)
-            step = math.gcd(step, *traced.steps[k], *([least - low] if low < target.sizes[k] else []))
-            low, high = min(low, least), max(high, most)
-        cuts.append(Cut(low, step or 1, (high - low) // (step or 1) + 1))
+        bounds = [found.bounds(k, view.sizes) for found, view in zip(traces, views, strict=True)]
+        low, high = min(least for least, _ in bounds), max(most for _, most in bounds)
+        step = math.gcd(*(s for found in traces for s in found.steps[k]), *(least - low for least, _ in bounds)) or 1
+        cuts.append(Cut(low, step, (high - low) // step + 1))
     return cuts
 
 
@@ -111,5 +109,4 @@ def _packed(view: View) -> View:
     """A view at its store's start without gaps, its dimensions nested as they were."""
     order = sorted(range(len(view.sizes)), key=lambda k: abs(view.strides[k]), reverse=True)
     strides = dict(zip(order, packed_strides([view.sizes[k] for k in order]), strict=True))
-    sizes = tuple(view.sizes)
-    return View(view.tensor, view.data_type, sizes, tuple(strides[k] if n > 1 else 0 for k, n in enumerate(sizes)))
+    return replace(view, strides=tuple(strides[k] if n > 1 else 0 for k, n in enumerate(view.sizes)), offset=0)
