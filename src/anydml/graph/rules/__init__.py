@@ -1,0 +1,20 @@
+"""The rules, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.graph.rules.absorb import absorb
+from anydml.graph.rules.dead import dead
+from anydml.graph.rules.direction import direction
+from anydml.graph.rules.forward import forward
+from anydml.graph.rules.narrow import narrow
+from anydml.graph.rules.same import same
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.graph.recipe import Recipe
+
+RULES: tuple[Callable[[Recipe], Recipe], ...] = (dead, same, forward, narrow, absorb, direction)
+"""In the order in which they are tried, again and again until none changes anything."""

@@ -1,0 +1,62 @@
+"""Constants: what hangs on constants alone is computed once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.graph.recipe import Recipe, Step
+from anydml.primitives import StridedCopy, View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.graph.recipe import Store, StoreKind
+
+
+def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
+    """What can be computed when a graph is compiled, and what is left for every dispatch; after `optimise`.
+
+    The first recipe reads constants alone, and its outputs are constants of the second, under the same names: the
+    runtime runs it once, on the engine that will run the second, and binds what it wrote as it binds any constant.
+    It has no steps where there is nothing to fold. A constant that the second does not name is needed no more.
+
+    An output of the graph is written at every dispatch. One that hangs on constants alone, and is more than a copy of
+    one, is computed once into a constant that is named after it, and copied from there.
+    """
+    stores = dict(recipe.stores)
+    known = {name for name, store in stores.items() if store.kind == "constant"}
+    once: list[Step] = []
+    always: list[Step] = []
+    held: dict[str, str] = {}
+
+    def instead(view: View) -> View:
+        return replace(view, tensor=held.get(view.tensor, view.tensor))
+
+    for given in recipe.steps:
+        step = given.reading(instead)
+        target = step.target
+        is_output = stores[target.tensor].kind == "output"
+        if not {view.tensor for view in step.sources} <= known or (
+            is_output and isinstance(step.primitive, StridedCopy)
+        ):
+            always.append(step)
+            continue
+        if is_output:
+            held[target.tensor] = f"{target.tensor} once"
+            stores[held[target.tensor]] = stores[target.tensor]
+            always.append(replace(step, primitive=StridedCopy(instead(target), target)))
+        once.append(step.writing(instead(target)))
+        known.add(once[-1].target.tensor)
+    made = {step.target.tensor for step in once}
+    read = {view.tensor for step in always for view in step.sources}
+    before = _used(once, stores, {name: "output" if name in read else "scratch" for name in made})
+    after = _used(always, stores, dict.fromkeys(made, "constant"))
+    untouched = {name: store for name, store in recipe.stores.items() if store.kind in ("input", "output")}
+    return Recipe(before, tuple(once)), Recipe({**untouched, **after}, tuple(always))
+
+
+def _used(steps: Sequence[Step], stores: dict[str, Store], kinds: dict[str, StoreKind]) -> dict[str, Store]:
+    """The stores that steps name, those of other kinds changed."""
+    names = dict.fromkeys(view.tensor for step in steps for view in (*step.sources, step.target))
+    return {name: replace(stores[name], kind=kinds.get(name, stores[name].kind)) for name in names}

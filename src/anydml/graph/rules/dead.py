@@ -1,0 +1,28 @@
+"""Dead: what nobody reads is not computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.graph.rules.steps import with_steps
+
+if TYPE_CHECKING:
+    from anydml.graph.recipe import Recipe
+
+
+def dead(recipe: Recipe) -> Recipe:
+    """Steps go whose scratch nobody reads, a gather that may raise with them: its result would not be seen.
+
+    Scratch and constants that no step uses any more go too.
+    """
+    read: set[str] = set()
+    kept = []
+    for step in reversed(recipe.steps):
+        if step.target.tensor in read or recipe.stores[step.target.tensor].kind == "output":
+            read |= {view.tensor for view in step.sources}
+            kept.append(step)
+    used = read | {step.target.tensor for step in kept}
+    stores = {n: s for n, s in recipe.stores.items() if n in used or s.kind in ("input", "output")}
+    recipe = with_steps(recipe, kept[::-1])
+    return recipe if len(stores) == len(recipe.stores) else replace(recipe, stores=stores)

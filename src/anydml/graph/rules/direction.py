@@ -1,0 +1,49 @@
+"""Direction: a scan of reversed elements into reversed places walks the other way instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.graph.rules.steps import redirect, with_steps
+from anydml.graph.views import through
+from anydml.primitives import Scan, View
+
+if TYPE_CHECKING:
+    from anydml.graph.recipe import Recipe, Step
+
+
+def direction(recipe: Recipe) -> Recipe:
+    """Where both views of a scan run backwards along its axis, both are turned, and the scan with them.
+
+    A scratch result is laid out as the source lies, and its readers find it so: what reverses it again later, even
+    behind other scans, meets the reversal there.
+    """
+    for number in range(len(recipe.steps)):
+        recipe = _alike(recipe, number) or recipe
+    return with_steps(recipe, [_turned(step) for step in recipe.steps])
+
+
+def _alike(recipe: Recipe, number: int) -> Recipe | None:
+    scan = recipe.steps[number].primitive
+    if not isinstance(scan, Scan) or scan.source.strides[scan.axis] * scan.target.strides[scan.axis] >= 0:
+        return None
+    old, new = scan.target, _backwards(scan.target, scan.axis)
+    changed = redirect(recipe.steps, old.tensor, lambda view: through(view, old, new))
+    if recipe.stores[old.tensor].kind != "scratch" or changed is None:
+        return None
+    changed[number] = recipe.steps[number].writing(new)
+    return with_steps(recipe, [changed.get(i, step) for i, step in enumerate(recipe.steps)])
+
+
+def _turned(step: Step) -> Step:
+    scan = step.primitive
+    if not isinstance(scan, Scan) or scan.source.strides[scan.axis] >= 0 or scan.target.strides[scan.axis] >= 0:
+        return step
+    source, target = _backwards(scan.source, scan.axis), _backwards(scan.target, scan.axis)
+    return replace(step, primitive=replace(scan, source=source, target=target, reverse=not scan.reverse))
+
+
+def _backwards(view: View, axis: int) -> View:
+    last = [size - 1 if k == axis else 0 for k, size in enumerate(view.sizes)]
+    return view.window(last, [-1 if k == axis else 1 for k in range(len(view.sizes))], view.sizes)

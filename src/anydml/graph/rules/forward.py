@@ -1,0 +1,56 @@
+"""Forward: who reads a copy reads its source instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.graph.rules.steps import joined, redirect, with_steps
+from anydml.graph.views import straightened, through
+from anydml.primitives import StridedCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.graph.recipe import Recipe, Step
+    from anydml.primitives import View
+
+
+def forward(recipe: Recipe) -> Recipe:
+    """A copy into scratch goes if each of its readers can take the same elements from its source, by strides alone.
+
+    If one of them cannot, the copy stays and all of them read it: it is the smaller memory, and no pass was saved.
+    """
+    kept: list[Step] = []
+    left: Sequence[Step] = recipe.steps
+    while left:
+        step, *left = left
+        changed = _forwarded(step, left) if recipe.stores[step.target.tensor].kind == "scratch" else None
+        if changed:
+            left = [changed.get(i, s) for i, s in enumerate(left)]
+        else:
+            kept.append(step)
+    return with_steps(recipe, kept)
+
+
+def _forwarded(step: Step, later: Sequence[Step]) -> dict[int, Step] | None:
+    """By number, the readers of a copy made readers of its source."""
+    copy = step.primitive
+    if not isinstance(copy, StridedCopy):
+        return None
+
+    def change(view: View) -> View | None:
+        return through(view, copy.target, copy.source)
+
+    changed = redirect(later, copy.target.tensor, change)
+    if changed is None:
+        changed = redirect([_fitted(s, copy) for s in later], copy.target.tensor, change)
+    return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
+
+
+def _fitted(step: Step, copy: StridedCopy) -> Step:
+    """A copy that reads another's target in other lines than it has, as one that reads it line by line."""
+    reader = step.primitive
+    if not isinstance(reader, StridedCopy) or reader.source.tensor != copy.target.tensor:
+        return step
+    return replace(step, primitive=straightened(reader, copy.target, copy.source))

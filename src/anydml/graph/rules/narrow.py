@@ -1,0 +1,112 @@
+"""Narrow: of a scratch result only what is read is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.graph.recipe import Store
+from anydml.graph.rules.steps import redirect
+from anydml.graph.views import through, trace
+from anydml.memory import packed_strides
+from anydml.primitives import IndexedCopy, Scan, View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.graph.recipe import Recipe
+    from anydml.primitives import Primitive
+
+
+class Cut(NamedTuple):
+    """What is kept of a dimension: `size` indices, `step` apart, from `start` on."""
+
+    start: int
+    step: int
+    size: int
+
+
+def narrow(recipe: Recipe) -> Recipe:
+    """A step computes the grid of elements that its readers take between them, and lays it out without gaps.
+
+    Along its axis a scan computes from where it starts as far as somebody reads. A gather that may raise looks at all
+    of its tuples, if not at all of what they point at.
+    """
+    for number in reversed(range(len(recipe.steps))):
+        recipe = _narrowed(recipe, number) or recipe
+    return recipe
+
+
+def _narrowed(recipe: Recipe, number: int) -> Recipe | None:
+    step = recipe.steps[number]
+    name = step.target.tensor
+    views = [view for later in recipe.steps[number + 1 :] for view in later.sources if view.tensor == name]
+    if recipe.stores[name].kind != "scratch" or not views:
+        return None
+    cuts = _cuts(step.target, views)
+    if cuts is None:
+        return None
+    cuts = _computable(step.primitive, cuts)
+    if all(cut == (0, 1, size) for cut, size in zip(cuts, step.target.sizes, strict=True)):
+        return None
+    primitive = _cut(step.primitive, cuts)
+    packed = _packed(primitive.target)
+    changed = redirect(recipe.steps, name, lambda view: through(view, primitive.target, packed))
+    if changed is None:
+        return None
+    changed[number] = replace(step, primitive=replace(primitive, target=packed))
+    store = Store("scratch", math.prod(packed.sizes) * packed.data_type.size_in_bytes)
+    steps = tuple(changed.get(i, s) for i, s in enumerate(recipe.steps))
+    return replace(recipe, stores={**recipe.stores, name: store}, steps=steps)
+
+
+def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
+    """The coarsest grid of the target's indices that holds all that the views read."""
+    traces = [found for view in views if (found := trace(view, target)) is not None]
+    if len(traces) < len(views):
+        return None
+    cuts = []
+    for k in range(len(target.sizes)):
+        bounds = [found.bounds(k, view.sizes) for found, view in zip(traces, views, strict=True)]
+        low, high = min(least for least, _ in bounds), max(most for _, most in bounds)
+        step = math.gcd(*(s for found in traces for s in found.steps[k]), *(least - low for least, _ in bounds)) or 1
+        cuts.append(Cut(low, step, (high - low) // step + 1))
+    return cuts
+
+
+def _computable(primitive: Primitive, cuts: Sequence[Cut]) -> list[Cut]:
+    """What must be computed for the sake of what is read."""
+    cuts, sizes = list(cuts), primitive.target.sizes
+    if isinstance(primitive, Scan):
+        axis = primitive.axis
+        start, step, size = cuts[axis]
+        end = start + (size - 1) * step + 1
+        cuts[axis] = Cut(start, 1, sizes[axis] - start) if primitive.reverse else Cut(0, 1, end)
+    elif isinstance(primitive, IndexedCopy) and not primitive.clamp:
+        rank = len(primitive.indices.sizes) - 1
+        cuts[:rank] = [Cut(0, 1, size) for size in sizes[:rank]]
+    return cuts
+
+
+def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
+    target = _window(primitive.target, cuts)
+    if not isinstance(primitive, IndexedCopy):
+        return replace(primitive, source=_window(primitive.source, cuts), target=target)
+    rank, batch = len(primitive.indices.sizes) - 1, primitive.batch_rank
+    indexed = [Cut(0, 1, size) for size in primitive.indexed_sizes]
+    source = _window(primitive.source, [*cuts[:batch], *indexed, *cuts[rank:]])
+    indices = _window(primitive.indices, [*cuts[:rank], Cut(0, 1, primitive.tuple_size)])
+    return replace(primitive, source=source, indices=indices, target=target)
+
+
+def _window(view: View, cuts: Sequence[Cut]) -> View:
+    starts, steps, sizes = zip(*cuts, strict=True)
+    return view.window(starts, steps, sizes)
+
+
+def _packed(view: View) -> View:
+    """A view at its store's start without gaps, its dimensions nested as they were."""
+    order = sorted(range(len(view.sizes)), key=lambda k: abs(view.strides[k]), reverse=True)
+    strides = dict(zip(order, packed_strides([view.sizes[k] for k in order]), strict=True))
+    return replace(view, strides=tuple(strides[k] if n > 1 else 0 for k, n in enumerate(view.sizes)), offset=0)

@@ -1,0 +1,143 @@
+"""Views of views: where one view's elements lie among another's, and what a copy's reader would read at its source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.plan import loops_of, simplify
+from anydml.primitives import StridedCopy, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MOST_DIMENSIONS = 8
+"""Of a tensor, in DirectML; engines are made for as many."""
+
+
+class Trace(NamedTuple):
+    """Where a reader's elements lie in a target: element i at index first[k] + Σ i[m]·steps[k][m] of dimension k."""
+
+    first: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    """By the target's dimension, then by the reader's."""
+
+    def bounds(self, k: int, sizes: Sequence[int]) -> tuple[int, int]:
+        """The least and the greatest index of the target's dimension k that a reader of these sizes takes."""
+        reach = [(size - 1) * step for size, step in zip(sizes, self.steps[k], strict=True)]
+        return self.first[k] + sum(r for r in reach if r < 0), self.first[k] + sum(r for r in reach if r > 0)
+
+
+def trace(reader: View, target: View) -> Trace | None:
+    """Find a reader's elements among those of a target in the same store.
+
+    None where the target's strides do not nest, where elements differ in width, where the reader leaves the target,
+    and where a dimension of the reader runs on from one line of the target to the next.
+    """
+    indices_at = _indices_in(target)
+    if indices_at is None or reader.data_type.size_in_bytes != target.data_type.size_in_bytes:
+        return None
+    first = indices_at(reader.offset)
+    if first is None:
+        return None
+    columns = []
+    for size, stride in zip(reader.sizes, reader.strides, strict=True):
+        second = first if size == 1 or stride == 0 else indices_at(reader.offset + stride)
+        if second is None:
+            return None
+        columns.append([b - a for a, b in zip(first, second, strict=True)])
+    steps = tuple(tuple(column[k] for column in columns) for k in range(len(target.sizes)))
+    found = Trace(tuple(first), steps)
+    for k, size in enumerate(target.sizes):
+        low, high = found.bounds(k, reader.sizes)
+        if low < 0 or high >= size:
+            return None
+    return found
+
+
+def _indices_in(target: View) -> Callable[[int], list[int] | None] | None:
+    """What tells the indices of a target's element from its place, as digits are told from a number.
+
+    For that the target's strides must nest, each passing everything below it. A place that is none of the target's
+    has no indices, or some that are outside of its sizes.
+    """
+    digits = sorted((abs(stride), k) for k, stride in enumerate(target.strides) if target.sizes[k] > 1)
+    lowest, reach = target.offset, 0
+    for stride, k in digits:
+        if stride <= reach:
+            return None
+        reach += (target.sizes[k] - 1) * stride
+        lowest += min((target.sizes[k] - 1) * target.strides[k], 0)
+
+    def indices_at(place: int) -> list[int] | None:
+        found, left = [0] * len(target.sizes), place - lowest
+        for stride, k in reversed(digits):
+            found[k], left = divmod(left, stride)
+            if target.strides[k] < 0:
+                found[k] = target.sizes[k] - 1 - found[k]
+        return None if left else found
+
+    return indices_at
+
+
+def through(reader: View, target: View, source: View) -> View | None:
+    """The view of the source's store that reads what `reader` does of what a copy from source to target left there.
+
+    The bits are the same and their type is the reader's. None where no view does, or none that is easily found.
+    """
+    widths = {view.data_type.size_in_bytes for view in (reader, target, source)}
+    if len(widths) > 1:
+        return None
+    if (reader.sizes, reader.strides, reader.offset) == (target.sizes, target.strides, target.offset):
+        return View(source.tensor, reader.data_type, source.sizes, source.strides, source.offset)
+    target, source = _merged(target, source)
+    found = trace(reader, target)
+    if found is None:
+        return None
+    rows = list(zip(source.strides, found.first, found.steps, strict=True))
+    strides = tuple(sum(stride * steps[m] for stride, _, steps in rows) for m in range(len(reader.sizes)))
+    offset = source.offset + sum(stride * index for stride, index, _ in rows)
+    return View(source.tensor, reader.data_type, reader.sizes, strides, offset)
+
+
+def _merged(target: View, source: View) -> tuple[View, View]:
+    """Both sides of a copy with as few dimensions as it has."""
+    loops = simplify(loops_of(source, target), 1)
+    return (
+        View(target.tensor, target.data_type, loops.sizes, loops.strides[1], loops.offsets[1]),
+        View(source.tensor, source.data_type, loops.sizes, loops.strides[0], loops.offsets[0]),
+    )
+
+
+def straightened(copy: StridedCopy, target: View, source: View) -> StridedCopy:
+    """The same copy with dimensions cut where its source runs on from line to line of what another copy wrote.
+
+    The other copies from `source` to `target`. Where it cannot be cut evenly, the copy stays as it is.
+    """
+    reader, (target, _) = copy.source, _merged(target, source)
+    indices_at = _indices_in(target)
+    first = indices_at(reader.offset) if indices_at else None
+    if indices_at is None or first is None:
+        return copy
+    cuts: list[tuple[int, int, int]] = []  # dimension, size, times the dimension's own stride
+    for dimension, (size, stride) in enumerate(zip(reader.sizes, reader.strides, strict=True)):
+        times, parts = 1, cuts[:0]
+        while size > 1:
+            second = indices_at(reader.offset + times * stride)
+            if second is None:
+                return copy
+            run = size
+            for a, b, n in zip(first, second, target.sizes, strict=True):
+                run = min(run, (n - 1 - a) // (b - a) + 1 if b > a else a // (a - b) + 1 if b < a else run)
+            if run < 2 or size % run:
+                return copy
+            parts.insert(0, (dimension, run, times))
+            size, times = size // run, times * run
+        cuts += parts
+    if len(cuts) > MOST_DIMENSIONS:
+        return copy
+
+    def cut(view: View) -> View:
+        sizes, strides = tuple(n for _, n, _ in cuts), tuple(view.strides[k] * times for k, _, times in cuts)
+        return View(view.tensor, view.data_type, sizes, strides, view.offset)
+
+    return StridedCopy(cut(reader), cut(copy.target))

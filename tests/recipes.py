@@ -1,0 +1,281 @@
+"""Recipes to try rules on: short ways to write them, a way to run them on any engine, and random ones."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from anydml.engines import find_engine
+from anydml.enums import DataType
+from anydml.graph.arena import ALIGNMENT, lay_out
+from anydml.graph.recipe import Recipe, Step, Store
+from anydml.memory import numpy_address, span
+from anydml.primitives import IndexedCopy, Scan, StridedCopy, View
+from places import WIPED, get_bytes, is_on_gpu, put_bytes
+from strategies import SEEDS, Array, _nested, draw_sizes, packed, pick, places, random_values, upto
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.graph.recipe import StoreKind
+    from anydml.primitives import Primitive
+
+F32 = DataType.FLOAT32
+TYPES = (F32, DataType.FLOAT16, DataType.INT32, DataType.UINT64, DataType.UINT8)
+INDEX_TYPES = (DataType.UINT32, DataType.INT64)
+FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
+RANDOM = settings(
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    max_examples=FEW or (500 if os.environ.get("CI") else 150),
+)
+
+
+# Writing
+
+
+def view(tensor: str, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> View:
+    """A FLOAT32 view; packed unless it says how else."""
+    return View(tensor, F32, tuple(sizes), tuple(packed(sizes) if strides is None else strides), offset)
+
+
+def recipe(stores: Mapping[str, StoreKind], *steps: Primitive) -> Recipe:
+    """A recipe whose stores hold a hundred elements each and whose nodes are named a, b, c."""
+    held = {name: Store(kind, 400) for name, kind in stores.items()}
+    return Recipe(held, tuple(Step(step, (name,)) for step, name in zip(steps, "abcdefghijkl", strict=False)))
+
+
+# Running
+
+
+def check(made: Recipe) -> None:
+    """Every view lies in its store, inputs and constants are not written, and what is read was written before."""
+    known = {name for name, store in made.stores.items() if store.kind in ("input", "constant")}
+    for step in made.steps:
+        assert {source.tensor for source in step.sources} <= known, step
+        assert step.target.tensor not in known, step
+        known.add(step.target.tensor)
+        for part in (*step.sources, step.target):
+            low, high = span(part.sizes, part.strides)
+            end = (part.offset + high + 1) * part.data_type.size_in_bytes
+            assert part.offset + low >= 0, step
+            assert end <= made.stores[part.tensor].size_in_bytes, step
+    assert {name for name, store in made.stores.items() if store.kind == "output"} <= known
+
+
+def run(made: Recipe, engine: str, contents: Mapping[str, Array], *, shares: bool = False) -> dict[str, bytes]:
+    """Run the steps in order; what every output's store holds then. Scratch stores lie apart, or share an arena."""
+    check(made)
+    arena = lay_out(made) if shares else None
+    starts, size = {}, ALIGNMENT
+    for name, store in made.stores.items():
+        if arena is None or store.kind != "scratch":
+            starts[name] = size
+            size += (store.size_in_bytes // ALIGNMENT + 2) * ALIGNMENT
+    if arena is not None:
+        starts |= {name: size + offset for name, offset in arena.offsets.items()}
+        size += arena.size_in_bytes
+    whole = np.full(size + ALIGNMENT, WIPED, np.uint8)
+    raw = whole[-numpy_address(whole) % ALIGNMENT :][:size]
+    for name, content in contents.items():
+        if name in starts:
+            raw[starts[name] :][: content.nbytes] = content.view(np.uint8)
+    before = raw.copy()
+    there: Any = put_bytes(raw) if is_on_gpu(engine) else None
+    base = numpy_address(raw) if there is None else there.data_ptr()
+    at = {name: base + start for name, start in starts.items()}
+    for step in made.steps:
+        find_engine(engine).compile(step.primitive).bind(at)()
+    after = raw if there is None else np.frombuffer(get_bytes(there), np.uint8)
+    held = {name: slice(starts[name], starts[name] + made.stores[name].size_in_bytes) for name in starts}
+    for name, store in made.stores.items():
+        if store.kind in ("input", "constant"):
+            np.testing.assert_array_equal(after[held[name]], before[held[name]])
+    return {name: after[held[name]].tobytes() for name, store in made.stores.items() if store.kind == "output"}
+
+
+# Random ones
+
+
+@dataclass
+class Random:
+    """A recipe in the making, with contents for what it reads."""
+
+    draw: st.DrawFn
+    stores: dict[str, Store] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    contents: dict[str, Array] = field(default_factory=dict)
+    tensors: list[View] = field(default_factory=list)
+    """What can be read."""
+    blurred: set[str] = field(default_factory=set)
+    """Stores whose NaNs may be of any bits, as a scan leaves them."""
+
+    def add(self, kind: StoreKind, data_type: DataType, extent: int) -> str:
+        name = f"{kind}{len(self.stores)}"
+        self.stores[name] = Store(kind, extent * data_type.size_in_bytes)
+        return name
+
+    def bring(self, data_type: DataType, sizes: tuple[int, ...], values: Array | None = None) -> View:
+        """An input or a constant, packed."""
+        count = math.prod(sizes)
+        name = self.add(pick(self.draw, ("input", "input", "constant")), data_type, count)
+        style = pick(self.draw, ("small", "normal"))
+        self.contents[name] = random_values(data_type, count, style, self.draw(SEEDS)) if values is None else values
+        self.tensors.append(View(name, data_type, sizes, _meant(sizes, packed(sizes))))
+        return self.tensors[-1]
+
+    def target(self, data_type: DataType, sizes: tuple[int, ...], *, kind: StoreKind | None = None) -> View:
+        """Lay a result out: packed, or in any order with gaps."""
+        strides = _nested(self.draw, sizes) if pick(self.draw, (0, 0, 1)) else packed(sizes)
+        extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+        kinds: tuple[StoreKind, ...] = (kind,) if kind else ("scratch", "scratch", "output")
+        name = self.add(pick(self.draw, kinds), data_type, extent)
+        return View(name, data_type, sizes, _meant(sizes, strides))
+
+    def does(self, primitive: Primitive, *, blurs: bool = False) -> View:
+        self.steps.append(Step(primitive, (f"node{len(self.steps)}",)))
+        target = primitive.target
+        if blurs or any(source.tensor in self.blurred for source in self.steps[-1].sources):
+            self.blurred.add(target.tensor)
+        # A gather of one element leaves no dimensions, which no operator after it describes.
+        self.tensors.append(target if target.sizes else replace(target, sizes=(1,), strides=(0,)))
+        return target
+
+    def choose(self) -> View:
+        """What to read: a result, an input, or one described in another way; the latest first."""
+        found = pick(self.draw, (self.tensors[-1], self.tensors[-1], *self.tensors[::-1]))
+        change = pick(self.draw, ("none", "none", "shape", "type"))
+        if change == "type" and found.tensor not in self.blurred:
+            alike = [t for t in DataType if t.size_in_bytes == found.data_type.size_in_bytes and t in TYPES]
+            found = View(found.tensor, pick(self.draw, alike or [found.data_type]), found.sizes, found.strides)
+        if change == "shape" and found.strides == _meant(found.sizes, packed(found.sizes)):
+            count = math.prod(found.sizes)
+            first = pick(self.draw, [n for n in range(1, count + 1) if count % n == 0])
+            sizes = (first, count // first)
+            found = View(found.tensor, found.data_type, sizes, _meant(sizes, packed(sizes)))
+        return found
+
+    def window(self, source: View) -> View:
+        """Some of it, any dimension backwards, dimensions in any order."""
+        start, steps, sizes = [], [], []
+        for size in source.sizes:
+            kept, step = size, pick(self.draw, (1, -1, 2, -3))
+            if abs(step) > 1 or pick(self.draw, (0, 1)):
+                kept = 1 + self.draw(upto((size - 1) // abs(step)))
+            reach = (kept - 1) * abs(step)
+            low = pick(self.draw, (0, size - 1 - reach)) if kept < size else 0
+            start.append(low if step > 0 else low + reach)
+            steps.append(step)
+            sizes.append(kept)
+        found = source.window(start, steps, sizes)
+        if pick(self.draw, (0, 0, 1)):
+            found = View(found.tensor, found.data_type, found.sizes[::-1], found.strides[::-1], found.offset)
+        return found
+
+    def copy(self, source: View, *, kind: StoreKind | None = None) -> View:
+        part = self.window(source)
+        return self.does(StridedCopy(part, self.target(part.data_type, part.sizes, kind=kind)))
+
+    def scan(self, source: View) -> View:
+        if source.data_type in (DataType.UINT8, DataType.INT8):
+            return self.copy(source)
+        axis = pick(self.draw, range(len(source.sizes)))
+        target = self.target(source.data_type, source.sizes)
+        functions: tuple[Literal["sum", "product"], ...] = ("sum", "product")
+        flags = self.draw(upto(3))
+        primitive = Scan(source, target, axis, pick(self.draw, functions), reverse=flags % 2 == 1, exclusive=flags > 1)
+        return self.does(primitive, blurs=source.data_type.is_float)
+
+    def turned(self, source: View) -> View:
+        """A scan between two reversals."""
+        return self.reversal(self.scan(self.reversal(source)))
+
+    def reversal(self, source: View) -> View:
+        last = [size - 1 for size in source.sizes]
+        part = source.window(last, [-1] * len(last), source.sizes)
+        return self.does(StridedCopy(part, self.target(part.data_type, part.sizes)))
+
+    def gather(self, source: View) -> View:
+        rank = len(source.sizes)
+        batch = min(pick(self.draw, (0, 0, 1)), rank - 1)
+        depth = 1 + self.draw(upto(rank - batch - 1))
+        tuples = draw_sizes(self.draw, rank_of_tuples, 6) if (rank_of_tuples := pick(self.draw, (1, 2, 0))) else ()
+        data_type, least = pick(self.draw, INDEX_TYPES), min(source.sizes[batch : batch + depth])
+        sizes = (*source.sizes[:batch], *tuples, depth)
+        clamp = pick(self.draw, (False, True))
+        indices = self.indices(data_type, sizes, 9 if clamp else least)
+        target = self.target(source.data_type, (*sizes[:-1], *source.sizes[batch + depth :]))
+        return self.does(IndexedCopy(source, indices, target, batch, clamp))
+
+    def indices(self, data_type: DataType, sizes: tuple[int, ...], below: int) -> View:
+        """Indices of a tensor of their own, or of a slice of a larger one."""
+        factor, sign = pick(self.draw, ((1, 1), (1, -1), (2, 1), (2, -1)))
+        large = tuple(factor * size for size in sizes)
+        rng = np.random.default_rng(self.draw(SEEDS))
+        low = -below if data_type.is_signed else 0
+        brought = self.bring(data_type, large, rng.integers(low, below, math.prod(large)).astype(data_type.dtype))
+        if (factor, sign) == (1, 1):
+            return brought
+        start = [size - 1 if sign < 0 else 0 for size in large]
+        part = brought.window(start, [sign * factor] * len(sizes), sizes)
+        return self.does(StridedCopy(part, self.target(data_type, sizes, kind="scratch")))
+
+    def again(self) -> View:
+        """A step that was there before, into another store."""
+        step = pick(self.draw, self.steps)
+        target = self.target(step.target.data_type, step.target.sizes)
+        return self.does(step.writing(target).primitive, blurs=step.target.tensor in self.blurred)
+
+
+def _meant(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(stride if size > 1 else 0 for size, stride in zip(sizes, strides, strict=True))
+
+
+class Drawn(NamedTuple):
+    """A random recipe, what its inputs and constants hold, and the stores whose NaNs may be of any bits."""
+
+    recipe: Recipe
+    contents: dict[str, Array]
+    blurred: set[str]
+
+
+@st.composite
+def random_recipes(draw: st.DrawFn) -> Drawn:
+    """1 to 12 steps, a few of which may bring one or two copies along; the last result is copied out."""
+    made = Random(draw)
+    for _ in range(1 + draw(upto(1))):
+        *sizes, last = draw_sizes(draw, 1 + draw(upto(2)), 64)
+        made.bring(pick(draw, TYPES), (*sizes, last * pick(draw, (1, 1, 1, 17))))  # 16 columns are done at once
+    count = draw(upto(11))
+    while len(made.steps) < count:
+        act = pick(draw, (made.copy, made.scan, made.copy, made.gather, made.turned, None))
+        if act:
+            act(made.choose())
+        elif made.steps:
+            made.again()
+    made.copy(made.tensors[-1], kind="output")
+    return Drawn(Recipe(made.stores, tuple(made.steps)), made.contents, made.blurred)
+
+
+def assert_same_outputs(got: Mapping[str, bytes], wanted: Mapping[str, bytes], drawn: Drawn) -> None:
+    """Compare every byte of the outputs, gaps too; one NaN is as good as another where a scan made it."""
+    assert got.keys() == wanted.keys()
+    for name, data in wanted.items():
+        data_type = next(step.target.data_type for step in drawn.recipe.steps if step.target.tensor == name)
+        a, b = (np.frombuffer(bytes_, data_type.dtype) for bytes_ in (got[name], data))
+        differ = a.view(f"u{a.itemsize}") != b.view(f"u{b.itemsize}")
+        if name in drawn.blurred and data_type.is_float:
+            differ &= ~(np.isnan(a) & np.isnan(b))
+        assert not differ.any(), (name, np.flatnonzero(differ), a, b)
+
+
+def elements(of: View) -> list[int]:
+    """Where a view's elements lie, in the order of its indices."""
+    return [of.offset + place for place in places(of.sizes, of.strides)]

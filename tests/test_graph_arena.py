@@ -1,0 +1,66 @@
+"""The memory plan: stores that are needed together lie apart, and others share their memory."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+
+from anydml.graph.arena import ALIGNMENT, Arena, lay_out
+from anydml.graph.optimise import optimise
+from anydml.primitives import Scan, StridedCopy
+from recipes import RANDOM, Drawn, random_recipes, recipe, view
+
+if TYPE_CHECKING:
+    from anydml.graph.recipe import Recipe, StoreKind
+
+
+def chain(*primitives: str) -> Recipe:
+    """Steps that pass a hundred elements on, each copied or added up: x to a to b and so on, and at last to y."""
+    names = ["x", *"abcdefgh"[: len(primitives) - 1], "y"]
+    kinds: dict[str, StoreKind] = {**dict.fromkeys(names[1:-1], "scratch"), "x": "input", "y": "output"}
+    steps = [
+        StridedCopy(view(a, (100,)), view(b, (100,)))
+        if kind == "copy"
+        else Scan(view(a, (100,)), view(b, (100,)), 0, "sum", reverse=False, exclusive=False)
+        for kind, (a, b) in zip(primitives, itertools.pairwise(names), strict=True)
+    ]
+    return recipe(kinds, *steps)
+
+
+def test_a_chain_of_equal_stores_takes_the_room_of_two() -> None:
+    assert lay_out(chain(*["copy"] * 6)) == Arena({"a": 0, "b": 512, "c": 0, "d": 512, "e": 0}, 1024)
+
+
+def test_a_scan_writes_over_what_it_is_the_last_to_read() -> None:
+    assert lay_out(chain("copy", "scan", "scan", "copy", "scan")) == Arena({"a": 0, "b": 0, "c": 0, "d": 512}, 1024)
+
+
+def test_nothing_to_lay_out() -> None:
+    assert lay_out(chain("copy")) == Arena({}, 0)
+
+
+def lives(made: Recipe) -> dict[str, tuple[int, int]]:
+    """The steps that write scratch stores, and the last that read them."""
+    return {
+        step.target.tensor: (i, max([i, *made.readers(step.target.tensor)]))
+        for i, step in enumerate(made.steps)
+        if made.stores[step.target.tensor].kind == "scratch"
+    }
+
+
+@RANDOM
+@given(drawn=random_recipes())
+def test_stores_that_are_needed_together_lie_apart(drawn: Drawn) -> None:
+    for made in (drawn.recipe, optimise(drawn.recipe)):
+        arena, needed = lay_out(made), lives(made)
+        assert arena.offsets.keys() == needed.keys()
+        assert all(offset % ALIGNMENT == 0 for offset in arena.offsets.values())
+        ends = {name: offset + made.stores[name].size_in_bytes for name, offset in arena.offsets.items()}
+        assert max(ends.values(), default=0) <= arena.size_in_bytes
+        for a, b in itertools.combinations(needed, 2):
+            apart = ends[a] <= arena.offsets[b] or ends[b] <= arena.offsets[a]
+            (_, last_a), (first_b, _) = needed[a], needed[b]
+            in_turn = last_a < first_b or (last_a == first_b and isinstance(made.steps[first_b].primitive, Scan))
+            assert apart or in_turn
