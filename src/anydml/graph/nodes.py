@@ -32,7 +32,8 @@ class OperatorNode:
         faults: list[Fault] = []
         if not isinstance(self.desc, OperatorDesc):
             rule = "desc must be an operator description, such as Slice1(...)"
-            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc)))
+            way_out = "an Operator's is its desc" if hasattr(self.desc, "desc") else ""
+            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc), way_out=way_out))
         _read_name(self.name, faults)
         if faults:
             raise DescriptionError("OperatorNode", faults)
