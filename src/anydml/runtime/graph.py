@@ -84,7 +84,8 @@ class CompiledGraph(Compiled):
         if temporary is not None:
             stores.update({name: temporary.address + offset for name, offset in self._offsets.items()})
         launches = [program.bind(stores) for program in self._programs]
-        return launches[0] if len(launches) == 1 else _Steps(launches)
+        is_bare = len(launches) == 1 and self._constants is None
+        return launches[0] if is_bare else _Steps(launches, self._constants)
 
     # Arrays
 
@@ -168,12 +169,12 @@ class CompiledGraph(Compiled):
 
 
 class _Steps:
-    """Launches in a row."""
+    """Launches in a row, and the constants that they read."""
 
-    __slots__ = ("_launches",)
+    __slots__ = ("_constants", "_launches")
 
-    def __init__(self, launches: list[Callable[[], Any]]) -> None:
-        self._launches = tuple(enumerate(launches))
+    def __init__(self, launches: list[Callable[[], Any]], constants: Buffer | None) -> None:
+        self._launches, self._constants = tuple(enumerate(launches)), constants
 
     def __call__(self) -> None:
         number = 0
