@@ -382,6 +382,11 @@ def test_a_constant_is_a_copy(engine: str) -> None:
     np.testing.assert_array_equal(model(), np.cumsum(X[:, ::2], axis=1))
 
 
+def test_a_constant_is_not_written_out() -> None:
+    assert repr(ConstantNode(X, "c")) == "ConstantNode(name='c', desc=TensorDesc('float32', (2, 6)))"
+    assert repr(InputEdge(0, 1, 2)).startswith("InputEdge(graph_input_index=0, to_node_index=1, to_node_input_index=2")
+
+
 # Remarks, and what is no graph at all
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -248,6 +250,23 @@ def test_a_dispatch_allocates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = model.bind(X, out=np.zeros((3, 3), "float32"))
     monkeypatch.setattr(model.device.engine, "reserve", None)
     bound.dispatch()
+
+
+def test_what_is_bound_keeps_the_constants_alive() -> None:
+    g = dml.Graph("cpu")
+    out = np.zeros((4, 6), "float32")
+    model = g.compile(dml.cumulative_summation(g.constant(X), 0))
+    bound = model.bind(out=out)
+    assert model._constants is not None
+    held = weakref.ref(model._constants.owner)
+    del model, g
+    gc.collect()
+    assert held() is not None
+    bound.dispatch()
+    np.testing.assert_array_equal(out, np.cumsum(X, axis=0))
+    del bound
+    gc.collect()
+    assert held() is None
 
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])  # Triton's interpreter is not for threads

@@ -129,6 +129,9 @@ class Expression:
 class Graph:
     """Operators put together for one program: `x = g.input(desc)`, `y = slice1(x, …)`, `model = g.compile(y)`.
 
+    `y.named("crop")` names a node, for errors and for the outputs of the compiled graph. Inputs are named when they are
+    made: `g.input(desc, "x")`, then `model(x=array)`.
+
     A device, or the name of one, says at which feature level and for which engine. The tensor policy gives the strides
     of what the functions infer: packed by default; with `interleaved_channel` the second dimension lies innermost, as
     in NHWC; or what a function of sizes and data type returns.

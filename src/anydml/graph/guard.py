@@ -22,12 +22,12 @@ def guard(recipe: Recipe) -> Recipe:
     pending = [i for i, step in enumerate(recipe.steps) if step.may_raise]
     if not pending:
         return recipe
+    writers = {step.target.tensor: i for i, step in enumerate(recipe.steps)}
     while pending:
         number = pending.pop()
         if number not in needed:
             needed.add(number)
-            writers = (recipe.writer(view.tensor) for view in recipe.steps[number].sources)
-            pending += [writer for writer in writers if writer is not None]
+            pending += [writers[view.tensor] for view in recipe.steps[number].sources if view.tensor in writers]
     order = [*sorted(needed), *(i for i in range(len(recipe.steps)) if i not in needed)]
     steps = [recipe.steps[i] for i in order]
     last = max(i for i, step in enumerate(steps) if step.may_raise)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -32,7 +32,8 @@ class OperatorNode:
         faults: list[Fault] = []
         if not isinstance(self.desc, OperatorDesc):
             rule = "desc must be an operator description, such as Slice1(...)"
-            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc)))
+            way_out = "an Operator's is its desc" if hasattr(self.desc, "desc") else ""
+            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc), way_out=way_out))
         _read_name(self.name, faults)
         if faults:
             raise DescriptionError("OperatorNode", faults)
@@ -65,7 +66,7 @@ class ConstantNode:
     any library, which is packed and says itself what it is.
     """
 
-    data: Any
+    data: Any = field(repr=False)
     name: str = ""
     desc: TensorDesc | None = None
 
@@ -133,14 +134,14 @@ class _Edge:
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
-        for field in fields(self):  # type: ignore[arg-type]  # every edge is a dataclass
-            value = getattr(self, field.name)
-            if field.name == "name":
+        for name in (one.name for one in fields(self)):  # type: ignore[arg-type]  # every edge is a dataclass
+            value = getattr(self, name)
+            if name == "name":
                 _read_name(value, faults)
-            elif field.name == "reinterpret":
-                object.__setattr__(self, field.name, read_bool(value, "reinterpret", faults))
+            elif name == "reinterpret":
+                object.__setattr__(self, name, read_bool(value, name, faults))
             else:
-                object.__setattr__(self, field.name, read_int(value, dml_name(field.name), faults))
+                object.__setattr__(self, name, read_int(value, dml_name(name), faults))
         if faults:
             raise DescriptionError(type(self).__name__, faults)
 

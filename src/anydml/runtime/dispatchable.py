@@ -5,9 +5,13 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
+
 from anydml.arrays import view
-from anydml.arrays.cuda import on_any_stream, on_callers_stream
+from anydml.arrays.cuda import is_capturing, on_any_stream, on_callers_stream
+from anydml.arrays.plain import as_plain, plain_address, plain_key
 from anydml.errors import BindingError, Fault, show
+from anydml.memory import HOST
 from anydml.runtime.binding import (
     PERSISTENT_BUFFER_ALIGNMENT,
     BindingProperties,
@@ -15,7 +19,7 @@ from anydml.runtime.binding import (
     hazards,
     raise_binding_faults,
 )
-from anydml.runtime.bound import BoundOperator
+from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +53,8 @@ class Compiled(abc.ABC):
 
     name: str
     """What errors call it."""
+    word: Callable[[IndexFault], IndexRangeError]
+    """Words an index outside its dimension. It holds on to no memory."""
     in_place = False
     """Whether the output may be bound to the very memory of the input."""
     temporary_size = 0
@@ -63,6 +69,13 @@ class Compiled(abc.ABC):
         self.owned = {field: tensor for field, tensor in inputs.items() if tensor.is_owned_by_dml}
         self.persistent: Buffer | None = None
         self.is_initialized = False
+        self._layouts = [
+            Layout.of(field, tensor, self.memory)
+            for field, tensor in (*inputs.items(), *outputs.items())
+            if not tensor.is_owned_by_dml
+        ]
+        self._bound_fields = [layout.field for layout in self._layouts]
+        self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
         self._persistent_size = 0
         self._firsts: dict[str, int] = {}
         self._copies: dict[str, tuple[Program, int]] = {}
@@ -81,11 +94,6 @@ class Compiled(abc.ABC):
     @abc.abstractmethod
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What dispatches, given the address of each tensor's first element, and scratch memory."""
-
-    @property
-    @abc.abstractmethod
-    def word(self) -> Callable[[IndexFault], IndexRangeError]:
-        """What words an index outside its dimension. It holds on to no memory."""
 
     # What follows
 
@@ -120,6 +128,59 @@ class Compiled(abc.ABC):
         """Look at arrays for inputs."""
         named = zip(fields, arrays, strict=True)
         return [view(array, self.name, field, memory=self.memory) for field, array in named]
+
+    def bind_plain(self, inputs: Sequence[Any], outputs: Sequence[Any], out: object) -> BoundOperator | None:
+        """Attach arrays laid out to the letter as described and well apart; None where a closer look is due."""
+        layouts = self._layouts
+        if len(inputs) + len(outputs) != len(layouts) or (self.owned and self.persistent is None):
+            return None
+        arrays = []
+        for layout, array in zip(layouts, (*inputs, *outputs), strict=True):
+            plain = array if type(array) is np.ndarray else as_plain(array)
+            if plain is None or plain_key(plain) != layout.key:
+                return None
+            arrays.append(plain)
+        return self.bind_known(arrays, out)
+
+    def bind_known(self, arrays: Sequence[Any], out: object, *, is_fresh: bool = False) -> BoundOperator | None:
+        """Attach plain arrays of layouts known to fit, the outputs last; None for a closer look.
+
+        With `is_fresh` the outputs were allocated a moment ago: nothing else lies there.
+        """
+        addresses = tuple([plain_address(array) for array in arrays])
+        is_host = self.memory == HOST
+        memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
+        if (launch := self._launches.get(addresses)) is not None:
+            return BoundOperator(self.name, self.word, launch, (memory, self.persistent), out)
+        if not is_fresh and not self._is_apart(arrays, addresses):
+            return None
+        places = dict(zip(self._bound_fields, addresses, strict=True))
+        arena = self.reserve(self.temporary_size, "TemporaryResource") if self.temporary_size else None
+        launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
+        if arena is not None:
+            launch = on_any_stream(launch, arena)
+        elif not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
+            if len(self._launches) >= MOST_KNOWN:
+                self._launches.clear()
+            self._launches[addresses] = launch
+        return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
+
+    def _is_apart(self, arrays: Sequence[Any], addresses: tuple[int, ...]) -> bool:
+        """Whether plain arrays are aligned, and each output writable and apart from all else, or in its place."""
+        layouts, is_host = self._layouts, self.memory == HOST
+        for i in range(len(layouts) - len(self.outputs), len(layouts)):
+            target, written = layouts[i], addresses[i]
+            is_writable = not is_host or arrays[i].flags.writeable
+            if not is_writable or (target.alignment and written % target.alignment):
+                return False
+            low, high = written + target.below, written + target.above
+            for layout, address in zip(layouts[:i], addresses, strict=False):
+                is_apart = low >= address + layout.above or address + layout.below >= high
+                if not is_apart and not (address == written and layout.key == target.key and self.in_place):
+                    return False
+                if layout.alignment and address % layout.alignment:
+                    return False
+        return True
 
     def bind_views(self, inputs: Sequence[ArrayView], outputs: Sequence[ArrayView], out: object) -> BoundOperator:
         """Attach arrays that were looked at already, and scratch memory; a dispatch returns `out`."""

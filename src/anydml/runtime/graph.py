@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays import allocate, upload, view, wrap
+from anydml.arrays.plain import wrap_plain
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.check import byte_span
@@ -60,7 +61,7 @@ class CompiledGraph(Compiled):
         self._offsets, self.temporary_size = _lay_out(self.recipe)
         self._programs = [device.engine.compile(step.primitive) for step in self.recipe.steps]
         self._constants, self._constant_places = self._upload_constants()
-        self._word = functools.partial(_word_index_fault, desc, [step.nodes for step in self.recipe.steps])
+        self.word = functools.partial(_word_index_fault, desc, [step.nodes for step in self.recipe.steps])
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -83,12 +84,8 @@ class CompiledGraph(Compiled):
         if temporary is not None:
             stores.update({name: temporary.address + offset for name, offset in self._offsets.items()})
         launches = [program.bind(stores) for program in self._programs]
-        return launches[0] if len(launches) == 1 else _Steps(launches)
-
-    @property
-    def word(self) -> Callable[[IndexFault], IndexRangeError]:
-        """What words an index outside its dimension, and names the node."""
-        return self._word
+        is_bare = len(launches) == 1 and self._constants is None
+        return launches[0] if is_bare else _Steps(launches, self._constants)
 
     # Arrays
 
@@ -96,6 +93,8 @@ class CompiledGraph(Compiled):
         """Attach arrays: inputs in their order or by name, and an array for each output."""
         given = self._collect("bind", inputs, named)
         outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+        if (bound := self.bind_plain(given, outputs, _one_or_all(outputs))) is not None:
+            return bound
         if len(outputs) != len(self.outputs):
             rule = f"out must be {len(self.outputs)} arrays, for {', '.join(self.outputs)}"
             raise BindingError(self.name, Fault(field="out", rule=rule, value=out, found=str(len(outputs))))
@@ -110,21 +109,27 @@ class CompiledGraph(Compiled):
         """Run on arrays; without `out` the results are new arrays of the first input's library."""
         if out is not None:
             return self.bind(*inputs, out=out, **named).dispatch()
-        seen = self.look(self.free, self._collect("call", inputs, named))
-        like = seen[0].array if seen else None
+        given = self._collect("call", inputs, named)
+        like: Any = given[0] if given else None
         results = [
             allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
             for desc in self.outputs.values()
         ]
+        if (plain := self.bind_plain(given, results, None)) is not None:
+            plain.dispatch()
+            return _one_or_all([wrap_plain(result, like) for result in results] if given else results)
+        seen = self.look(self.free, given)
         targets = [
             view(result, self.name, field, memory=self.memory)
             for field, result in zip(self.outputs, results, strict=True)
         ]
         self.bind_views(seen, targets, None).dispatch()
-        return _one_or_all([wrap(result, like) if seen else result for result in results])
+        return _one_or_all([wrap(result, seen[0].array) for result in results] if seen else results)
 
-    def _collect(self, call: str, inputs: Sequence[object], named: Mapping[str, object]) -> list[object]:
+    def _collect(self, call: str, inputs: Sequence[object], named: Mapping[str, object]) -> Sequence[object]:
         """The inputs in their order, wherever they were given."""
+        if not named and len(inputs) == len(self.free):
+            return inputs
         for name in named:
             wrong = "" if name in self.free else f"there is no input {name!r} to give"
             if name in self.free[: len(inputs)]:
@@ -164,12 +169,12 @@ class CompiledGraph(Compiled):
 
 
 class _Steps:
-    """Launches in a row."""
+    """Launches in a row, and the constants that they read."""
 
-    __slots__ = ("_launches",)
+    __slots__ = ("_constants", "_launches")
 
-    def __init__(self, launches: list[Callable[[], Any]]) -> None:
-        self._launches = tuple(enumerate(launches))
+    def __init__(self, launches: list[Callable[[], Any]], constants: Buffer | None) -> None:
+        self._launches, self._constants = tuple(enumerate(launches)), constants
 
     def __call__(self) -> None:
         number = 0
