@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from anydml.graph.arena import ALIGNMENT, Arena, lay_out
 from anydml.graph.optimise import optimise
+from anydml.graph.recipe import Store
 from anydml.primitives import Scan, StridedCopy
 from recipes import RANDOM, Drawn, random_recipes, recipe, view
 
@@ -50,10 +54,22 @@ def lives(made: Recipe) -> dict[str, tuple[int, int]]:
     }
 
 
+@pytest.mark.parametrize(("sizes", "offsets"), [((400, 1000), (1024, 0)), ((1000, 400), (0, 1024))])
+def test_the_largest_lies_lowest(sizes: tuple[int, int], offsets: tuple[int, int]) -> None:
+    given = chain("copy", "copy", "copy")
+    held = {name: Store("scratch", size) for name, size in zip("ab", sizes, strict=True)}
+    placed = dict(zip("ab", offsets, strict=True))
+    assert lay_out(replace(given, stores={**given.stores, **held})) == Arena(placed, 1536)
+
+
 @RANDOM
-@given(drawn=random_recipes())
-def test_stores_that_are_needed_together_lie_apart(drawn: Drawn) -> None:
-    for made in (drawn.recipe, optimise(drawn.recipe)):
+@given(drawn=random_recipes(), factors=st.lists(st.integers(1, 40), min_size=40, max_size=40))
+def test_stores_that_are_needed_together_lie_apart(drawn: Drawn, factors: list[int]) -> None:
+    for simple in (drawn.recipe, optimise(drawn.recipe)):
+        sizes = {
+            n: Store(s.kind, s.size_in_bytes * f) for (n, s), f in zip(simple.stores.items(), factors, strict=False)
+        }
+        made = replace(simple, stores=sizes)
         arena, needed = lay_out(made), lives(made)
         assert arena.offsets.keys() == needed.keys()
         assert all(offset % ALIGNMENT == 0 for offset in arena.offsets.values())

@@ -170,17 +170,18 @@ def test_a_running_sum_ends_with_the_last_element_that_is_read(exclusive: bool) 
     assert optimise(given) == made(XY, (replace(scan, target=view("y", (2, 3))), "ab"))
 
 
-def test_a_decreasing_sum_keeps_the_end() -> None:
+@pytest.mark.parametrize(("reverse", "start", "then"), [(False, 0, 4), (True, 4, 0)])
+def test_a_sum_keeps_the_end_that_it_walks_from(reverse: bool, start: int, then: int) -> None:
     given = recipe(
         XSY,
-        summed(view("x", (9,)), view("s", (9,)), reverse=True),
+        summed(view("x", (12,)), view("s", (12,)), reverse=reverse),
         StridedCopy(view("s", (2,), (3,), 4), view("y", (2,))),
     )
     assert narrow(given) == made(
         XSY,
-        (summed(view("x", (5,), (1,), 4), view("s", (5,)), reverse=True), "a"),
-        (StridedCopy(view("s", (2,), (3,)), view("y", (2,))), "b"),
-        s=20,
+        (summed(view("x", (8,), (1,), start), view("s", (8,)), reverse=reverse), "a"),
+        (StridedCopy(view("s", (2,), (3,), then), view("y", (2,))), "b"),
+        s=32,
     )
 
 
