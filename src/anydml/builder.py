@@ -264,10 +264,17 @@ class Graph:
         return Slice.infer(input_tensor=desc, offsets=none, sizes=desc.sizes, strides=ones)
 
     def compile(
-        self, outputs: Expression | Sequence[Expression], flags: ExecutionFlags | str | int = ExecutionFlags.NONE
+        self,
+        outputs: Expression | Sequence[Expression],
+        flags: ExecutionFlags | str | int = ExecutionFlags.NONE,
+        *,
+        optimise: bool = True,
     ) -> CompiledGraph:
-        """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`."""
-        compiled = self.device.compile_graph(self.desc(outputs), flags)
+        """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`.
+
+        With `optimise=False` every operator is a pass over memory, for the same answers.
+        """
+        compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise)
         return compiled if compiled.owned else compiled.initialize()
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from anydml.engines import find_engine
 from anydml.enums import DataType, ExecutionFlags, Feature, FeatureLevel
 from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
 from anydml.operators import OperatorDesc
-from anydml.parse import read_enum
+from anydml.parse import read_bool, read_enum
 from anydml.runtime.commands import CommandList, CommandRecorder
 from anydml.runtime.compiled import CompiledOperator, Operator
 from anydml.runtime.graph import CompiledGraph
@@ -83,17 +83,20 @@ class Device:
             compiled.initialize()
         return compiled
 
-    def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags | str | int = ExecutionFlags.NONE) -> CompiledGraph:
+    def compile_graph(
+        self, desc: GraphDesc, flags: ExecutionFlags | str | int = ExecutionFlags.NONE, *, optimise: bool = True
+    ) -> CompiledGraph:
         """IDMLDevice1::CompileGraph: check a graph at this device's level, and make it ready for the engine as one.
 
         The documents name no feature level for it; each of its operators has its own. It must be initialized before it
-        runs from a command list.
+        runs from a command list. With `optimise=False` every operator is a pass over memory, for the same answers.
         """
         faults: list[Fault] = []
         flags = read_enum(ExecutionFlags, flags, "flags", faults, ExecutionFlags.NONE)
+        optimise = read_bool(optimise, "optimise", faults)
         if faults:
             raise DescriptionError("Device", faults)
-        return CompiledGraph(self, desc, flags)
+        return CompiledGraph(self, desc, flags, optimise=optimise)
 
     def compile_cached(self, desc: OperatorDesc) -> CompiledOperator:
         """The same compiled operator for the same description: for those whose tensors are all bound at each run."""

@@ -5,32 +5,33 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from anydml.arrays import allocate, upload, view, wrap
+from anydml.arrays import allocate, view, wrap
 from anydml.arrays.plain import wrap_plain
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
+from anydml.graph.arena import lay_out
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
-from anydml.graph.recipe import Step
+from anydml.graph.optimise import optimise as simplify
+from anydml.graph.recipe import Recipe, Step
+from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_desc, node_names, operators, output_desc, slot_names
 from anydml.primitives import IndexFault, StridedCopy, View
+from anydml.runtime.constants import hold_constants
 from anydml.runtime.dispatchable import Compiled, Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.enums import ExecutionFlags
-    from anydml.graph.recipe import Recipe
     from anydml.memory import Buffer
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device
     from anydml.tensor import TensorDesc
 
-_ALIGNMENT = 256
+_NOTHING = Recipe({}, ())
 
 
 class CompiledGraph(Compiled):
@@ -44,7 +45,7 @@ class CompiledGraph(Compiled):
 
     name = SUBJECT
 
-    def __init__(self, device: Device, desc: GraphDesc, flags: ExecutionFlags) -> None:
+    def __init__(self, device: Device, desc: GraphDesc, flags: ExecutionFlags, *, optimise: bool = True) -> None:
         if not isinstance(desc, GraphDesc):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
@@ -56,11 +57,22 @@ class CompiledGraph(Compiled):
         super().__init__(device, flags, inputs, outputs)
         self._stores = {name: f"input{i}" for i, name in enumerate(names_in)}
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
-        self.recipe = guard(lower(desc))
+        self.lowered = lower(desc)
+        """A step for every node that an output needs."""
+        self.once, always = split_constants(simplify(self.lowered)) if optimise else (_NOTHING, self.lowered)
+        """What hangs on constants alone, and was computed when the graph was compiled."""
+        self.recipe = guard(always)
         """The steps that a dispatch takes."""
-        self._offsets, self.temporary_size = _lay_out(self.recipe)
+        self.arena = lay_out(self.recipe)
+        self.temporary_size = self.arena.size_in_bytes
         self._programs = [device.engine.compile(step.primitive) for step in self.recipe.steps]
-        self._constants, self._constant_places = self._upload_constants()
+        data = {f"constant{i}": node.data for i, node in constants(desc).items()}
+        try:
+            self._constants, self._constant_places = hold_constants(
+                device.engine, self.name, data, self.once, self.recipe
+            )
+        except IndexFault as fault:
+            raise _word_index_fault(desc, [step.nodes for step in self.once.steps], fault) from None
         self.word = functools.partial(_word_index_fault, desc, [step.nodes for step in self.recipe.steps])
 
     @property
@@ -82,7 +94,7 @@ class CompiledGraph(Compiled):
         stores = {self._stores[field]: place for field, place in places.items()}
         stores.update(self._constant_places)
         if temporary is not None:
-            stores.update({name: temporary.address + offset for name, offset in self._offsets.items()})
+            stores.update({name: temporary.address + offset for name, offset in self.arena.offsets.items()})
         launches = [program.bind(stores) for program in self._programs]
         is_bare = len(launches) == 1 and self._constants is None
         return launches[0] if is_bare else _Steps(launches, self._constants)
@@ -142,26 +154,6 @@ class CompiledGraph(Compiled):
         self.check_count(call, self.free, given, "the inputs")
         return given
 
-    def _upload_constants(self) -> tuple[Buffer | None, dict[str, int]]:
-        """Copy the constants to memory of the engine's."""
-        needed = {
-            f"constant{i}": node.data
-            for i, node in constants(self.desc).items()
-            if f"constant{i}" in self.recipe.stores
-        }
-        offsets, size = _place({name: len(data) for name, data in needed.items()})
-        if not needed:
-            return None, {}
-        memory = np.zeros(size, np.uint8)
-        for name, data in needed.items():
-            memory[offsets[name] : offsets[name] + len(data)] = np.frombuffer(data, np.uint8)
-        try:
-            buffer = upload(memory, self.memory)
-        except Exception as error:
-            rule = f"{size} bytes of {self.memory} memory could not be allocated ({show(error)})"
-            raise BindingError(self.name, Fault(field="constants", rule=rule, value=size)) from error
-        return buffer, {name: buffer.address + offset for name, offset in offsets.items()}
-
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.inputs.items())
         outputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.outputs.items())
@@ -205,17 +197,3 @@ def _word_index_fault(desc: GraphDesc, steps: list[tuple[str, ...]], fault: Inde
     rule = f"{label}: {node.kind}: {found.rule}" if node.name else f"{label}: {found.rule}"
     worded = Fault(field=f"{label}.{found.field}", rule=rule, value=found.value, way_out=found.way_out)
     return IndexRangeError(SUBJECT, worded)
-
-
-def _lay_out(recipe: Recipe) -> tuple[dict[str, int], int]:
-    """The place of each scratch store in one arena, and the arena's size."""
-    return _place({name: store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "scratch"})
-
-
-def _place(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """One after the other, aligned."""
-    offsets, end = {}, 0
-    for name, size in sizes.items():
-        offsets[name] = end
-        end += -(-size // _ALIGNMENT) * _ALIGNMENT
-    return offsets, end

@@ -1,0 +1,142 @@
+"""Random graphs over the six operators: as they are simplified, as they are not, and function by function."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anydml as dml
+from agreement import assert_same
+from cases import ENGINES
+from places import get, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Array = np.ndarray[Any, Any]
+    Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
+EXAMPLES = settings(
+    deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (400 if os.environ.get("CI") else 150)
+)
+TYPES = ("float32", "float16", "int32", "uint32", "uint64", "uint8")
+SUMMED = TYPES[:-1]
+MOST_NODES = 12
+
+
+class Built:
+    """A graph, and the same calls on arrays."""
+
+    def __init__(self, engine: str) -> None:
+        self.graph = dml.Graph(engine)
+        self.device = self.graph.device
+        self.values: list[tuple[dml.Expression, Any]] = []
+        """Each expression with what the function gave for it."""
+        self.arrays: list[Any] = []
+        self.most = 1
+
+    def input(self, array: Array) -> None:
+        there = put(array, self.device)
+        self.arrays.append(there)
+        self.values.append((self.graph.input(dml.TensorDesc.of(array)), there))
+
+    def constant(self, array: Array) -> None:
+        self.values.append((self.graph.constant(array), put(array, self.device)))
+
+    def call(self, function: Callable[..., Any], chosen: tuple[int, ...], **options: Any) -> None:
+        expressions, arrays = zip(*(self.values[i] for i in chosen), strict=True)
+        self.values.append((function(*expressions, **options), function(*arrays, device=self.device, **options)))
+
+
+def numbers(draw: Draw, sizes: tuple[int, ...], dtype: str) -> Array:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    if dtype.startswith("f"):
+        return rng.standard_normal(sizes).astype(dtype)
+    return rng.integers(0, np.iinfo(dtype).max, sizes, dtype, endpoint=True)
+
+
+def add_slice(draw: Draw, built: Built, i: int) -> None:
+    sizes = built.values[i][0].sizes
+    offsets = [draw(st.integers(0, size - 1)) for size in sizes]
+    windows = [draw(st.integers(1, size - offset)) for size, offset in zip(sizes, offsets, strict=True)]
+    if draw(st.booleans()):  # most of it, so that there is something left after several
+        offsets, windows = [0] * len(sizes), list(sizes)
+    if draw(st.booleans()):
+        strides = [draw(st.sampled_from((1, -1, 2, -2))) for _ in sizes]
+        options = {"input_window_offsets": offsets, "input_window_sizes": windows, "input_window_strides": strides}
+        built.call(dml.slice1, (i,), **options)
+        return
+    strides = [draw(st.integers(1, 2)) for _ in sizes]
+    counts = [1 + (window - 1) // stride for window, stride in zip(windows, strides, strict=True)]
+    built.call(dml.slice, (i,), offsets=offsets, sizes=counts, strides=strides)
+
+
+def add_scan(draw: Draw, built: Built, i: int) -> None:
+    expression = built.values[i][0]
+    options = {
+        "axis": draw(st.integers(0, len(expression.sizes) - 1)),
+        "axis_direction": draw(st.sampled_from(("increasing", "decreasing"))),
+    }
+    if draw(st.booleans()):
+        built.call(dml.cumulative_summation, (i,), has_exclusive_sum=draw(st.booleans()), **options)
+    else:
+        built.call(dml.cumulative_product, (i,), has_exclusive_product=draw(st.booleans()), **options)
+
+
+def add_gather(draw: Draw, built: Built, i: int) -> None:
+    sizes = built.values[i][0].sizes
+    batch = draw(st.integers(0, min(1, len(sizes) - 1)))
+    width = draw(st.integers(1, len(sizes) - batch))
+    count = draw(st.integers(1, 4))
+    limits = sizes[batch : batch + width]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = draw(st.sampled_from(("int32", "int64", "uint32")))
+    low = [0 if dtype.startswith("u") else -limit for limit in limits]
+    indices = rng.integers(low, limits, (*sizes[:batch], count, width)).astype(dtype)
+    (built.constant if draw(st.booleans()) else built.input)(indices)
+    mode = draw(st.sampled_from(("raise", "clamp")))
+    built.call(dml.gather_nd, (i, len(built.values) - 1), batch_dimension_count=batch, index_mode=mode)
+
+
+@st.composite
+def graphs(draw: Draw, engine: str) -> tuple[Built, list[int]]:
+    """A graph of 1 to 12 nodes, and which of its expressions are outputs."""
+    built = Built(engine)
+    dtype = draw(st.sampled_from(TYPES))
+    for _ in range(draw(st.integers(1, 2))):
+        sizes = tuple(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
+        (built.constant if draw(st.integers(0, 3)) == 0 else built.input)(numbers(draw, sizes, dtype))
+    usable = list(range(len(built.values)))
+    made = []
+    for _ in range(draw(st.integers(1, MOST_NODES))):
+        i = usable[-1] if draw(st.integers(0, 3)) else draw(st.sampled_from(usable))
+        kinds = [add_slice, add_slice, add_gather, *((add_scan, add_scan) if dtype in SUMMED else ())]
+        kind = draw(st.sampled_from(kinds))
+        if kind is add_gather and len(built.values[i][0].sizes) > 4:
+            kind = add_slice
+        kind(draw, built, i)
+        usable.append(len(built.values) - 1)
+        made.append(usable[-1])
+    others = draw(st.lists(st.sampled_from(usable), max_size=2))
+    return built, [made[-1], *others]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(data=st.data())
+@EXAMPLES
+def test_a_graph_gives_the_bits_of_its_operators(engine: str, data: st.DataObject) -> None:
+    built, chosen = data.draw(graphs(engine))
+    expressions = [built.values[i][0] for i in chosen]
+    wanted = [get(built.values[i][1]) for i in chosen]
+    for optimise in (False, True):
+        model = built.graph.compile(expressions, optimise=optimise)
+        for _ in range(2):  # the arena of the first run is another's by the second
+            found = model(*built.arrays)
+            for got, want in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+                assert_same(get(got).reshape(want.shape), np.ascontiguousarray(want), (optimise, model.desc))
