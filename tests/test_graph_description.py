@@ -408,7 +408,7 @@ def test_what_nothing_uses_is_remarked_and_left_out() -> None:
     assert graph.check().remarks == remarks
     model = dml.Device().compile_graph(graph)
     assert model.remarks == remarks
-    assert [step.nodes for step in model.recipe.steps] == [("crop",), ("node1",)]
+    assert [step.nodes for step in model.lowered.steps] == [("crop",), ("node1",)]
     np.testing.assert_array_equal(model(X, X), np.cumsum(X[:, ::2], axis=1))
 
 

@@ -33,13 +33,12 @@ MOST_NODES = 12
 class Built:
     """A graph, and the same calls on arrays."""
 
-    def __init__(self, engine: str) -> None:
-        self.graph = dml.Graph(engine)
+    def __init__(self, engine: str, policy: Any) -> None:
+        self.graph = dml.Graph(engine, tensor_policy=policy)
         self.device = self.graph.device
         self.values: list[tuple[dml.Expression, Any]] = []
         """Each expression with what the function gave for it."""
         self.arrays: list[Any] = []
-        self.most = 1
 
     def input(self, array: Array) -> None:
         there = put(array, self.device)
@@ -52,6 +51,13 @@ class Built:
     def call(self, function: Callable[..., Any], chosen: tuple[int, ...], **options: Any) -> None:
         expressions, arrays = zip(*(self.values[i] for i in chosen), strict=True)
         self.values.append((function(*expressions, **options), function(*arrays, device=self.device, **options)))
+
+    def flatten(self, i: int) -> int:
+        """The same memory as one line."""
+        expression, there = self.values[i]
+        array = np.ascontiguousarray(get(there)).reshape(-1)
+        self.values.append((expression.reinterpret((array.size,)), put(array, self.device)))
+        return len(self.values) - 1
 
 
 def numbers(draw: Draw, sizes: tuple[int, ...], dtype: str) -> Array:
@@ -107,7 +113,8 @@ def add_gather(draw: Draw, built: Built, i: int) -> None:
 @st.composite
 def graphs(draw: Draw, engine: str) -> tuple[Built, list[int]]:
     """A graph of 1 to 12 nodes, and which of its expressions are outputs."""
-    built = Built(engine)
+    policy = draw(st.sampled_from(("default", "default", "interleaved_channel")))
+    built = Built(engine, policy)
     dtype = draw(st.sampled_from(TYPES))
     for _ in range(draw(st.integers(1, 2))):
         sizes = tuple(draw(st.lists(st.integers(1, 7), min_size=1, max_size=4)))
@@ -123,6 +130,8 @@ def graphs(draw: Draw, engine: str) -> tuple[Built, list[int]]:
         kind(draw, built, i)
         usable.append(len(built.values) - 1)
         made.append(usable[-1])
+        if policy == "default" and draw(st.integers(0, 5)) == 0:
+            usable.append(built.flatten(usable[-1]))
     others = draw(st.lists(st.sampled_from(usable), max_size=2))
     return built, [made[-1], *others]
 

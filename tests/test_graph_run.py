@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 import weakref
@@ -40,16 +41,18 @@ def gathering(device: Any = None) -> dml.CompiledGraph:
 # Values
 
 
-def test_two_operators(engine: str) -> None:
+@pytest.mark.parametrize("optimise", [False, True])
+def test_two_operators(engine: str, optimise: bool) -> None:
     g, _, y = crop_and_sum(engine)
-    model = g.compile([y])
+    model = g.compile([y], optimise=optimise)
     expected = np.cumsum(X[1:, ::-2], axis=1)
     np.testing.assert_array_equal(model(X), expected)
     np.testing.assert_array_equal(model(x=X), expected)
     out = np.zeros_like(expected)
     assert model(X, out=out) is out
     np.testing.assert_array_equal(out, expected)
-    assert model.binding_properties == dml.BindingProperties(3, 256, 0)
+    assert len(model.recipe.steps) == (1 if optimise else 2)
+    assert model.binding_properties == dml.BindingProperties(*((2, 0, 0) if optimise else (3, 256, 0)))
 
 
 def test_several_outputs_one_of_which_feeds_another(engine: str) -> None:
@@ -191,9 +194,9 @@ def test_binding_tables_and_command_lists(engine: str) -> None:
     total = dml.cumulative_summation(dml.slice1(x, [0], [4], [-1]), 0)
     model = device.compile_graph(g.desc([dml.cumulative_summation(total, 0), dml.cumulative_product(w, 0)]))
     sizes = model.binding_properties
-    assert sizes == dml.BindingProperties(6, 512, 256)
+    assert sizes == dml.BindingProperties(6, 256, 256)
     initializer, recorder = device.create_operator_initializer([model]), device.create_command_recorder()
-    persistent, scratch, first, second = bytearray(256), bytearray(512), bytearray(16), bytearray(16)
+    persistent, scratch, first, second = bytearray(256), bytearray(256), bytearray(16), bytearray(16)
     commands, table = device.create_command_list(), device.create_binding_table(initializer)
     table.bind_inputs([[None, Bind(floats(1, 2, 3, 4))]])
     table.bind_outputs([Bind(persistent)])
@@ -205,11 +208,11 @@ def test_binding_tables_and_command_lists(engine: str) -> None:
     with pytest.raises(dml.BindingError) as caught:
         recorder.record_dispatch(commands, model, table)
     assert str(caught.value) == (
-        "Graph: TemporaryResource must be bound, of 512 bytes, as binding_properties says;"
+        "Graph: TemporaryResource must be bound, of 256 bytes, as binding_properties says;"
         " call bind_temporary_resource()"
     )
-    with pytest.raises(dml.BindingError, match="TemporaryResource: SizeInBytes must be at least 512"):
-        table.bind_temporary_resource(Bind(bytearray(256)))
+    with pytest.raises(dml.BindingError, match="TemporaryResource: SizeInBytes must be at least 256"):
+        table.bind_temporary_resource(Bind(bytearray(128)))
     table.bind_temporary_resource(Bind(scratch))
     recorder.record_dispatch(commands, model, table)
     device.execute(commands)
@@ -224,7 +227,7 @@ def test_a_graph_must_be_initialized_before_a_list_runs_it() -> None:
     commands, table = device.create_command_list(), device.create_binding_table(model)
     table.bind_inputs([Bind(X.copy())])
     table.bind_outputs([Bind(bytearray(36))])
-    table.bind_temporary_resource(Bind(bytearray(256)))
+    table.bind_temporary_resource(Bind(bytearray(128)))
     device.create_command_recorder().record_dispatch(commands, model, table)
     with pytest.raises(dml.BindingError, match="Graph: the operator must be initialized before it runs"):
         device.execute(commands)
@@ -381,7 +384,7 @@ def test_scratch_memory_is_used_on_whatever_stream(gpus: list[Gpu], monkeypatch:
     owner = SimpleNamespace(record_stream=lambda stream: used.append(stream.cuda_stream))
     monkeypatch.setattr(gpus[0], "reserve", lambda size: Buffer(3 << 40, size, True, owner, "cuda:0"))
     g, _, y = crop_and_sum("cuda")
-    model = g.compile(y)
+    model = g.compile(y, optimise=False)
     torch.current = 7
     bound = model.bind(OnGpu((4, 6)), out=OnGpu((3, 3), 2 << 40))
     bound.dispatch()
@@ -395,3 +398,32 @@ def test_scratch_memory_is_used_on_whatever_stream(gpus: list[Gpu], monkeypatch:
     places = {"input0": 1 << 40, "output0": 2 << 40, "crop": 3 << 40}
     assert gpus[0].bound == [places, places]
     assert len(gpus[0].ran) == 6
+
+
+# What is computed when a graph is compiled
+
+
+def test_what_hangs_on_constants_alone_is_computed_once(engine: str) -> None:
+    g = dml.Graph(engine)
+    x, c = g.input(T("float32", (4, 6)), "x"), g.constant(X)
+    table = dml.cumulative_summation(dml.slice1(c, [0, 0], [4, 6], [-1, 1]), 1)
+    rows = dml.gather_nd(table, g.constant(np.array([[2], [0]])))
+    model = g.compile([dml.cumulative_summation(x, 0), rows, dml.cumulative_product(rows, 0)])
+    assert len(model.once.steps) == 3
+    assert [step.may_raise for step in model.recipe.steps] == [False] * 3
+    wanted = np.cumsum(X[::-1], axis=1)[[2, 0]]
+    for found in (model(X), model(X)):
+        np.testing.assert_array_equal(found[0], np.cumsum(X, axis=0))
+        np.testing.assert_array_equal(found[1], wanted)
+        np.testing.assert_array_equal(found[2], np.cumprod(wanted, axis=0))
+
+
+def test_an_index_among_constants_is_found_when_the_graph_is_compiled(engine: str) -> None:
+    g = dml.Graph(engine)
+    picked = dml.gather_nd(g.constant(X), g.constant(np.array([[9]])).named("where")).named("pick")
+    message = "nodes[2] 'pick': GATHER_ND: IndicesTensor[0, 0] must lie in -4 .. 3"
+    with pytest.raises(dml.IndexRangeError, match=re.escape(message)):
+        g.compile(picked)
+    model = g.compile(picked, optimise=False)
+    with pytest.raises(dml.IndexRangeError, match=re.escape(message)):
+        model()
