@@ -361,6 +361,33 @@ def test_what_hangs_on_constants_alone_is_computed_once() -> None:
     )
 
 
+def test_what_reads_a_constant_output_is_computed_once_too() -> None:
+    given = recipe(
+        {"c": "constant", "y": "output", "z": "output", "y once": "output"},
+        summed(view("c", (6,)), view("y", (6,))),
+        summed(view("y", (6,)), view("z", (6,))),
+        StridedCopy(view("y", (6,)), view("y once", (6,))),
+    )
+    once, always = split_constants(given)
+    assert (
+        once.steps
+        == made(
+            {},
+            (summed(view("c", (6,)), view("y once more", (6,))), "a"),
+            (summed(view("y once more", (6,)), view("z once", (6,))), "b"),
+        ).steps
+    )
+    assert (
+        always.steps
+        == made(
+            {},
+            (StridedCopy(view("y once more", (6,)), view("y", (6,))), "a"),
+            (StridedCopy(view("z once", (6,)), view("z", (6,))), "b"),
+            (StridedCopy(view("y once more", (6,)), view("y once", (6,))), "c"),
+        ).steps
+    )
+
+
 def test_there_may_be_nothing_to_compute_once() -> None:
     given = recipe(XY, summed(view("x", (6,)), view("y", (6,))))
     assert split_constants(given) == (Recipe({}, ()), given)

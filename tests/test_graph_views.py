@@ -135,12 +135,11 @@ def test_a_copy_without_gaps_is_read_in_any_shape() -> None:
     assert through(view("t", (24,), (-1,), 23), ROWS, source) == view("s", (24,), (-1,), 35)
 
 
-def test_bits_are_read_as_any_type_of_their_width() -> None:
-    for data_type in DataType:
-        reader = replace(ROWS, data_type=data_type)
-        wanted = replace(COLUMNS, data_type=data_type) if data_type.size_in_bytes == 4 else None
-        assert through(reader, ROWS, COLUMNS) == wanted
-    assert through(replace(ROWS, data_type=DataType.INT8), ROWS, COLUMNS) is None
+@pytest.mark.parametrize("sizes", [(4, 6), (3, 2)])
+@pytest.mark.parametrize("data_type", DataType)
+def test_bits_are_read_as_any_type_of_their_width(data_type: DataType, sizes: tuple[int, int]) -> None:
+    reader, wanted = (replace(of, data_type=data_type, sizes=sizes) for of in (ROWS, COLUMNS))
+    assert through(reader, ROWS, COLUMNS) == (wanted if data_type.size_in_bytes == 4 else None)
 
 
 def test_what_is_written_over_or_between_the_lines_is_not_read() -> None:

@@ -37,14 +37,15 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
         step = given.reading(instead)
         target = step.target
         is_output = stores[target.tensor].kind == "output"
-        if not {view.tensor for view in step.sources} <= known or (
-            is_output and isinstance(step.primitive, StridedCopy)
-        ):
+        is_constant = all(view.tensor in known for view in step.sources)
+        if not is_constant or (is_output and isinstance(step.primitive, StridedCopy)):
             always.append(step)
             continue
         if is_output:
-            held[target.tensor] = f"{target.tensor} once"
-            stores[held[target.tensor]] = stores[target.tensor]
+            name = f"{target.tensor} once"
+            while name in stores:
+                name += " more"
+            held[target.tensor], stores[name] = name, stores[target.tensor]
             always.append(replace(step, primitive=StridedCopy(instead(target), target)))
         once.append(step.writing(instead(target)))
         known.add(once[-1].target.tensor)
