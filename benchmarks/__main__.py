@@ -50,8 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for result in found:
             results.append(result)
-            if head != (head := table.header(result, shown)):
-                print(head)
+            if (columns := table.header(result, shown)) != head:
+                print(head := columns)
             print(table.line(result, shown), flush=True)
             if options.json:
                 options.json.write_text(json.dumps({**about, "rows": results}, indent=1))

@@ -106,6 +106,8 @@ class Chain:
     """How many rows are gathered."""
     limit: int = 0
     """The rows that there are to gather."""
+    goal: float = 2.0
+    """How far ahead of the best peer it should be."""
 
     @property
     def exact(self) -> bool:
@@ -180,6 +182,7 @@ class Chain:
 
 def chains(n: int, table: int, count: int, mode: str) -> list[Chain]:
     """The chains on a square of side `n`, and one that gathers so many rows of a table of rows in an index mode."""
+    # Crops alone are views to a peer, so that NumPy's copy of them is one pass as well: there is nothing to be ahead by.
     h, q = n // 2, n // 4
     half, flip = slice(q, q + h), Crop((ALL, BACK))
     on_square = partial(Chain, shape=(n, n))
@@ -191,7 +194,7 @@ def chains(n: int, table: int, count: int, mode: str) -> list[Chain]:
         on_square(name="chain, crop, running sum of rows", steps=(Crop((half, half)), Sum(0)), part=(half, half), single=Sum(0)),
         on_square(name="chain, flip, running sum, flip", steps=(flip, Sum(1), flip), single=Sum(1, "decreasing")),
         on_square(name="chain, running sum, strided crop", steps=(Sum(1), Crop((SECOND, slice(h)))), part=(SECOND, slice(h)), single=Sum(1)),
-        on_square(name="chain, crop, flip, crop", steps=(Crop((half, ALL)), flip, Crop((ALL, half))), single=Crop((half, slice(n - 1 - q, n - 1 - q - h, -1)))),
+        on_square(name="chain, crop, flip, crop", steps=(Crop((half, ALL)), flip, Crop((ALL, half))), single=Crop((half, slice(n - 1 - q, n - 1 - q - h, -1))), goal=1.0),
         Chain(
             name="chain, two crops, gather rows of 128", shape=(table, 256), count=count, limit=kept.stop - kept.start,
             steps=(Crop((rows, slice(32, 224))), Crop((kept, slice(32, 160))), Gather(mode)),

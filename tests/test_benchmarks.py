@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from benchmarks import __main__ as command
 from benchmarks import figures, table
 from benchmarks.__main__ import main
 from benchmarks.chain import chains, twelve
@@ -242,6 +243,19 @@ def test_the_command_writes_json_and_a_chart(tmp_path: Path, capsys: pytest.Capt
     assert [row["name"] for row in run["rows"]] == ["tiny, slice of 4 x 4"]
     assert "<svg" in picture.read_text()
     assert capsys.readouterr().out.splitlines()[-1].startswith("goals met: ")
+
+
+def test_the_command_heads_the_chains_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [a_run()["rows"][0], a_run()["rows"][1], a_chain(), a_chain(2e-3)]
+    monkeypatch.setattr(command, "on_cpu", lambda _: ({"engine": "cpu"}, iter(found)))
+    assert main(["--json", str(tmp_path / "x.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith("row ") for line in lines[:6]] == [True, False, False, True, False, False]
+    assert [" single" in line for line in lines[:6]] == [False, False, False, True, False, False]
+    assert lines[5].endswith("<ts")
+    assert json.loads((tmp_path / "x.json").read_text())["rows"][2]["vs_single"] == pytest.approx(1.1)
 
 
 @pytest.mark.parametrize(

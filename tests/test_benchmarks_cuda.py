@@ -135,30 +135,6 @@ def test_a_launch_is_measured_on_both_clocks() -> None:
     assert found["host_us"] > 0
 
 
-def test_a_chain_is_measured_beside_its_single_pass() -> None:
-    for name in (row.name for row in rows(Pool("cpu"), SMALL) if row.family == "chain"):
-        found = measure(named(name), bench())
-        assert set(found["seconds"]) == {"anydml", "single", "torch", "copy"}
-        assert found["wrong"] is False
-        assert found["vs_single"] > 0
-        assert found["vs_compile"] is None
-
-
-def test_torch_compile_takes_a_chain_whole() -> None:
-    for row in rows(Pool("cpu"), SMALL):
-        if row.family == "chain":
-            (inputs,) = row.sets(1)
-            whole = torch.compile(row.expression, backend="eager", dynamic=False, fullgraph=True)
-            assert torch.equal(whole(*inputs), row.expression(*inputs))
-
-
-def test_compiling_is_measured_without_peers() -> None:
-    found = measure(named("compile, 12 nodes on 64 x 64"), bench())
-    assert set(found["seconds"]) == {"anydml"}
-    assert found["wrong"] is False
-    assert found["compile_ms"] > 0
-
-
 def test_a_wrong_answer_is_said_and_the_row_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     row = named("slice, every second row")
     monkeypatch.setattr(row, "function", lambda _, out: lambda: out.zero_())

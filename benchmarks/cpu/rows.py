@@ -223,7 +223,7 @@ def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = Non
         lambda: chain_row(twelve(), rng, family="compile", goal=0.0, compile_ms=50.0),
     ]
     made += [
-        partial(chain_row, chain, rng, family="chain", goal=2.0, vs_single=1.15)
+        partial(chain_row, chain, rng, family="chain", goal=chain.goal, vs_single=1.15)
         for chain in chains(n, few, few, "raise")
     ]
     return made

@@ -70,7 +70,7 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
             count = amount // 4 if quick else max(amount // 4 * n * n // SIDE**2, 4)
             made += growing(pool, amount, count, quick=amount in (GIB >> 10, GIB >> 4))
     for chain in chains(n, n * n // 256, n * n // 512, "clamp"):
-        judged = {"goal": 2.0, "vs_single": 1.15, "vs_compile": 0.9, "compiled": True}
+        judged = {"goal": chain.goal, "vs_single": 1.15, "vs_compile": 0.9, "compiled": True}
         made.append(chain_row(chain, pool, **judged, quick=chain.name in QUICK_CHAINS))
     return [one for one in made if one.quick or not quick]
 
