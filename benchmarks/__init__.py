@@ -1,5 +1,6 @@
 """The engines against their peers and the machine's own copy speed: `python -m benchmarks [--engine cuda]`.
 
-`row` says what a line of the table is, `results` what is kept of it and judged, `table`, `chart` and `figures` show it;
-`cpu` and `cuda` hold each engine's rows, contestants and way of measuring.
+`row` says what a line of the table is and `chain` what one of several operators is made of, `results` what is kept of it
+and judged, `table`, `chart` and `figures` show it; `cpu` and `cuda` hold each engine's rows, contestants and way of
+measuring.
 """

@@ -46,10 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
     shown = ("anydml", *options.peers, "copy")
     results: list[Result] = []
     lost = False
-    print(table.header(shown))
+    head = ""
     try:
         for result in found:
             results.append(result)
+            if (columns := table.header(result, shown)) != head:
+                print(head := columns)
             print(table.line(result, shown), flush=True)
             if options.json:
                 options.json.write_text(json.dumps({**about, "rows": results}, indent=1))

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 COLOURS = {"numpy": "#4c78a8", "torch": "#f58518", "onnxruntime": "#54a24b", "compile": "#e45756", "cupy": "#72b7b2",
-           "jax": "#b279a2", "copy": "#bbbbbb"}  # fmt: skip
+           "jax": "#b279a2", "single": "#555555", "copy": "#bbbbbb"}  # fmt: skip
 LEFT, WIDTH, BAR = 330, 560, 9
 
 

@@ -10,6 +10,8 @@ from benchmarks.results import judge, trouble
 from benchmarks.table import NAMES, ratio, summary, written
 
 FILE = Path(__file__).with_name("figures.md")
+CHAINED = {"vs_single": "over single pass", "vs_compile": "ahead of torch.compile"}
+"""Columns that a table has where one of its rows is a chain."""
 
 
 def append(run: dict[str, Any], file: Path = FILE) -> None:
@@ -24,16 +26,16 @@ def section(run: dict[str, Any]) -> str:
     versions = ", ".join(f"{NAMES.get(name, name)} {version}" for name, version in run.get("versions", {}).items())
     parts = [f"## {run['version']}, {run['date']}, {run['engine']} engine, {device}{with_threads}", ""]
     parts += [f"With {versions}.", ""] if versions else []
-    parts += [
-        "| row | ours | best peer | ahead of it | share of copy speed | goals |",
-        "| --- | ---: | --- | ---: | ---: | --- |",
-    ]
-    parts += [_line(result) for result in run["rows"]]
+    more = {name: text for name, text in CHAINED.items() if any(name in result for result in run["rows"])}
+    columns = ["row", "ours", "best peer", "ahead of it", "share of copy speed", *more.values(), "goals"]
+    sides = ["---", "---:", "---", "---:", "---:", *("---:" for _ in more), "---"]
+    parts += [f"| {' | '.join(columns)} |", f"| {' | '.join(sides)} |"]
+    parts += [_line(result, *more) for result in run["rows"]]
     parts += ["", summary(run["rows"]).replace("\n", "  \n"), ""]
     return "\n".join(parts)
 
 
-def _line(result: dict[str, Any]) -> str:
+def _line(result: dict[str, Any], *more: str) -> str:
     seconds, goal = result["seconds"], result["goal"]
     best = result["best_peer"]
     peer = f"{NAMES.get(best, best)} {written(seconds[best], seconds.get('anydml'))}" if best else "-"
@@ -44,4 +46,5 @@ def _line(result: dict[str, Any]) -> str:
     if result.get("host_us") is not None:
         ours += f" (host {result['host_us']:.1f} us)"
     cells = [result["name"], ours, peer, ratio(result["vs_best_peer"]), ratio(result["share_of_copy"])]
+    cells += [ratio(result.get(name)) for name in more]
     return f"| {' | '.join(cells)} | {trouble(result) or verdict} |"

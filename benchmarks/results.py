@@ -8,8 +8,8 @@ from benchmarks.row import Row
 
 Result = dict[str, Any]
 
-AT_LEAST = {"vs_best_peer": "<", "share_of_copy": "c"}
-AT_MOST = {"device_us": "l", "host_us": "h"}
+AT_LEAST = {"vs_best_peer": "<", "share_of_copy": "c", "vs_compile": "t"}
+AT_MOST = {"device_us": "l", "host_us": "h", "vs_single": "s", "compile_ms": "m"}
 MARKS = AT_LEAST | AT_MOST
 """The goals, and the mark of a row that misses one."""
 
@@ -19,9 +19,10 @@ class DeviceLostError(Exception):
 
 
 def result(row: Row, seconds: dict[str, float], **more: Any) -> Result:
-    """The figures of a row from each contestant's time; `copy` is the machine's own."""
+    """The figures of a row from each contestant's time; `copy` is the machine's own, `single` a chain's limit."""
     ours, copy = seconds.get("anydml"), seconds.get("copy")
-    peers = {name: t for name, t in seconds.items() if name not in ("anydml", "copy")}
+    apart = ("anydml", "copy", "single", "compile" if row.vs_compile else "")
+    peers = {name: t for name, t in seconds.items() if name not in apart}
     best = min(peers, key=lambda name: peers[name], default=None)
     lines = row.lines or row.bytes
     share = copy / ours if ours and copy else None
@@ -36,8 +37,20 @@ def result(row: Row, seconds: dict[str, float], **more: Any) -> Result:
         "best_peer": best,
         "vs_best_peer": peers[best] / ours if ours and best else None,
         "goal": row.goals,
+        **_of_a_graph(row, seconds),
         **more,
     }
+
+
+def _of_a_graph(row: Row, seconds: dict[str, float]) -> dict[str, float | None]:
+    """The figures that only some rows have: those with a goal for it."""
+    ours, single, compiled = (seconds.get(name) for name in ("anydml", "single", "compile"))
+    found: dict[str, float | None] = {
+        "vs_single": ours / single if ours and single else None,
+        "vs_compile": compiled / ours if ours and compiled else None,
+        "compile_ms": ours * 1e3 if ours else None,
+    }
+    return {name: value for name, value in found.items() if row.goals[name]}
 
 
 def trouble(result: Result) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anydml as dml
+
+if TYPE_CHECKING:
+    from benchmarks.chain import Chain
 
 
 @dataclass(kw_only=True)
@@ -15,8 +18,11 @@ class Row:
 
     name: str
     family: str
-    """`slice`, `gather` or `scan`; `tiny` or `launch` of a size where only the call counts."""
+    """`slice`, `gather`, `scan` or `chain`; `tiny`, `launch` or `compile` of a size where only the call counts."""
     desc: dml.OperatorDesc
+    """What is computed; of a chain, the one operator that it amounts to."""
+    chain: Chain | None = None
+    """What ours is then made of: the operators of a graph."""
     goal: float = 1.0
     """How far ahead of the best peer the row should be."""
     share: float = 0.0
@@ -25,6 +31,12 @@ class Row:
     """The most microseconds a launch should take by the device's clock; 0 for no goal, as everywhere here."""
     host_us: float = 0.0
     """The most microseconds of the host's time."""
+    vs_single: float = 0.0
+    """The most times that a chain should take of its single pass's time."""
+    vs_compile: float = 0.0
+    """How far ahead of torch.compile it should be, which is then no peer among the others."""
+    compile_ms: float = 0.0
+    """The most milliseconds that a graph should take to be compiled, bound and run once."""
     lines: int = 0
     """Bytes of whole cache lines that memory must deliver and take, where that is more than the elements needed."""
     exact: bool = True
@@ -33,6 +45,11 @@ class Row:
     def output(self) -> dml.TensorDesc:
         tensor: dml.TensorDesc = self.desc.tensors()["OutputTensor"]
         return tensor
+
+    @property
+    def is_call(self) -> bool:
+        """Whether only the call counts."""
+        return self.family in ("tiny", "launch", "compile")
 
     @property
     def bytes(self) -> int:
@@ -47,6 +64,9 @@ class Row:
             "share_of_copy": self.share,
             "device_us": self.device_us,
             "host_us": self.host_us,
+            "vs_single": self.vs_single,
+            "vs_compile": self.vs_compile,
+            "compile_ms": self.compile_ms,
         }
 
 

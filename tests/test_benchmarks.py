@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
+from benchmarks import __main__ as command
 from benchmarks import figures, table
 from benchmarks.__main__ import main
+from benchmarks.chain import chains, twelve
 from benchmarks.chart import draw
 from benchmarks.cpu.measure import PEERS, measure
-from benchmarks.cpu.rows import CpuRow, gather_row, scan_row, slice_row
+from benchmarks.cpu.rows import CpuRow, chain_row, gather_row, rows, scan_row, slice_row
 from benchmarks.results import judge, marks, result, trouble
 from benchmarks.row import Row, Window
 
@@ -51,6 +54,11 @@ def a_run() -> dict[str, Any]:
     return {**about, "rows": [good, slow, wrong, failed, launch]}
 
 
+def a_chain(ours: float = 1.1e-3) -> dict[str, Any]:
+    times = {"anydml": ours, "torch": 3.3e-3, "compile": 1.65e-3, "single": 1e-3, "copy": 0.9e-3}
+    return result(a_row(goal=2.0, vs_single=1.15, vs_compile=0.9), times)
+
+
 def test_a_result_names_the_best_peer_and_the_share_of_copy_speed() -> None:
     good = a_run()["rows"][0]
     assert (good["best_peer"], good["vs_best_peer"], good["share_of_copy"]) == ("compile", 1.5, 0.95)
@@ -77,13 +85,33 @@ def test_goals_are_judged(row: int, judged: dict[str, bool], marked: str, word: 
     assert (judge(found), marks(found), trouble(found)) == (judged, marked, word)
 
 
+def test_a_chain_is_judged_by_its_single_pass_and_torch_compile_apart_from_the_peers() -> None:
+    chain, slow = a_chain(), a_chain(2e-3)
+    assert (chain["best_peer"], chain["vs_best_peer"]) == ("torch", pytest.approx(3))
+    assert (chain["vs_single"], chain["vs_compile"]) == (pytest.approx(1.1), pytest.approx(1.5))
+    assert judge(chain) == {"vs_best_peer": True, "vs_compile": True, "vs_single": True}
+    assert marks(slow) == "<ts"
+    assert table.summary([chain, slow]) == (
+        "goals met: 3 of 6; missed: 1 vs_best_peer (<), 1 vs_compile (t), 1 vs_single (s)\n"
+        "chains at least twice as fast as torch.compile: 0 of 2"
+    )
+    assert table.summary([a_chain(0.8e-3)]).endswith("torch.compile: 1 of 1")
+
+
+def test_compile_time_is_judged_in_milliseconds() -> None:
+    row = a_row(goal=0.0, compile_ms=50.0)
+    assert judge(result(row, {"anydml": 0.049})) == {"compile_ms": True}
+    assert marks(result(row, {"anydml": 0.051})) == "m"
+    assert marks(result(row, {}, error="RuntimeError: no")) == "m"
+
+
 def test_a_goal_without_its_figure_is_not_judged() -> None:
     assert judge(result(a_row(share=0.9), {"anydml": 1e-3})) == {}
 
 
 def test_the_table_has_a_cell_a_contestant_and_counts_goals() -> None:
     rows = a_run()["rows"]
-    head, lines = table.header(NAMES), [table.line(row, NAMES) for row in rows]
+    head, lines = table.header(rows[0], NAMES), [table.line(row, NAMES) for row in rows]
     assert head.split() == ["row", "ours", "torch", "t.compile", "copy", "vs", "peer", "of", "copy"]
     assert lines[0].split()[3:] == ["1.00", "ms", "2.00", "ms", "1.50", "ms", "0.95", "ms", "1.50", "0.95"]
     assert [line.split()[-1] for line in lines[1:]] == ["<c", "WRONG", "FAILED", "h"]
@@ -92,6 +120,20 @@ def test_the_table_has_a_cell_a_contestant_and_counts_goals() -> None:
         "goals met: 3 of 9; missed: 3 vs_best_peer (<), 2 share_of_copy (c), 1 host_us (h)\n"
         "WRONG: slice, made up\nFAILED: slice, made up"
     )
+
+
+def test_only_a_chain_has_columns_of_its_single_pass() -> None:
+    head, line = table.header(a_chain(), NAMES), table.line(a_chain(), NAMES)
+    assert head.endswith("copy    single  vs peer  of copy vs single vs t.compile")
+    assert line.split()[-10:] == ["1.65", "ms", "0.90", "ms", "1.00", "ms", "3.00", "0.82", "1.10", "1.50"]
+    assert len(head) == len(line)
+    plain = a_run()
+    chained = figures.section({**plain, "rows": [*plain["rows"], a_chain()]})
+    assert "| share of copy speed | over single pass | ahead of torch.compile | goals |" in chained
+    assert "| slice, made up | 1.10 ms | PyTorch 3.30 ms | 3.00 | 0.82 | 1.10 | 1.50 | met |" in chained
+    assert "| slice, made up | 1.00 ms | torch.compile 1.50 ms | 1.50 | 0.95 | - | - | met |" in chained
+    assert "single" not in figures.section(plain)
+    assert ">single<" in draw([a_chain()])
 
 
 def test_the_chart_leaves_out_a_row_that_failed() -> None:
@@ -135,6 +177,48 @@ def cpu_rows() -> list[CpuRow]:
     ]
 
 
+def cpu_chains(side: int) -> list[CpuRow]:
+    """Those of the whole benchmark, at another size."""
+    rng = np.random.default_rng(0)
+    return [chain_row(chain, rng, family="chain", vs_single=1.15) for chain in chains(side, side, 2 * side, "raise")]
+
+
+@pytest.mark.parametrize("row", cpu_chains(32), ids=lambda row: row.name)
+def test_a_chain_its_single_pass_and_its_peers_agree(row: CpuRow) -> None:
+    found = measure(row, dml.Device("reference"), 1, 1, PEERS)
+    assert {"anydml", "single", "numpy", "copy"} <= set(found["seconds"])
+    assert found["vs_single"] > 0
+    assert found["best_peer"] in ("numpy", "torch")
+
+
+@pytest.mark.parametrize("row", cpu_chains(32), ids=lambda row: row.name)
+def test_a_chain_whose_single_pass_is_another_ends_the_cpu_benchmark(row: CpuRow) -> None:
+    assert row.chain is not None
+    row.chain = replace(row.chain, steps=row.chain.steps[:-1])
+    with pytest.raises((AssertionError, dml.DmlError)):
+        measure(row, dml.Device("reference"), 1, 1, [])
+
+
+def test_compiling_is_measured_alone_and_its_answer_checked() -> None:
+    row = chain_row(twelve(), np.random.default_rng(0), family="compile", compile_ms=50.0)
+    assert row.chain is not None
+    assert len(row.chain.compile(dml.Device("reference")).desc.nodes) == 12
+    found = measure(row, dml.Device("reference"), 1, 2, PEERS)
+    assert set(found["seconds"]) == {"anydml"}
+    assert found["compile_ms"] == found["seconds"]["anydml"] * 1e3
+    row.numpy = lambda out: out.fill(7)
+    with pytest.raises(AssertionError, match="12 nodes"):
+        measure(row, dml.Device("reference"), 1, 1, ["numpy"])
+
+
+def test_the_cpu_benchmark_has_the_chains() -> None:
+    made = [make() for make in rows(True, growth=False, side=64)]
+    assert [row.name for row in made if row.family == "chain"] == [row.name for row in cpu_chains(64)]
+    assert {row.goals["vs_single"] for row in made if "chain" in row.name} == {1.15}
+    assert [row.goals["compile_ms"] for row in made if row.family == "compile"] == [50.0]
+    assert not [row.name for row in made if not any(row.goals.values())]
+
+
 @pytest.mark.parametrize("row", cpu_rows(), ids=lambda row: row.name)
 def test_a_cpu_row_is_checked_and_measured(row: CpuRow) -> None:
     found = measure(row, dml.Device("reference"), 1, 1, PEERS)
@@ -159,6 +243,19 @@ def test_the_command_writes_json_and_a_chart(tmp_path: Path, capsys: pytest.Capt
     assert [row["name"] for row in run["rows"]] == ["tiny, slice of 4 x 4"]
     assert "<svg" in picture.read_text()
     assert capsys.readouterr().out.splitlines()[-1].startswith("goals met: ")
+
+
+def test_the_command_heads_the_chains_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [a_run()["rows"][0], a_run()["rows"][1], a_chain(), a_chain(2e-3)]
+    monkeypatch.setattr(command, "on_cpu", lambda _: ({"engine": "cpu"}, iter(found)))
+    assert main(["--json", str(tmp_path / "x.json")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith("row ") for line in lines[:6]] == [True, False, False, True, False, False]
+    assert [" single" in line for line in lines[:6]] == [False, False, False, True, False, False]
+    assert lines[5].endswith("<ts")
+    assert json.loads((tmp_path / "x.json").read_text())["rows"][2]["vs_single"] == pytest.approx(1.1)
 
 
 @pytest.mark.parametrize(

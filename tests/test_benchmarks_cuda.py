@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from benchmarks import __main__ as command  # noqa: E402 - what follows needs Py
 from benchmarks.cuda import run as running  # noqa: E402
 from benchmarks.cuda.check import fault, is_roughly, units_off  # noqa: E402
 from benchmarks.cuda.clock import Clock, time_limit  # noqa: E402
-from benchmarks.cuda.contestants import Contestant, cupy, eager, ours  # noqa: E402
+from benchmarks.cuda.contestants import Contestant, cupy, eager, ours, single  # noqa: E402
 from benchmarks.cuda.kinds import scan_row  # noqa: E402
 from benchmarks.cuda.measure import Bench, measure  # noqa: E402
 from benchmarks.cuda.pool import Pool, signed  # noqa: E402
@@ -58,6 +59,9 @@ def test_full_rows_are_of_the_sizes_that_are_promised() -> None:
     assert full["growth, last axis reversed, 8 GiB"].output.sizes == (65536, 32768)
     for width in ("uint8", "float16", "uint64"):
         assert size(full[f"slice, last axis reversed, {width}"].output) == (2**31 if width == "uint8" else 2**32)
+    assert full["chain, flip, running sum, flip"].output.sizes == (32768, 32768)
+    assert full["chain, crop, running sum"].bytes == 2 * 2**30
+    assert full["chain, two crops, gather rows of 128"].output.sizes == (2**21, 128)
     quick = {row.name for row in rows(Pool("cpu"), 8192, quick=True)}
     assert quick < set(full)
     assert max(size(row.output) for row in full.values()) == 2**33
@@ -83,7 +87,7 @@ def test_the_answers_agree_and_ours_is_right(name: str, monkeypatch: pytest.Monk
     assert [fault(row, inputs, out) for inputs, out in zip(sets, outs, strict=True)] == ["", ""]
     right = outs[0].clone()
     theirs, targets = [[signed(x) for x in inputs] for inputs in sets], [signed(out) for out in outs]
-    for enter in (eager, cupy):
+    for enter in (eager, cupy, partial(single, engine=dml.Device("reference"))):
         peer = enter(row, theirs, targets)
         if peer is not None:
             outs[0].view(torch.uint8).fill_(0xA5)

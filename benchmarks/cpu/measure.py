@@ -33,11 +33,13 @@ def measure(row: CpuRow, device: dml.Device, threads: int, rounds: int, peers: C
     """Check that the answers agree, then time them, one after the other in each round."""
     entered: dict[str, Any] = {
         "anydml": contestants.ours(row, device),
+        "single": contestants.single(row, device),
         "numpy": contestants.numpy(row),
         "torch": contestants.torch(row, threads) if "torch" in peers else None,
         "onnxruntime": contestants.onnx_runtime(row, threads) if "onnxruntime" in peers else None,
     }
-    entered = {name: entry for name, entry in entered.items() if entry is not None and name in ("anydml", *peers)}
+    asked = ("anydml", "single", *peers)
+    entered = {name: entry for name, entry in entered.items() if entry is not None and name in asked}
     wanted = None
     for name, (compute, answer) in entered.items():
         compute()
@@ -50,11 +52,13 @@ def measure(row: CpuRow, device: dml.Device, threads: int, rounds: int, peers: C
             np.testing.assert_allclose(
                 got[small].astype("f8"), wanted[small].astype("f8"), rtol=2e-2, err_msg=f"{row.name}: {name}"
             )
-    timed: dict[str, Callable[[], object]] = {name: compute for name, (compute, _) in entered.items()}
-    if row.family != "tiny":
+    timed: dict[str, Callable[[], object]] = {
+        name: compute for name, (compute, _) in entered.items() if row.family != "compile" or name == "anydml"
+    }
+    if not row.is_call:
         timed["copy"] = contestants.copy_limit((row.lines or row.bytes) // 2, threads)
     seconds = dict.fromkeys(timed, float("inf"))
-    repeat = 2000 if row.family == "tiny" else max(1, min(50, 2**22 // max(row.bytes, 1)))
+    repeat = {"tiny": 2000, "compile": 1}.get(row.family) or max(1, min(50, 2**22 // max(row.bytes, 1)))
     for _ in range(rounds):
         for name, compute in timed.items():
             time.sleep(PAUSE)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import anydml as dml
+from benchmarks.chain import Chain, chains, twelve
 from benchmarks.row import Row, Window
 
 
@@ -18,7 +20,7 @@ class CpuRow(Row):
 
     inputs: list[np.ndarray]
     numpy: Callable[[np.ndarray], object]
-    """Computes into the output array given."""
+    """Computes into the output array given, or gives one of its own."""
     torch: Callable[[Any], Any] | None = None
     """Given the torch module, makes a function that computes into a tensor."""
     onnx: dict[str, Any] | None = None
@@ -137,10 +139,32 @@ def gather_row(name: str, x: np.ndarray, indices: np.ndarray, **options: Any) ->
     )
 
 
-def rows(quick: bool, growth: bool = True, seed: int = 0) -> list[Callable[[], CpuRow]]:
+def chain_row(chain: Chain, rng: np.random.Generator, **options: Any) -> CpuRow:
+    """A chain as NumPy and PyTorch people write it: what they compute last goes to memory made beforehand."""
+    desc, sizes = chain.desc, chain.shape
+    x = rng.random(sizes, dtype=np.float32) if chain.dtype == "float32" else rng.integers(0, 100, sizes, chain.dtype)
+    inputs = [x, rng.integers(0, chain.limit, (chain.count, 1))] if chain.count else [x]
+    room = None if chain.room is None else np.empty(chain.room, x.dtype)
+    with_numpy = chain.peer(np)
+
+    def by_numpy(out: np.ndarray) -> Any:
+        answer = with_numpy(*inputs, out=room)
+        return np.copyto(out, answer) if room is None else answer  # crops alone are but a view
+
+    def by_torch(torch: Any) -> Any:
+        compute, tensors = chain.peer(torch), [torch.from_numpy(array) for array in inputs]
+        target = None if room is None else torch.from_numpy(np.empty_like(room))
+        return lambda _out: compute(*tensors, out=target)
+
+    return CpuRow(
+        name=chain.name, inputs=inputs, desc=desc, chain=chain, numpy=by_numpy, torch=by_torch, exact=chain.exact, **options
+    )  # fmt: skip
+
+
+def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = None) -> list[Callable[[], CpuRow]]:
     """Every row, made when its turn comes: only one row's arrays are in memory at a time."""
     rng = np.random.default_rng(seed)
-    n = 4096 if quick else 8192
+    n = side or (4096 if quick else 8192)
 
     def square(dtype: str = "float32") -> np.ndarray:
         if dtype.startswith("f"):
@@ -149,8 +173,8 @@ def rows(quick: bool, growth: bool = True, seed: int = 0) -> list[Callable[[], C
 
     every, back, second = slice(None), slice(None, None, -1), slice(None, None, 2)
     h = n // 2
-    few = 100_000 if quick else 400_000
-    many = 2_000_000 if quick else 8_000_000
+    few = 100_000 * n * n // 4096**2
+    many = 20 * few
     made: list[Callable[[], CpuRow]] = [
         lambda: slice_row("slice, block of half by half", square(), (slice(h // 2, h // 2 + h),) * 2, goal=2.0, share=0.85),
         lambda: slice_row("slice, last axis, stride 2", square()[:h], (every, second), goal=2.0, share=0.7, lines=h * n * 4 + h * n * 2),
@@ -196,5 +220,10 @@ def rows(quick: bool, growth: bool = True, seed: int = 0) -> list[Callable[[], C
         lambda: slice_row("tiny, slice of 4 x 4", small, (slice(1, 3), slice(0, 4, 2)), family="tiny"),
         lambda: scan_row("tiny, running sum of 4 x 4", small, 1, family="tiny", goal=1.0),
         lambda: gather_row("tiny, gather 2 rows of 4 x 4", small, np.array([[2], [0]]), family="tiny"),
+        lambda: chain_row(twelve(), rng, family="compile", goal=0.0, compile_ms=50.0),
+    ]
+    made += [
+        partial(chain_row, chain, rng, family="chain", goal=chain.goal, vs_single=1.15)
+        for chain in chains(n, few, few, "raise")
     ]
     return made

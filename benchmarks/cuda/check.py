@@ -35,7 +35,8 @@ def same_bits(got: Tensor, wanted: Tensor) -> bool:
 def fault(row: CudaRow, inputs: list[Tensor], got: Tensor) -> str:
     """What is wrong with ours, or nothing: to the bit, and for a running sum of floats within the last place."""
     if not row.exact:
-        off = units_off(row, inputs[0], got)
+        read = inputs if row.chain is None else row.chain.read(*inputs)
+        off = units_off(row, read[0], got)
         return "" if off <= UNITS[got.dtype] else f"{off:.4g} units in the last place off"  # said of NaN as well
     wanted = row.expression(*map(signed, inputs))
     if same_bits(got, wanted):

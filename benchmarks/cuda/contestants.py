@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import anydml as dml
+from benchmarks.chain import Chain
 from benchmarks.cuda.kinds import Call, CudaRow
 from benchmarks.cuda.pool import Pool, Tensor, signed
 
@@ -36,8 +37,26 @@ class Contestant:
 def ours(row: CudaRow, sets: Sets, outs: Sequence[Tensor], engine: dml.Device) -> Contestant:
     if row.function is not None:
         return Contestant([row.function(x, out) for (x,), out in zip(sets, outs, strict=True)], read=lambda _: outs[0])
-    compiled = engine.compile(row.desc)
+    chain = row.chain
+    if chain is not None and row.family == "compile":
+        calls = [_compiling(chain, engine, inputs, out) for inputs, out in zip(sets, outs, strict=True)]
+        return Contestant(calls, read=lambda _: outs[0])
+    compiled = engine.compile(row.desc) if chain is None else chain.compile(engine)
     calls = [compiled.bind(*inputs, out=out).dispatch for inputs, out in zip(sets, outs, strict=True)]
+    return Contestant(calls, read=lambda _: outs[0])
+
+
+def _compiling(chain: Chain, engine: dml.Device, inputs: Sequence[Tensor], out: Tensor) -> Call:
+    return lambda: chain.compile(engine).bind(*inputs, out=out).dispatch()
+
+
+def single(row: CudaRow, sets: Sets, outs: Sequence[Tensor], engine: dml.Device) -> Contestant | None:
+    """The one operator that a chain amounts to, on views of its inputs."""
+    chain = row.chain
+    if chain is None or chain.single is None:
+        return None
+    compiled = engine.compile(row.desc)
+    calls = [compiled.bind(*chain.read(*inputs), out=out).dispatch for inputs, out in zip(sets, outs, strict=True)]
     return Contestant(calls, read=lambda _: outs[0])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import anydml as dml
+from benchmarks.chain import Chain
 from benchmarks.cuda.pool import Pool, Tensor
 from benchmarks.row import Row, Window
 
@@ -174,6 +175,25 @@ def gather_row(
         name=name, family="gather", desc=desc, sets=sets, torch=by_torch, goal=3.0,
         cupy=by_cupy if mode == "clamp" and indices == "int64" else None,
         expression=lambda x, places: x[tuple(places.unbind(1))], **options,
+    )  # fmt: skip
+
+
+def chain_row(chain: Chain, pool: Pool, **options: Any) -> CudaRow:
+    """A chain as PyTorch people write it; crops at its end are views. Its allocator has the memory of the last call."""
+    expression, desc = chain.peer(torch), chain.desc
+
+    def sets(number: int) -> list[list[Tensor]]:
+        indices = [pool.indices(chain.limit, (chain.count, 1), "int64") for _ in range(number if chain.count else 0)]
+        tensors = pool.values(chain.dtype, chain.shape, number)
+        return [[x, *indices[i : i + 1]] for i, x in enumerate(tensors)]
+
+    def by_torch(*arguments: Tensor) -> Call:
+        *inputs, out = arguments
+        return partial(expression, *inputs, out=out if chain.room == tuple(out.shape) else None)
+
+    options.setdefault("family", "chain")
+    return CudaRow(
+        name=chain.name, desc=desc, chain=chain, sets=sets, expression=expression, torch=by_torch, exact=chain.exact, **options
     )  # fmt: skip
 
 

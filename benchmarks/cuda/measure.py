@@ -6,6 +6,7 @@ import statistics
 import time
 import traceback
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,7 +49,7 @@ class Bench:
 def measure(row: CudaRow, bench: Bench) -> Result:
     """A row's figures; ours wrong or failing is said in them, a peer's failing leaves it out."""
     footprint = 4 * bench.cache
-    count = 1 if row.family == "launch" else -(-footprint // max(row.lines or row.bytes, 1))
+    count = 1 if row.is_call else -(-footprint // max(row.lines or row.bytes, 1))
     try:
         sets = row.sets(count)
         outs = bench.pool.room(row.output.data_type.name.lower(), row.output.sizes, count)
@@ -65,9 +66,10 @@ def measure(row: CudaRow, bench: Bench) -> Result:
     if wrong:
         remark(f"  OUR ANSWER IS WRONG: {wrong}")
     right = None if wrong else outs[0].clone()
-    entered |= _peers(row, bench, sets, outs, right)
+    if row.family != "compile":
+        entered |= _peers(row, bench, sets, outs, right)
     del right
-    if row.family != "launch":
+    if not row.is_call:
         entered["copy"] = contestants.copy(row, bench.pool, footprint)
     pairs = _rounds(row, bench, entered)
     timings = {name: [device for device, _ in times] for name, times in pairs.items()}
@@ -88,17 +90,18 @@ def measure(row: CudaRow, bench: Bench) -> Result:
 
 
 def _peers(row: CudaRow, bench: Bench, sets: Sets, outs: list[Tensor], right: Tensor | None) -> dict[str, Contestant]:
-    """The peers that can, each with an answer that was found right."""
+    """The peers that can, and a chain's single pass, each with an answer that was found right."""
     theirs, targets = [[signed(x) for x in inputs] for inputs in sets], [signed(out) for out in outs]
     entered = {}
-    for name in bench.peers:
+    enter = {"single": partial(contestants.single, engine=bench.engine)} | {name: PEERS[name] for name in bench.peers}
+    for name, make in enter.items():
         left = bench.allowances.get(name, PREPARE_SECONDS)
         if left <= 0:
             continue
         start = time.perf_counter()
         try:
             with time_limit(min(left, PREPARE_SECONDS)):
-                peer = PEERS[name](row, theirs, targets)
+                peer = make(row, theirs, targets)
                 if peer is None:
                     continue
                 outs[0].view(torch.uint8).fill_(POISON)
@@ -131,7 +134,7 @@ def _rounds(row: CudaRow, bench: Bench, entered: dict[str, Contestant]) -> dict[
 
     def once(name: str, calls: int) -> tuple[float, float] | None:
         try:
-            return bench.clock.time(entered[name], calls, hide_launch=not launch)
+            return bench.clock.time(entered[name], calls, hide_launch=not row.is_call)
         except Exception as error:  # noqa: BLE001 - it is left out, and the others go on
             remark(f"  {name} is left out: {brief(error)}")
             del entered[name], timings[name]

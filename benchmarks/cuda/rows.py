@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from benchmarks.cuda.kinds import CudaRow, gather_row, launch_row, scan_row, slice_row
+from benchmarks.chain import ALL, BACK, SECOND, chains, twelve
+from benchmarks.cuda.kinds import CudaRow, chain_row, gather_row, launch_row, scan_row, slice_row
 from benchmarks.cuda.pool import Pool
 
 SIDE, QUICK_SIDE = 32768, 8192
 GIB = 2**30
 
-ALL, BACK, SECOND = slice(None), slice(None, None, -1), slice(None, None, 2)
 WIDTHS = {"uint8": 1, "float16": 2, "uint64": 8}
+QUICK_CHAINS = ("chain, crop, running sum", "chain, flip, running sum, flip", "chain, two crops, gather rows of 128")
 
 
 def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True) -> list[CudaRow]:
@@ -28,6 +29,7 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
     made = [
         launch("launch, bound slice of 4 x 4", bound=True, device_us=9.0, host_us=15.0, quick=True),
         launch("launch, slice1(...) of 4 x 4", bound=False, quick=True),
+        chain_row(twelve(), pool, family="compile", goal=0.0, compile_ms=50.0, quick=True),
         cut("slice, block of half by half", shape=square, window=(half, half), quick=True),
         cut("slice, every second row", shape=square, window=(SECOND, ALL)),
         cut("slice, every second column", shape=square, window=(ALL, SECOND), quick=True),
@@ -67,6 +69,9 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
         for amount in (GIB >> 10, GIB >> 7, GIB >> 4, GIB >> 1, 4 * GIB, 8 * GIB):
             count = amount // 4 if quick else max(amount // 4 * n * n // SIDE**2, 4)
             made += growing(pool, amount, count, quick=amount in (GIB >> 10, GIB >> 4))
+    for chain in chains(n, n * n // 256, n * n // 512, "clamp"):
+        judged = {"goal": chain.goal, "vs_single": 1.15, "vs_compile": 0.9, "compiled": True}
+        made.append(chain_row(chain, pool, **judged, quick=chain.name in QUICK_CHAINS))
     return [one for one in made if one.quick or not quick]
 
 
