@@ -17,7 +17,7 @@ from anydml.graph.wiring import constants, input_desc, node_names, operators, ou
 from anydml.primitives import IndexedCopy, Scan, View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from anydml.enums import DataType
     from anydml.graph.description import GraphDesc
@@ -127,16 +127,14 @@ class GraphPicture:
     def summary(self) -> str:
         """The whole in one line."""
         count = len({node for one in self.before for node in one.nodes})
-        before, after = len(self.before), len(self.after)
-        told = f"{word_count(count, 'node')}: {_moving(before, self.bytes_before)} one by one,"
-        told += f" {_moving(after, self.bytes_after)} compiled"
-        saved = self.bytes_before - self.bytes_after
-        parts = [f"{word_count(before - after, 'pass')} less"] if before > after else []
-        if saved > 0:
-            parts.append(f"{word_bytes(saved)} less ({100 * saved // self.bytes_before} %)")
-        elif saved < 0:
-            parts.append(f"{word_bytes(-saved)} more")
-        return f"{told}: {', '.join(parts)}" if parts else told
+        passes, saved = len(self.before) - len(self.after), self.bytes_before - self.bytes_after
+        told = f"{word_count(count, 'node')}: one by one {_moving(self.before)}, compiled {_moving(self.after)}"
+        less = [word_count(passes, "pass")] if passes > 0 else []
+        less += [f"{word_bytes(saved)} ({100 * saved // self.bytes_before}%)"] if saved > 0 else []
+        more = [word_count(-passes, "pass")] if passes < 0 else []
+        more += [word_bytes(-saved)] if saved < 0 else []
+        changes = [f"{' and '.join(parts)} {word}" for parts, word in ((less, "less"), (more, "more")) if parts]
+        return f"{told}: {', '.join(changes)}" if changes else told
 
     def text(self) -> str:
         """Two tables for a terminal, without colour."""
@@ -170,8 +168,9 @@ class GraphPicture:
         return self.text()
 
 
-def _moving(count: int, size: int) -> str:
-    return f"{word_count(count, 'pass')} of {word_bytes(size)}"
+def _moving(passes: Sequence[Pass]) -> str:
+    size = word_bytes(sum(one.bytes_moved for one in passes))
+    return f"{word_count(len(passes), 'pass')} that move{'s' if len(passes) == 1 else ''} {size}"
 
 
 def explain_desc(
@@ -239,6 +238,8 @@ def explain_graph(
         names = {store: tensors[store].name for store in tensors}
         passes.append(tuple(_pass(step, layouts, names) for step in recipe.steps))
     drawn, made_once, run = passes
+    if any(store.endswith(" held back") and _MADE.fullmatch(store) for store in after.stores):
+        notes = ("An output is held back until the last index is known to be inside its dimension.", *notes)
     kinds = {node: _kind(step) for step in before.steps for node in step.nodes}
     return GraphPicture(
         drawn, run, made_once, _became(drawn, run, made_once), tensors, {**kinds, **(operators or {})}, arena_bytes,

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 LETTER = 0.62
 """The width of a monospaced letter, in its size."""
-BOX_HEIGHT, ROW_GAP, COLUMN_GAP, LANE = 62, 58, 28, 14
+BOX_HEIGHT, STEM, ROW_GAP, COLUMN_GAP, LANE = 62, 44, 90, 28, 14
+"""In pixels; a stem is what goes straight down from a box, beside its label, before an edge turns anywhere."""
 _LEAST_WIDTH, _MOST_IN_ROW = 120, 8
 _NAME_SIZE, _SMALL = 14, 11
 
@@ -128,7 +129,8 @@ def _node_box(picture: GraphPicture, number: int, hues: Mapping[int, int]) -> Bo
 
 def _plain_box(kind: str, tensor: Tensor) -> Box:
     what = f"{word_sizes(tensor.sizes)} {tensor.data_type.name}"
-    return Box(kind, tensor.name, (kind, what), f"{kind} {tensor.name}: {what}, {word_bytes(tensor.size_in_bytes)}")
+    lines = (kind, what) if kind == "output" else (kind,)
+    return Box(kind, tensor.name, lines, f"{kind} {tensor.name}: {what}, {word_bytes(tensor.size_in_bytes)}")
 
 
 def _label(tensor: Tensor) -> tuple[str, ...]:
@@ -226,5 +228,5 @@ def _frames(
             box.x < right and left < box.x + box.width and top <= box.y < bottom and box not in own for box in boxes
         )
         if len(inside) > 1 and is_clear:
-            frames.append((hues[number], left - 10, top - 10, right - left + 20, bottom - top + 20))
+            frames.append((hues[number], left - 8, top - 8, right - left + 16, bottom - top + 16))
     return frames

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.graph_layout import BOX_HEIGHT, COLUMN_GAP, LANE, LETTER, ROW_GAP, arrange
+from anydml.explain.graph_layout import BOX_HEIGHT, COLUMN_GAP, LANE, LETTER, ROW_GAP, STEM, arrange
 from anydml.explain.graph_words import word_bytes, word_list
 from anydml.explain.layout import clean
 
@@ -78,7 +78,7 @@ def _foot(picture: GraphPicture) -> Iterator[tuple[str, str]]:
         if len(passes) > _MOST_PASSES:
             yield "m", f"… and {len(passes) - _MOST_PASSES} more passes"
     if picture.arena_bytes:
-        yield "s", f"{word_bytes(picture.arena_bytes)} of scratch memory"
+        yield "s", f"Between the passes: {word_bytes(picture.arena_bytes)} scratch memory."
     for note in picture.notes:
         yield from (("s", line) for line in textwrap.wrap(note, _WRAP))
 
@@ -92,32 +92,33 @@ def _drawing(plan: Plan) -> Iterator[str]:
         yield _box(box)
     for box in plan.boxes:
         for k, line in enumerate(box.label):
-            yield _text(box.x + box.width / 2 + 8, box.y + BOX_HEIGHT + 15 + 14 * k, "l", line)
+            yield _text(box.x + box.width / 2 + 8, box.y + BOX_HEIGHT + 23 + 14 * k, "l", line)
 
 
 def _edge(edge: Edge, inner: float) -> str:
     """A line down to the next row; to a later one by way of a lane beside the boxes."""
     x, y = edge.source.x + edge.source.width / 2, edge.source.y + BOX_HEIGHT
     end, bottom = edge.target.x + edge.target.width * (edge.slot + 1) / (edge.slots + 1), edge.target.y
-    half = ROW_GAP / 2
-    path = f"M{x:g} {y:g}"
+    bend = ROW_GAP - STEM
+    path = f"M{x:g} {y:g}v{STEM}"
     if edge.lane is not None:
-        lane = inner + COLUMN_GAP + edge.lane * LANE
-        path += f"C{x:g} {y + half:g} {lane:g} {y + half:g} {lane:g} {y + ROW_GAP:g}V{bottom - ROW_GAP:g}"
-        x, y = lane, bottom - ROW_GAP
-    path += f"C{x:g} {y + half:g} {end:g} {bottom - half:g} {end:g} {bottom:g}"
+        lane, y = inner + COLUMN_GAP + edge.lane * LANE, y + STEM
+        path += f"C{x:g} {y + bend / 2:g} {lane:g} {y + bend / 2:g} {lane:g} {y + bend:g}V{bottom - bend:g}"
+        x = lane
+    path += f"C{x:g} {bottom - bend / 2:g} {end:g} {bottom - bend / 2:g} {end:g} {bottom:g}"
     return f'<path class="a" d="{path}m-4 -7l4 7l4 -7"/>'
 
 
 def _box(box: Box) -> str:
     middle = box.x + box.width / 2
     style = f"c h{box.hue}" if box.hue else "c" if box.kind == "node" else "c i"
-    lines = "".join(_text(middle, box.y + 37 + 16 * k, "n", line) for k, line in enumerate(box.lines))
+    top = box.y + 8 * (2 - len(box.lines))
+    lines = "".join(_text(middle, top + 37 + 16 * k, "n", line) for k, line in enumerate(box.lines))
     radius = 6 if box.kind == "node" else BOX_HEIGHT / 2
     return (
         f'<g><title>{_words(box.says)}</title><rect class="{style}" x="{box.x:g}" y="{box.y:g}"'
         f' width="{box.width:g}" height="{BOX_HEIGHT}" rx="{radius:g}"/>'
-        f"{_text(middle, box.y + 21, 'v', box.name)}{lines}</g>"
+        f"{_text(middle, top + 21, 'v', box.name)}{lines}</g>"
     )
 
 

@@ -24,8 +24,9 @@ def plain(picture: GraphPicture) -> str:
 
 def lines(picture: GraphPicture) -> Iterator[Line]:
     """The tables, line by line."""
-    title = f"{picture.title}: " if picture.title else ""
-    yield [Piece(f"{title}{picture.summary}", "title")]
+    if picture.title:
+        yield [Piece(picture.title, "title")]
+    yield [Piece(picture.summary, "" if picture.title else "title")]
     yield []
     heads = ("before", "node", "what it does", "from → to", "moves", "becomes")
     rows = [
@@ -39,8 +40,8 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
     yield []
     yield from _passes(picture, "after", picture.after)
     yield []
-    arena = f"{word_bytes(picture.arena_bytes)} of scratch memory" if picture.arena_bytes else "No scratch memory"
-    yield [Piece(f"{arena} for what passes between passes." if picture.arena_bytes else f"{arena}.")]
+    arena = word_bytes(picture.arena_bytes) if picture.arena_bytes else "no"
+    yield [Piece(f"Between the passes: {arena} scratch memory.")]
     for note in picture.notes:
         yield [Piece(note, "dim")]
 
