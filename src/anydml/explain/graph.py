@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.explain.graph_words import short, word_bytes, word_count, word_step
@@ -71,6 +71,8 @@ class Pass:
     writes: str
     """The store that it writes."""
     bytes_moved: int
+    operator: str = ""
+    """That of the node, where it is a node's own pass; a node's further passes are copies of its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,6 @@ class GraphPicture:
     """What became of each pass before."""
     tensors: Mapping[str, Tensor]
     """By store."""
-    operators: Mapping[str, str]
-    """The operator of each node."""
     arena_bytes: int
     """The scratch memory of a dispatch."""
     notes: tuple[str, ...] = ()
@@ -240,11 +240,10 @@ def explain_graph(
     drawn, made_once, run = passes
     if any(store.endswith(" held back") and _MADE.fullmatch(store) for store in after.stores):
         notes = ("An output is held back until the last index is known to be inside its dimension.", *notes)
-    kinds = {node: _kind(step) for step in before.steps for node in step.nodes}
-    return GraphPicture(
-        drawn, run, made_once, _became(drawn, run, made_once), tensors, {**kinds, **(operators or {})}, arena_bytes,
-        notes, short(title, 80),
-    )  # fmt: skip
+    kinds = {**{step.nodes[0]: _kind(step) for step in reversed(before.steps)}, **(operators or {})}
+    drawn = tuple(replace(one, operator=kinds.pop(one.nodes[0], "copy")) for one in drawn)
+    became = _became(drawn, run, made_once)
+    return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80))
 
 
 def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str:

@@ -122,9 +122,8 @@ def _node_box(picture: GraphPicture, number: int, hues: Mapping[int, int]) -> Bo
         is_first = home.nodes[0] in one.nodes
         said = f"{said}: {word_bytes(home.bytes_moved)}" if is_first else f"in {said}"
     hue = next((hues[k] for k in became.passes if k in hues), 0)
-    operator = picture.operators.get(one.nodes[0], "")
     says = f"{', '.join(one.nodes)}: {one.does}; {word_bytes(one.bytes_moved)} by itself; {became}"
-    return Box("node", short(", ".join(one.nodes)), (operator, said), says, hue)
+    return Box("node", short(", ".join(one.nodes)), (one.operator, said), says, hue)
 
 
 def _plain_box(kind: str, tensor: Tensor) -> Box:

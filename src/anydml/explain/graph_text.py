@@ -30,7 +30,7 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
     yield []
     heads = ("before", "node", "what it does", "from → to", "moves", "becomes")
     rows = [
-        (str(number), _node(picture, one), one.does, _data(picture, one), word_bytes(one.bytes_moved), str(became))
+        (*_cells(picture, number, one), str(became))
         for number, (one, became) in enumerate(zip(picture.before, picture.became, strict=True), 1)
     ]
     yield from _table(heads, rows, _total(picture.before))
@@ -48,20 +48,14 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
 
 def _passes(picture: GraphPicture, head: str, passes: Sequence[Pass]) -> Iterator[Line]:
     heads = (head, "nodes", "what it does", "from → to", "moves")
-    rows = [
-        (str(number), word_list(one.nodes), one.does, _data(picture, one), word_bytes(one.bytes_moved))
-        for number, one in enumerate(passes, 1)
-    ]
+    rows = [_cells(picture, number, one) for number, one in enumerate(passes, 1)]
     yield from _table(heads, rows, _total(passes))
 
 
-def _node(picture: GraphPicture, one: Pass) -> str:
-    return f"{picture.operators.get(one.nodes[0], '')} {word_list(one.nodes)}".strip()
-
-
-def _data(picture: GraphPicture, one: Pass) -> str:
+def _cells(picture: GraphPicture, number: int, one: Pass) -> tuple[str, ...]:
     names = [picture.tensors[store].name for store in (*one.reads, one.writes)]
-    return f"{', '.join(names[:-1])} → {names[-1]}"
+    data = f"{', '.join(names[:-1])} → {names[-1]}"
+    return str(number), f"{one.operator} {word_list(one.nodes)}".strip(), one.does, data, word_bytes(one.bytes_moved)
 
 
 def _total(passes: Sequence[Pass]) -> tuple[str, str]:

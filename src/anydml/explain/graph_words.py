@@ -54,10 +54,7 @@ def word_view(view: View, whole: View | None, name: str) -> str:
     It is the name alone where the view is the whole tensor, leading dimensions of size 1 aside.
     """
     if whole is None:
-        is_plain = not view.offset and layout_of(view.sizes, view.strides) == layout_of(
-            view.sizes, packed_strides(view.sizes)
-        )
-        return name if is_plain else f"{name}{_by_strides(view)}"
+        return name if not view.offset and _is_packed(view) else f"{name}{_by_strides(view)}"
     kind = "" if view.data_type == whole.data_type else f" as {view.data_type.name}"
     if view.offset == whole.offset and layout_of(view.sizes, view.strides) == layout_of(whole.sizes, whole.strides):
         return name + kind
@@ -66,9 +63,14 @@ def word_view(view: View, whole: View | None, name: str) -> str:
     return f"{name}{kind}{_by_strides(view) if told is None else told}"
 
 
+def _is_packed(view: View) -> bool:
+    return layout_of(view.sizes, view.strides) == layout_of(view.sizes, packed_strides(view.sizes))
+
+
 def _by_strides(view: View) -> str:
+    strides = "" if _is_packed(view) else f" by strides {word_sizes(view.strides)}"
     start = f" from element {view.offset}" if view.offset else ""
-    return f" seen as {word_sizes(view.sizes)} by strides {word_sizes(view.strides)}{start}"
+    return f" seen as {word_sizes(view.sizes)}{strides}{start}"
 
 
 def _sliced(view: View, whole: View, found: Trace) -> str | None:
