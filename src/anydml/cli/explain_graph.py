@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anydml.explain import explain_desc
@@ -17,4 +18,4 @@ def draw_graph(model: Model, level: FeatureLevel) -> GraphPicture:
     """A picture of a model whose dispatches are compiled as one graph."""
     desc = graph_of(model, level)
     desc.validate(level)
-    return explain_desc(desc, title=f"{model.file} as one graph")
+    return explain_desc(desc, title=f"{Path(model.file).name} as one graph")

@@ -10,7 +10,7 @@ from anydml.errors import Fault, ModelError, show
 from anydml.graph.check import byte_span
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from anydml.memory import layout_of, without_leading_ones
+from anydml.memory import layout_of, numpy_view, share_elements, without_leading_ones
 from anydml.models.bind import byte_offset
 from anydml.models.check import check_model
 from anydml.models.model import Dispatch
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from anydml.models.model import Binding, Dispatchable, Model
     from anydml.tensor import TensorDesc
+
+_SOMEWHERE = 4096
+"""An address for questions about overlap, which look at no bytes."""
 
 
 def graph_of(model: Model, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> GraphDesc:  # noqa: B008 - a constant
@@ -57,9 +60,14 @@ class _Memory(NamedTuple):
         return f"{self.resource} from byte {self.offset}" if self.offset else self.resource
 
     def overlaps(self, other: _Memory) -> bool:
-        """Whether both touch a range of bytes, though it may be each other's gaps."""
-        (a, b), (c, d) = self.bytes, other.bytes
-        return self.resource == other.resource and a < d and c < b
+        """Whether an element of both is the same memory; gaps do not count."""
+        if self.resource != other.resource:
+            return False
+        a, b = (
+            numpy_view(_SOMEWHERE + m.offset, m.desc.sizes, m.desc.element_strides, m.desc.data_type.dtype)
+            for m in (self, other)
+        )
+        return share_elements(a, b)
 
     def lies_like(self, other: _Memory) -> bool:
         """Whether both have the same elements, of whatever type, in the same places."""
@@ -81,6 +89,7 @@ class _Write:
     node: int
     slot: int
     memory: _Memory
+    binding: Binding
     is_read: bool = False
     is_replaced: bool = False
     """Whether all of it was written again."""
@@ -119,12 +128,20 @@ class _Reader:
                 self._give_out(shown)
         self._give_out([w for w in self._writes if not w.is_read and not w.is_replaced])
         inputs = list(self._inputs.values())
+        taken: set[str] = set()
+        names_in = [_unique(taken, given.memory.name) for given in inputs]
+        names_out = [
+            _unique(taken, write.memory.name, f" after {self._nodes[write.node].name}") for write in self._outputs
+        ]
         return GraphDesc(
             len(inputs),
             len(self._outputs),
             self._nodes,
-            list(_input_edges(inputs)),
-            [OutputEdge(write.node, write.slot, k, write.memory.name) for k, write in enumerate(self._outputs)],
+            list(_input_edges(inputs, names_in)),
+            [
+                OutputEdge(w.node, w.slot, k, name)
+                for k, (w, name) in enumerate(zip(self._outputs, names_out, strict=True))
+            ],
             self._edges,
             [given.desc for given in inputs],
             [write.memory.desc for write in self._outputs],
@@ -132,9 +149,19 @@ class _Reader:
 
     def _give_out(self, writes: list[_Write]) -> None:
         for write in writes:
-            if not write.is_output:
-                write.is_output = True
-                self._outputs.append(write)
+            if write.is_output:
+                continue
+            later = self._writes[self._writes.index(write) + 1 :]
+            for other in later:
+                if other.memory.overlaps(write.memory):
+                    names = [show(self._nodes[one.node].name, 60) for one in (other, write)]
+                    rule = (
+                        f"{show(write.memory.resource, 60)} must be what one dispatch wrote to be an output of a graph"
+                    )
+                    found = f"{names[0]} wrote over some of what {names[1]} wrote"
+                    self._refuse(self._nodes[other.node], "", other.binding, rule, found)
+            write.is_output = True
+            self._outputs.append(write)
 
     def _dispatch(self, command: Dispatch, dispatchable: Dispatchable) -> None:
         assert dispatchable.desc is not None  # noqa: S101 - for type checkers: nothing is at fault
@@ -144,10 +171,11 @@ class _Reader:
             self._feed(node, number, slot, self._memory(given[name][0], desc), given[name][0])
         self._nodes.append(node)
         for slot, (name, desc) in enumerate(node.outputs):
-            memory = self._memory(command.bindings[name][0], desc)
+            binding = command.bindings[name][0]
+            memory = self._memory(binding, desc)
             for write in self._writes:
                 write.is_replaced |= memory.covers(write.memory)
-            self._writes.append(_Write(number, slot, memory))
+            self._writes.append(_Write(number, slot, memory, binding))
 
     def _memory(self, binding: Binding, desc: TensorDesc) -> _Memory:
         return _Memory(binding.resource, byte_offset(binding, self._model.resources), desc)
@@ -161,32 +189,38 @@ class _Reader:
             self._inputs.setdefault(key, _Input(memory)).readers.append((number, slot, memory.desc))
             return
         write = met[-1]
-        writer = self._nodes[write.node].name
+        writer, name = show(self._nodes[write.node].name, 60), node.inputs[slot][0]
+        rule = f"{name} must be what one dispatch wrote, from its first element on, to be an edge of a graph"
         if not write.memory.covers(memory):
             others = [self._nodes[other.node].name for other in met[:-1] if not other.is_replaced]
             rest = f"{show(others[-1], 60)} wrote" if others else "no dispatch wrote"
-            self._refuse(node, slot, binding, f"{show(writer, 60)} wrote some, and {rest} some of it")
+            self._refuse(node, name, binding, rule, f"{writer} wrote some, and {rest} some of it")
         if write.memory.offset != memory.offset:
-            found = f"byte {memory.offset} of what {show(writer, 60)} wrote from byte {write.memory.offset} on"
-            self._refuse(node, slot, binding, found)
+            found = f"byte {memory.offset} of what {writer} wrote from byte {write.memory.offset} on"
+            self._refuse(node, name, binding, rule, found)
         write.is_read = True
         is_marked = not _agree(write.memory.desc, memory.desc)
         self._edges.append(IntermediateEdge(write.node, write.slot, number, slot, "", is_marked))
 
-    def _refuse(self, node: OperatorNode, slot: int, binding: Binding, found: str) -> NoReturn:
-        field_name = node.inputs[slot][0]
-        rule = f"{field_name} must be what one dispatch wrote, from its first element on, to be an edge of a graph"
-        way_out = "run the dispatches one by one, or give each result a resource of its own"
-        fault = Fault(
-            field=field_name, rule=rule, found=found, way_out=way_out, place=binding.node.place, subject=node.kind
-        )
+    def _refuse(self, node: OperatorNode, name: str, binding: Binding, rule: str, found: str) -> NoReturn:
+        way_out = "give each result a resource of its own, or leave the dispatches apart"
+        fault = Fault(field=name, rule=rule, found=found, way_out=way_out, place=binding.node.place, subject=node.kind)
         raise ModelError(self._model.file, fault)
 
 
-def _input_edges(inputs: list[_Input]) -> Iterator[InputEdge]:
-    for k, given in enumerate(inputs):
+def _unique(taken: set[str], name: str, more: str = "") -> str:
+    """A name that nothing else has: a resource may be an input, and an output once or several times."""
+    name = name if name not in taken else name + more
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
+
+
+def _input_edges(inputs: list[_Input], names: list[str]) -> Iterator[InputEdge]:
+    for k, (given, name) in enumerate(zip(inputs, names, strict=True)):
         for number, slot, desc in given.readers:
-            yield InputEdge(k, number, slot, given.memory.name, not _agree(given.desc, desc))
+            yield InputEdge(k, number, slot, name, not _agree(given.desc, desc))
 
 
 def _agree(source: TensorDesc, fed: TensorDesc) -> bool:
