@@ -210,6 +210,8 @@ def test_columns_that_lie_between_one_another_are_apart(tmp_path: Path) -> None:
     assert edges(graph_of(load(tmp_path, data))) == ["a>0", "a>1", "0>b", "1>c"]
     data = model(dispatch("even", "a", "b"), dispatch("sum", "b", "c"), even=running_sum(source=half, target=half))
     assert "'even' wrote some, and no dispatch wrote some of it" in refusal(tmp_path, data)
+    data = model(dispatch("even", "a", "b"), dispatch("half", "b", "c"), even=running_sum(source=half, target=half))
+    assert "'even' wrote some, and no dispatch wrote some of it" in refusal(tmp_path, data)
 
 
 def test_an_owned_tensor_has_the_first_values_whatever_is_written_later(tmp_path: Path) -> None:

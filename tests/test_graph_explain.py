@@ -269,6 +269,7 @@ def places_of(part: View) -> Any:
 def test_views_that_no_slice_says_are_told_by_their_strides() -> None:
     whole = view("x", (4, 6))
     assert word_view(view("x", (24,)), whole, "x") == "x seen as [24]"
+    assert word_view(view("x", (2, 2)), view("x", (4,)), "x") == "x seen as [2,2]"
     assert word_view(view("x", (4,), (7,)), whole, "x") == "x seen as [4] by strides [7]"
     assert word_view(view("x", (4,), (7,), 2), None, "x") == "x seen as [4] by strides [7] from element 2"
     assert word_view(view("x", (2, 3)), None, "x") == "x"
