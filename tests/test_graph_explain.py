@@ -332,6 +332,7 @@ def test_nodes_of_one_pass_have_a_colour_and_a_frame() -> None:
     assert svg.count('class="w e1"') == 1
     assert "pass 1: 160 bytes" in texts(svg)
     assert texts(svg).count("in pass 1") == 3
+    assert {"pass 1: 160 bytes", "pass 2: 160 bytes", "pass 3: 136 bytes"} <= set(texts(explain_desc(forked()).svg()))
     assert 'class="c h' not in explain_desc(chain(3)).svg()
     assert 'class="w' not in explain_desc(chain(3)).svg()
 

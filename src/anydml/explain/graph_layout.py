@@ -119,8 +119,8 @@ def _node_box(picture: GraphPicture, number: int, hues: Mapping[int, int]) -> Bo
     said = str(became)
     if len(became.passes) == 1 and not became.is_once:
         home = picture.after[became.passes[0]]
-        is_first = home.nodes[0] in one.nodes
-        said = f"{said}: {word_bytes(home.bytes_moved)}" if is_first else f"in {said}"
+        is_last = home.nodes[-1] in one.nodes  # the first may be part of several passes
+        said = f"{said}: {word_bytes(home.bytes_moved)}" if is_last else f"in {said}"
     hue = next((hues[k] for k in became.passes if k in hues), 0)
     says = f"{', '.join(one.nodes)}: {one.does}; {word_bytes(one.bytes_moved)} by itself; {became}"
     return Box("node", short(", ".join(one.nodes)), (one.operator, said), says, hue)
