@@ -10,6 +10,7 @@ import click
 
 from anydml.cli.console import make_console
 from anydml.cli.describe import describe, options_of
+from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.files import write_text
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
@@ -22,9 +23,12 @@ from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from anydml.explain import Picture
+    from rich.console import Console
+
+    from anydml.explain import GraphPicture, Picture
+    from anydml.explain.text import Line
     from anydml.operators import OperatorDesc
 
 _STYLES = {
@@ -110,6 +114,7 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
 def _model_command(path: Path) -> click.Command:
     def run(
         dispatchable: str | None,
+        graph: bool,
         allowed: tuple[Path, ...],
         max_memory: int | None,
         feature_level: FeatureLevel | None,
@@ -117,7 +122,13 @@ def _model_command(path: Path) -> click.Command:
         html: str | None,
     ) -> None:
         model = load_model(path, allow_files=allowed, max_memory=max_memory)
-        level, chosen = feature_level or FeatureLevel.highest(), choose(model, dispatchable)
+        level = feature_level or FeatureLevel.highest()
+        if graph:
+            if dispatchable is not None:
+                raise click.UsageError("--graph shows all dispatches together: leave --dispatchable out.")
+            show_graph(draw_graph(model, level), svg, html)
+            return
+        chosen = choose(model, dispatchable)
         if len(chosen) != 1 and (svg is not None or html is not None):
             names = ", ".join(printable(one.name) for one in chosen[:8])
             raise click.UsageError(f"One picture shows one dispatchable: choose by --dispatchable from {names}.")
@@ -136,12 +147,18 @@ def _model_command(path: Path) -> click.Command:
 
     params: list[click.Parameter] = [
         click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),
+        click.Option(
+            ["--graph"], is_flag=True, help="Show what its dispatches would be as one graph, and what that saves."
+        ),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help="The most it may take, such as 512M; half of what is free."),
         *DRAWINGS,
     ]
     text = "Show what the dispatchables of a DxDispatch model do."
-    example = "\b\nExample:\n  anydml explain examples/models/slice1.json --dispatchable crop"
+    example = (
+        "\b\nExamples:\n  anydml explain examples/models/slice1.json --dispatchable crop"
+        "\n  anydml explain examples/models/slice1.json --graph --svg graph.svg"
+    )
     return click.Command(str(path), callback=run, params=params, help=f"{text}\n\n{example}")
 
 
@@ -164,9 +181,7 @@ def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html
 
 def print_picture(draw: Callable[[Limits], Picture]) -> None:
     """Print it, in colour where there is colour, with as many columns as a terminal has room for."""
-    from rich.text import Text
-
-    from anydml.explain.text import as_ascii, lines, needed_width
+    from anydml.explain.text import lines, needed_width
 
     console = make_console()
     width = console.width if console.is_terminal else _PIPED_WIDTH
@@ -174,8 +189,29 @@ def print_picture(draw: Callable[[Limits], Picture]) -> None:
     for columns in _FEWER_COLUMNS if console.is_terminal else ():
         if needed_width(picture) > width:
             picture = draw(Limits(columns=columns))
+    print_lines(console, lines(picture, width))
+
+
+def show_graph(picture: GraphPicture, svg: str | None = None, html: str | None = None) -> None:
+    """Show a graph where it is asked for, on the terminal where nothing is."""
+    from anydml.explain.graph_text import lines
+
+    if svg is not None:
+        write_text(svg, picture.svg(), "--svg")
+    if html is not None:
+        write_text(html, picture.html(), "--html")
+    if svg is None and html is None:
+        print_lines(make_console(), lines(picture))
+
+
+def print_lines(console: Console, lines: Iterable[Line]) -> None:
+    """Print lines of styled text, in letters that the output has."""
+    from rich.text import Text
+
+    from anydml.explain.text import as_ascii
+
     is_wide = "utf" in console.encoding.lower()
-    for line in lines(picture, width):
+    for line in lines:
         text = Text()
         for piece in line:
             text.append(piece.text if is_wide else as_ascii(piece.text), _STYLES.get(piece.style, ""))

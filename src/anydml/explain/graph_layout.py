@@ -1,0 +1,231 @@
+"""Where the boxes of a graph's drawing stand: in rows, each below those that feed it, with lanes for long edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.explain.graph_words import short, word_bytes, word_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.explain.graph import GraphPicture, Tensor
+
+LETTER = 0.62
+"""The width of a monospaced letter, in its size."""
+BOX_HEIGHT, STEM, ROW_GAP, COLUMN_GAP, LANE = 62, 44, 90, 28, 14
+"""In pixels; a stem is what goes straight down from a box, beside its label, before an edge turns anywhere."""
+_LEAST_WIDTH, _MOST_IN_ROW = 120, 8
+_NAME_SIZE, _SMALL = 14, 11
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """A node, or an input, a constant or an output of the graph."""
+
+    kind: str
+    """`node`, `input`, `constant` or `output`."""
+    name: str
+    lines: tuple[str, ...]
+    says: str
+    hue: int = 0
+    """That of the pass that it shares with others, from 1 to 6."""
+    label: tuple[str, ...] = ()
+    """What leaves it: sizes, then type and bytes."""
+    row: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    width: float = 0.0
+
+    def measure(self) -> None:
+        """Take the width that its words need, and half of what its label does on either side."""
+        letters = max([len(self.name) * _NAME_SIZE, *(len(line) * _SMALL for line in self.lines)])
+        label = max((len(line) for line in self.label), default=0) * _SMALL * LETTER + 10
+        self.width = max(_LEAST_WIDTH, letters * LETTER + 24, 2 * label)
+
+
+class Edge(NamedTuple):
+    """Data on its way."""
+
+    source: Box
+    target: Box
+    slot: int
+    """Which of the target's inputs it is."""
+    slots: int
+    lane: int | None
+    """The lane beside the boxes that it takes past the rows between; None where there are none."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """A drawing's boxes, edges and frames, from a corner at 0, 0."""
+
+    boxes: list[Box]
+    edges: list[Edge]
+    frames: list[tuple[int, float, float, float, float]]
+    """Hue, x, y, width and height around nodes that became one pass and stand together."""
+    inner: float
+    """The width of the rows, beside which the lanes are."""
+    width: float
+    height: float
+
+
+def arrange(picture: GraphPicture) -> Plan:
+    """Rows by the longest way from an input, in each row by where a box is fed from; no row too long.
+
+    The time it takes is about that of looking at every box and edge once, however large the graph.
+    """
+    hues = _hues(picture)
+    nodes = [_node_box(picture, number, hues) for number in range(len(picture.before))]
+    writers = {one.writes: nodes[number] for number, one in enumerate(picture.before)}
+    sources: dict[str, Box] = {}
+    used = {store for one in picture.before for store in one.reads}
+    for store, tensor in picture.tensors.items():
+        if tensor.kind == "input" or (tensor.kind == "constant" and store in used and store not in writers):
+            sources[store] = _plain_box(tensor.kind, tensor)
+    outputs = {s: _plain_box("output", t) for s, t in picture.tensors.items() if t.kind == "output" and s in writers}
+    givers = {**sources, **writers}
+    for store, box in givers.items():
+        box.label = _label(picture.tensors[store])
+    links: list[tuple[str, Box, int, int]] = [
+        (store, nodes[number], slot, len(one.reads))
+        for number, one in enumerate(picture.before)
+        for slot, store in enumerate(one.reads)
+    ]
+    links += [(store, box, 0, 1) for store, box in outputs.items()]
+    layers = _layers(picture, nodes, givers, sources, outputs)
+    rows = _rows(layers, [(givers[store], box) for store, box, _, _ in links])
+    inner = _place(rows)
+    lanes = _lanes([(store, givers[store], box) for store, box, _, _ in links])
+    edges = [
+        Edge(givers[store], box, slot, slots, lanes[store] if box.row - givers[store].row > 1 else None)
+        for store, box, slot, slots in links
+    ]
+    boxes = [box for row in rows for box in row]
+    width = inner + (max(lanes.values(), default=-1) + 1) * LANE + (COLUMN_GAP if lanes else 0)
+    height = len(rows) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
+    return Plan(boxes, edges, _frames(picture, nodes, boxes, hues), inner, width, height)
+
+
+def _hues(picture: GraphPicture) -> dict[int, int]:
+    """A colour for each pass that does the work of several nodes."""
+    shared = [number for number, one in enumerate(picture.after) if len(one.nodes) > 1]
+    return {number: k % 6 + 1 for k, number in enumerate(shared)}
+
+
+def _node_box(picture: GraphPicture, number: int, hues: Mapping[int, int]) -> Box:
+    one, became = picture.before[number], picture.became[number]
+    said = str(became)
+    if len(became.passes) == 1 and not became.is_once:
+        home = picture.after[became.passes[0]]
+        is_last = home.nodes[-1] in one.nodes  # the first may be part of several passes
+        said = f"{said}: {word_bytes(home.bytes_moved)}" if is_last else f"in {said}"
+    hue = next((hues[k] for k in became.passes if k in hues), 0)
+    says = f"{', '.join(one.nodes)}: {one.does}; {word_bytes(one.bytes_moved)} by itself; {became}"
+    return Box("node", short(", ".join(one.nodes)), (one.operator, said), says, hue)
+
+
+def _plain_box(kind: str, tensor: Tensor) -> Box:
+    what = f"{word_sizes(tensor.sizes)} {tensor.data_type.name}"
+    lines = (kind, what) if kind == "output" else (kind,)
+    return Box(kind, tensor.name, lines, f"{kind} {tensor.name}: {what}, {word_bytes(tensor.size_in_bytes)}")
+
+
+def _label(tensor: Tensor) -> tuple[str, ...]:
+    return word_sizes(tensor.sizes), f"{tensor.data_type.name} {word_bytes(tensor.size_in_bytes)}"
+
+
+def _layers(
+    picture: GraphPicture,
+    nodes: Sequence[Box],
+    givers: Mapping[str, Box],
+    sources: Mapping[str, Box],
+    outputs: Mapping[str, Box],
+) -> list[list[Box]]:
+    """Inputs on top, outputs at the bottom, a constant above the first that reads it."""
+    depths = dict.fromkeys(sources.values(), 0)
+    first: dict[Box, int] = {}
+    for box, one in zip(nodes, picture.before, strict=True):
+        depths[box] = 1 + max((depths[givers[store]] for store in one.reads), default=0)
+        for store in one.reads:
+            first[givers[store]] = min(first.get(givers[store], depths[box]), depths[box])
+    for box in sources.values():
+        depths[box] = first[box] - 1 if box.kind == "constant" else 0
+    bottom = 1 + max(depths.values(), default=0)
+    depths.update(dict.fromkeys(outputs.values(), bottom))
+    layers: list[list[Box]] = [[] for _ in range(bottom + 1)]
+    for box, depth in depths.items():
+        layers[depth].append(box)
+    return [layer for layer in layers if layer]
+
+
+def _rows(layers: Sequence[list[Box]], links: Sequence[tuple[Box, Box]]) -> list[list[Box]]:
+    """Each layer ordered by where its boxes are fed from, and cut into rows that are not too long."""
+    feeders: dict[Box, list[Box]] = {}
+    for source, target in links:
+        feeders.setdefault(target, []).append(source)
+    places: dict[Box, float] = {}
+    rows: list[list[Box]] = []
+    for layer in layers:
+        wanted = {}
+        for k, box in enumerate(layer):
+            known = [places[feeder] for feeder in feeders.get(box, ()) if feeder in places]
+            wanted[box] = sum(known) / len(known) if known else (k + 1) / (len(layer) + 1)
+        ordered = sorted(layer, key=lambda box: wanted[box])
+        for start in range(0, len(ordered), _MOST_IN_ROW):
+            row = ordered[start : start + _MOST_IN_ROW]
+            for k, box in enumerate(row):
+                places[box], box.row = (k + 1) / (len(row) + 1), len(rows)
+            rows.append(row)
+    return rows
+
+
+def _place(rows: Sequence[Sequence[Box]]) -> float:
+    """Rows one below another, each in the middle; gives the width of the widest."""
+    for box in (box for row in rows for box in row):
+        box.measure()
+    widths = [sum(box.width for box in row) + COLUMN_GAP * (len(row) - 1) for row in rows]
+    inner = max(widths, default=0.0)
+    for number, (row, width) in enumerate(zip(rows, widths, strict=True)):
+        x = (inner - width) / 2
+        for box in row:
+            box.x, box.y = x, number * (BOX_HEIGHT + ROW_GAP)
+            x += box.width + COLUMN_GAP
+    return inner
+
+
+def _lanes(links: Sequence[tuple[str, Box, Box]]) -> dict[str, int]:
+    """A lane for each store that is read further down than the next row; free again below its last reader."""
+    spans: dict[str, tuple[int, int]] = {}
+    for store, source, target in links:
+        if target.row - source.row > 1:
+            spans[store] = source.row, max(target.row, spans.get(store, (0, 0))[1])
+    ends: list[int] = []
+    lanes = {}
+    for store, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
+        lane = next((k for k, taken in enumerate(ends) if taken <= start), len(ends))
+        ends[lane : lane + 1] = [end]
+        lanes[store] = lane
+    return lanes
+
+
+def _frames(
+    picture: GraphPicture, nodes: Sequence[Box], boxes: Sequence[Box], hues: Mapping[int, int]
+) -> list[tuple[int, float, float, float, float]]:
+    """A frame around the boxes of a pass, where nothing else would be inside."""
+    members: dict[int, list[Box]] = {}
+    for box, became in zip(nodes, picture.became, strict=True):
+        if became.passes and became.passes[0] in hues:
+            members.setdefault(became.passes[0], []).append(box)
+    frames = []
+    for number, inside in members.items():
+        left, right = min(box.x for box in inside), max(box.x + box.width for box in inside)
+        top, bottom = min(box.y for box in inside), max(box.y for box in inside) + BOX_HEIGHT
+        own = set(inside)
+        is_clear = not any(
+            box.x < right and left < box.x + box.width and top <= box.y < bottom and box not in own for box in boxes
+        )
+        if len(inside) > 1 and is_clear:
+            frames.append((hues[number], left - 8, top - 8, right - left + 16, bottom - top + 16))
+    return frames

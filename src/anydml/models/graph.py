@@ -1,0 +1,232 @@
+"""A model's dispatches as one graph: an edge from the dispatch that last wrote a resource to whoever reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from anydml.enums import FeatureLevel
+from anydml.errors import Fault, ModelError, show
+from anydml.graph.check import byte_span
+from anydml.graph.description import GraphDesc
+from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from anydml.memory import layout_of, numpy_view, share_elements, without_leading_ones
+from anydml.models.bind import byte_offset
+from anydml.models.check import check_model
+from anydml.models.model import Dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.models.model import Binding, Dispatchable, Model
+    from anydml.tensor import TensorDesc
+
+_SOMEWHERE = 4096
+"""An address for questions about overlap, which look at no bytes."""
+
+
+def graph_of(model: Model, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> GraphDesc:  # noqa: B008 - a constant
+    """What `Device.compile_graph` would take instead of the model's dispatches, each of which is a node.
+
+    Inputs are the resources that are read before a dispatch has written them, and outputs those that a command prints
+    or writes to a file after a dispatch has written them, or that no later dispatch reads. What is read from several
+    places of a resource is several inputs. A model that is at fault, and one that reads what edges cannot carry, such
+    as a resource that two dispatches wrote a part of each, is an error.
+    """
+    check_model(model, FeatureLevel(feature_level)).raise_faults()
+    if not any(isinstance(command, Dispatch) for command in model.commands):
+        rule = "there must be a dispatch to make a graph of"
+        raise ModelError(model.file, Fault(field="commands", rule=rule))
+    return _Reader(model).read()
+
+
+class _Memory(NamedTuple):
+    """A tensor in a resource."""
+
+    resource: str
+    offset: int
+    """Of its first element, in bytes."""
+    desc: TensorDesc
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Its bytes in the resource, from the first to past the last, gaps and all."""
+        low, high = byte_span(self.desc)
+        return self.offset + low, self.offset + high
+
+    @property
+    def name(self) -> str:
+        """What an input or an output of this memory is called."""
+        return f"{self.resource} from byte {self.offset}" if self.offset else self.resource
+
+    def overlaps(self, other: _Memory) -> bool:
+        """Whether an element of both is the same memory; gaps do not count."""
+        if self.resource != other.resource:
+            return False
+        a, b = (
+            numpy_view(_SOMEWHERE + m.offset, m.desc.sizes, m.desc.element_strides, m.desc.data_type.dtype)
+            for m in (self, other)
+        )
+        return share_elements(a, b)
+
+    def lies_like(self, other: _Memory) -> bool:
+        """Whether both have the same elements, of whatever type, in the same places."""
+        widths = self.desc.data_type.size_in_bytes, other.desc.data_type.size_in_bytes
+        a, b = (layout_of(m.desc.sizes, m.desc.element_strides) for m in (self, other))
+        return (self.resource, self.offset, a) == (other.resource, other.offset, b) and widths[0] == widths[1]
+
+    def covers(self, other: _Memory) -> bool:
+        """Whether every element of the other is written where this is written."""
+        (a, b), (c, d) = self.bytes, other.bytes
+        has_no_gaps = self.desc.extent == self.desc.element_count
+        return self.lies_like(other) or (self.resource == other.resource and has_no_gaps and a <= c and d <= b)
+
+
+@dataclass(slots=True)
+class _Write:
+    """What a dispatch left in a resource."""
+
+    node: int
+    slot: int
+    memory: _Memory
+    binding: Binding
+    is_read: bool = False
+    is_replaced: bool = False
+    """Whether all of it was written again."""
+    is_output: bool = False
+
+
+@dataclass(slots=True)
+class _Input:
+    """An input of the graph, and which nodes read it in which description."""
+
+    memory: _Memory
+    readers: list[tuple[int, int, TensorDesc]] = field(default_factory=list)
+
+    @property
+    def desc(self) -> TensorDesc:
+        """The description that reaches furthest, of which the others are parts."""
+        return max((desc for _, _, desc in self.readers), key=lambda desc: byte_span(desc)[1])
+
+
+class _Reader:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._nodes: list[OperatorNode] = []
+        self._writes: list[_Write] = []
+        self._inputs: dict[tuple[str, int, bool], _Input] = {}
+        self._edges: list[IntermediateEdge] = []
+        self._outputs: list[_Write] = []
+
+    def read(self) -> GraphDesc:
+        """Follow the commands."""
+        for command in self._model.commands:
+            if isinstance(command, Dispatch):
+                self._dispatch(command, self._model.dispatchables[command.dispatchable])
+            else:
+                shown = [w for w in self._writes if w.memory.resource == command.resource and not w.is_replaced]
+                self._give_out(shown)
+        self._give_out([w for w in self._writes if not w.is_read and not w.is_replaced])
+        inputs = list(self._inputs.values())
+        taken: set[str] = set()
+        names_in = [_unique(taken, given.memory.name) for given in inputs]
+        names_out = [
+            _unique(taken, write.memory.name, f" after {self._nodes[write.node].name}") for write in self._outputs
+        ]
+        return GraphDesc(
+            len(inputs),
+            len(self._outputs),
+            self._nodes,
+            list(_input_edges(inputs, names_in)),
+            [
+                OutputEdge(w.node, w.slot, k, name)
+                for k, (w, name) in enumerate(zip(self._outputs, names_out, strict=True))
+            ],
+            self._edges,
+            [given.desc for given in inputs],
+            [write.memory.desc for write in self._outputs],
+        )
+
+    def _give_out(self, writes: list[_Write]) -> None:
+        for write in writes:
+            if write.is_output:
+                continue
+            later = self._writes[self._writes.index(write) + 1 :]
+            for other in later:
+                if other.memory.overlaps(write.memory):
+                    names = [show(self._nodes[one.node].name, 60) for one in (other, write)]
+                    rule = (
+                        f"{show(write.memory.resource, 60)} must be what one dispatch wrote to be an output of a graph"
+                    )
+                    found = f"{names[0]} wrote over some of what {names[1]} wrote"
+                    self._refuse(self._nodes[other.node], "", other.binding, rule, found)
+            write.is_output = True
+            self._outputs.append(write)
+
+    def _dispatch(self, command: Dispatch, dispatchable: Dispatchable) -> None:
+        assert dispatchable.desc is not None  # noqa: S101 - for type checkers: nothing is at fault
+        node, number = OperatorNode(dispatchable.desc, dispatchable.name), len(self._nodes)
+        for slot, (name, desc) in enumerate(node.inputs):
+            given = dispatchable.bindings if desc.is_owned_by_dml else command.bindings
+            self._feed(node, number, slot, self._memory(given[name][0], desc), given[name][0])
+        self._nodes.append(node)
+        for slot, (name, desc) in enumerate(node.outputs):
+            binding = command.bindings[name][0]
+            memory = self._memory(binding, desc)
+            for write in self._writes:
+                write.is_replaced |= memory.covers(write.memory)
+            self._writes.append(_Write(number, slot, memory, binding))
+
+    def _memory(self, binding: Binding, desc: TensorDesc) -> _Memory:
+        return _Memory(binding.resource, byte_offset(binding, self._model.resources), desc)
+
+    def _feed(self, node: OperatorNode, number: int, slot: int, memory: _Memory, binding: Binding) -> None:
+        """Find where an input is from: a dispatch, or the resource's first values, which an owned tensor has always."""
+        is_owned = memory.desc.is_owned_by_dml
+        met = [] if is_owned else [write for write in self._writes if write.memory.overlaps(memory)]
+        if not met:
+            key = (memory.resource, memory.offset, is_owned)
+            self._inputs.setdefault(key, _Input(memory)).readers.append((number, slot, memory.desc))
+            return
+        write = met[-1]
+        writer, name = show(self._nodes[write.node].name, 60), node.inputs[slot][0]
+        rule = f"{name} must be what one dispatch wrote, from its first element on, to be an edge of a graph"
+        if not write.memory.covers(memory):
+            others = [self._nodes[other.node].name for other in met[:-1] if not other.is_replaced]
+            rest = f"{show(others[-1], 60)} wrote" if others else "no dispatch wrote"
+            self._refuse(node, name, binding, rule, f"{writer} wrote some, and {rest} some of it")
+        if write.memory.offset != memory.offset:
+            found = f"byte {memory.offset} of what {writer} wrote from byte {write.memory.offset} on"
+            self._refuse(node, name, binding, rule, found)
+        write.is_read = True
+        is_marked = not _agree(write.memory.desc, memory.desc)
+        self._edges.append(IntermediateEdge(write.node, write.slot, number, slot, "", is_marked))
+
+    def _refuse(self, node: OperatorNode, name: str, binding: Binding, rule: str, found: str) -> NoReturn:
+        way_out = "give each result a resource of its own, or leave the dispatches apart"
+        fault = Fault(field=name, rule=rule, found=found, way_out=way_out, place=binding.node.place, subject=node.kind)
+        raise ModelError(self._model.file, fault)
+
+
+def _unique(taken: set[str], name: str, more: str = "") -> str:
+    """A name that nothing else has: a resource may be an input, and an output once or several times."""
+    name = name if name not in taken else name + more
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
+
+
+def _input_edges(inputs: list[_Input], names: list[str]) -> Iterator[InputEdge]:
+    for k, (given, name) in enumerate(zip(inputs, names, strict=True)):
+        for number, slot, desc in given.readers:
+            yield InputEdge(k, number, slot, name, not _agree(given.desc, desc))
+
+
+def _agree(source: TensorDesc, fed: TensorDesc) -> bool:
+    """Whether an edge needs no mark: the descriptions at its ends say the same."""
+    return (
+        source.data_type == fed.data_type
+        and without_leading_ones(source.sizes) == without_leading_ones(fed.sizes)
+        and layout_of(source.sizes, source.element_strides) == layout_of(fed.sizes, fed.element_strides)
+    )

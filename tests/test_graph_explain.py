@@ -1,0 +1,436 @@
+"""Pictures of graphs: the tables word for word, drawings that hold every node, and that no view is told wrongly."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import anydml as dml
+from anydml.explain import GraphPicture, Recipes, explain_desc, explain_graph, recipes_of
+from anydml.explain.graph_words import word_bytes, word_slice, word_view
+from anydml.graph.arena import lay_out
+from anydml.primitives import Scan, StridedCopy, View
+from recipes import F32, RANDOM, recipe, view
+
+T = dml.TensorDesc
+SVG = "{http://www.w3.org/2000/svg}"
+X = T("float32", (6, 8))
+
+
+def crop_flip_sum_flip(name: str = "crop") -> dml.GraphDesc:
+    g = dml.Graph("reference")
+    x = g.input(X, "x")
+    crop = dml.slice1(x, [1, 2], [4, 5], [1, 1]).named(name)
+    flip = dml.slice1(crop, [0, 0], [4, 5], [1, -1]).named("flip")
+    sums = dml.cumulative_summation(flip, 1).named("sum")
+    return g.desc(dml.slice1(sums, [0, 0], [4, 5], [1, -1]).named("y"))
+
+
+def forked() -> dml.GraphDesc:
+    """Two outputs read a copy, a gather reads a constant that is turned round, and one node feeds nothing."""
+    g = dml.Graph("reference")
+    x = g.input(X, "x")
+    rows = g.constant(np.array([[1], [0]], "uint32"), "rows")
+    crop = dml.slice1(x, [1, 2], [4, 5], [1, 1]).named("crop")
+    across = dml.cumulative_summation(crop, 1).named("across")
+    down = dml.cumulative_product(crop, 0, "decreasing", has_exclusive_product=True).named("down")
+    picked = dml.gather_nd(x, dml.slice1(rows, [0, 0], [2, 1], [-1, 1]).named("turn"), index_mode="clamp").named("pick")
+    dml.cumulative_summation(rows, 0).named("idle")
+    return g.desc([across, down, picked])
+
+
+def chain(count: int) -> dml.GraphDesc:
+    g = dml.Graph("reference")
+    y = g.input(X, "x")
+    for number in range(count):
+        y = dml.cumulative_summation(y, number % 2).named(f"node number {number}")
+    return g.desc(y)
+
+
+# Text
+
+
+def test_a_graph_that_becomes_one_pass() -> None:
+    assert str(explain_desc(crop_flip_sum_flip())) == textwrap.dedent("""\
+        4 nodes: one by one 4 passes that move 640 bytes, compiled 1 pass that moves 160 bytes: 3 passes and 480 bytes (75%) less
+
+        before  node                      what it does                      from → to        moves  becomes
+             1  SLICE1 crop               copy [4,5] from x[1:5, 2:7]       x → crop     160 bytes  pass 1
+             2  SLICE1 flip               copy [4,5] from crop[..., ::-1]   crop → flip  160 bytes  pass 1
+             3  CUMULATIVE_SUMMATION sum  running sum along axis 1 of flip  flip → sum   160 bytes  pass 1
+             4  SLICE1 y                  copy [4,5] from sum[..., ::-1]    sum → y      160 bytes  pass 1
+                4 passes                                                                 640 bytes
+
+        after  nodes               what it does                                          from → to      moves
+            1  crop, flip, sum, y  running sum along axis 1, decreasing, of x[1:5, 2:7]  x → y      160 bytes
+               1 pass                                                                               160 bytes
+
+        Between the passes: no scratch memory.""")  # fmt: skip # noqa: E501
+
+
+def test_a_node_in_several_passes_and_one_that_does_not_run() -> None:
+    assert str(explain_desc(forked(), title="three  outputs\n")) == textwrap.dedent("""\
+        three outputs
+        5 nodes: one by one 5 passes that move 632 bytes, compiled 3 passes that move 456 bytes: 2 passes and 176 bytes (27%) less
+
+        before  node                         what it does                                                  from → to           moves  becomes
+             1  SLICE1 crop                  copy [4,5] from x[1:5, 2:7]                                   x → crop        160 bytes  passes 1, 2
+             2  CUMULATIVE_SUMMATION across  running sum along axis 1 of crop                              crop → across   160 bytes  pass 1
+             3  CUMULATIVE_PRODUCT down      running product along axis 0, decreasing, exclusive, of crop  crop → down     160 bytes  pass 2
+             4  SLICE1 turn                  copy [2,1] from rows[::-1, :]                                 rows → turn      16 bytes  pass 3
+             5  GATHER_ND pick               gather [2,8] from x by turn, clamped                          x, turn → pick  136 bytes  pass 3
+                5 passes                                                                                                   632 bytes
+
+        after  nodes         what it does                                                         from → to           moves
+            1  crop, across  running sum along axis 1 of x[1:5, 2:7]                              x → across      160 bytes
+            2  crop, down    running product along axis 0, decreasing, exclusive, of x[1:5, 2:7]  x → down        160 bytes
+            3  turn, pick    gather [2,8] from x by rows[::-1, :], clamped                        x, rows → pick  136 bytes
+               3 passes                                                                                           456 bytes
+
+        Between the passes: no scratch memory.
+        idle feeds no output, and does not run.""")  # fmt: skip # noqa: E501
+
+
+def test_what_is_computed_once_is_told_apart() -> None:
+    g = dml.Graph("reference")
+    sums = dml.cumulative_summation(g.constant(np.zeros((2, 3), "float32"), "table"), 1).named("sums")
+    rows = g.input(T("uint32", (2, 1)), "rows")
+    picture = explain_desc(g.desc(dml.gather_nd(sums, rows, index_mode="clamp").named("pick")))
+    assert str(picture) == textwrap.dedent("""\
+        2 nodes: one by one 2 passes that move 104 bytes, compiled 1 pass that moves 56 bytes: 1 pass and 48 bytes (46%) less
+
+        before  node                       what it does                             from → to              moves  becomes
+             1  CUMULATIVE_SUMMATION sums  running sum along axis 1 of table        table → sums        48 bytes  computed once
+             2  GATHER_ND pick             gather [2,3] from sums by rows, clamped  sums, rows → pick   56 bytes  pass 1
+                2 passes                                                                               104 bytes
+
+        once  nodes   what it does                       from → to        moves
+           1  sums    running sum along axis 1 of table  table → sums  48 bytes
+              1 pass                                                   48 bytes
+
+        after  nodes   what it does                             from → to             moves
+            1  pick    gather [2,3] from sums by rows, clamped  sums, rows → pick  56 bytes
+               1 pass                                                              56 bytes
+
+        Between the passes: no scratch memory.""")  # fmt: skip # noqa: E501
+    assert "once 1: running sum along axis 1 of table; 48 bytes (sums)" in texts(picture.svg())
+
+
+def test_an_output_that_is_held_back_costs_a_pass_and_says_why() -> None:
+    g = dml.Graph("reference")
+    x, rows, others = g.input(X, "x"), g.input(T("uint32", (2, 1)), "rows"), g.input(T("uint32", (2, 1)), "others")
+    picture = explain_desc(g.desc([dml.gather_nd(x, rows).named("one"), dml.gather_nd(x, others).named("two")]))
+    assert picture.summary.endswith("compiled 3 passes that move 400 bytes: 1 pass and 128 bytes more")
+    assert [(one.does, str(became)) for one, became in told(picture)] == [
+        ("gather [2,8] from x by rows", "passes 1, 3"),
+        ("gather [2,8] from x by others", "pass 2"),
+    ]
+    assert picture.after[2].does == "copy [2,8] from one held back"
+    assert picture.notes == ("An output is held back until the last index is known to be inside its dimension.",)
+    assert picture.notes[0] in texts(picture.svg())
+    assert str(picture).endswith(picture.notes[0])
+
+
+def test_outputs_of_one_node_are_copies_that_become_their_own_passes() -> None:
+    g = dml.Graph("reference")
+    x = g.input(X)
+    y = dml.cumulative_summation(x, 1)
+    picture = explain_desc(g.desc([y, y, y.reinterpret((48,))]))
+    assert [(one.operator, one.nodes, one.does, str(became)) for one, became in told(picture)] == [
+        ("CUMULATIVE_SUMMATION", ("node0",), "running sum along axis 1 of input0", "pass 1"),
+        ("SLICE", ("node1",), "copy [48] from output0 seen as [48]", "pass 2"),
+        ("copy", ("node0",), "copy [6,8] from output0", "pass 3"),
+    ]
+    assert picture.summary == (
+        "2 nodes: one by one 3 passes that move 1.125 KiB, compiled 3 passes that move 1.125 KiB"
+    )
+
+
+def told(picture: GraphPicture) -> list[tuple[Any, Any]]:
+    return list(zip(picture.before, picture.became, strict=True))
+
+
+def test_recipes_alone_make_a_picture() -> None:
+    """Without a description: stores are told by the inputs and outputs, operators by what they do."""
+    before = recipe(
+        {"input0": "input", "a": "scratch", "output0": "output"},
+        StridedCopy(view("input0", (4,), (-1,), 3), view("a", (4,))),
+        Scan(view("a", (4,)), view("output0", (4,)), 0, "sum", reverse=False, exclusive=False),
+    )
+    desc = T("float32", (4,))
+    picture = explain_graph(before, before, inputs={"x": desc}, outputs={"y": desc}, arena_bytes=256)
+    assert [(one.operator, one.does) for one in picture.before] == [
+        ("copy", "copy [4] from x[::-1]"),
+        ("running sum", "running sum along axis 0 of a"),
+    ]
+    assert str(picture).endswith("\n\nBetween the passes: 256 bytes scratch memory.")
+    assert "Between the passes: 256 bytes scratch memory." in texts(picture.svg())
+    written = recipe(
+        {"input0": "input", "output0": "output"},
+        StridedCopy(view("input0", (2, 2), (1, 2)), view("output0", (2, 2), (-1, 4), 3)),
+    )
+    square, wide = T("float32", (2, 2)), T("float32", (2, 4))
+    picture = explain_graph(before, written, inputs={"x": square}, outputs={"y": wide}, arena_bytes=0)
+    assert picture.after[0].does == "copy [2,2] from x transposed (1,0), into y[..., :1:-1] transposed (1,0)"
+
+
+def test_the_runtime_may_say_what_it_made() -> None:
+    desc = crop_flip_sum_flip()
+    made = recipes_of(desc)
+    assert explain_desc(desc, made, arena_bytes=lay_out(made.after).size_in_bytes) == explain_desc(desc)
+    as_lowered = explain_desc(desc, Recipes(made.before, made.before))
+    assert as_lowered.after == tuple(_without_operator(one) for one in as_lowered.before)
+    assert as_lowered.arena_bytes == lay_out(made.before).size_in_bytes > 0
+
+
+def _without_operator(one: Any) -> Any:
+    return replace(one, operator="")
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("slices", "text"),
+    [
+        ((0, 1, 4, 4), ":"),
+        ((1, 1, 3, 4), "1:"),
+        ((1, 1, 2, 4), "1:3"),
+        ((3, -1, 4, 4), "::-1"),
+        ((2, -1, 3, 4), "2::-1"),
+        ((3, -1, 2, 4), ":1:-1"),
+        ((3, -2, 2, 4), "::-2"),
+        ((0, 2, 2, 4), "::2"),
+        ((0, 2, 2, 5), ":3:2"),
+        ((2, 1, 1, 4), "2:3"),
+        ((0, 1, 1, 1), ":"),
+    ],
+)
+def test_slices_are_written_as_short_as_they_can_be(slices: tuple[int, int, int, int], text: str) -> None:
+    assert word_slice(*slices) == text
+
+
+@RANDOM
+@given(st.data())
+def test_a_view_is_told_as_numpy_would_slice_it(data: st.DataObject) -> None:
+    draw = data.draw
+    sizes = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3), "sizes"))
+    whole = view("x", sizes)
+    if draw(st.booleans(), "turned"):
+        whole = whole.window([n - 1 for n in sizes], [-1] * len(sizes), sizes)
+    starts: list[int] = []
+    steps: list[int] = []
+    counts: list[int] = []
+    for size in sizes:
+        step = draw(st.sampled_from((1, 1, 2, 3, -1, -2)))
+        start = draw(st.integers(0, size - 1))
+        most = ((size - 1 - start) // step if step > 0 else start // -step) + 1
+        starts, steps, counts = [*starts, start], [*steps, step], [*counts, draw(st.integers(1, most))]
+    part = whole.window(starts, steps, counts)
+    order = draw(st.permutations(range(len(sizes))))
+    part = View("x", F32, tuple(part.sizes[k] for k in order), tuple(part.strides[k] for k in order), part.offset)
+    repeats = draw(st.sampled_from((1, 1, 3)))
+    part = View("x", F32, (repeats, *part.sizes), (0, *part.strides), part.offset) if repeats > 1 else part
+    text = word_view(part, whole, "x")
+    if found := re.fullmatch(r"x seen as \[(.*?)\](?: by strides \[(.*?)\])?(?: from element (.*))?", text):
+        assert repeats > 1  # one dimension more, and not in order
+        assert tuple(map(int, found[1].split(","))) == part.sizes
+        assert tuple(map(int, found[2].split(","))) == part.strides
+        assert int(found[3] or 0) == part.offset
+        return
+    found = re.fullmatch(r"x(\[.*?\])?(?: transposed \((.*?)\))?( repeated along axis 0)?", text)
+    assert found, text
+    assert bool(found[3]) == (repeats > 1)
+    x = places_of(whole)
+    picked = eval(f"x{found[1] or ''}", {"x": x})  # noqa: S307 - our own words
+    picked = picked.transpose([int(k) for k in found[2].split(",")]) if found[2] else picked
+    expected = places_of(part)
+    np.testing.assert_array_equal(picked.ravel(), (expected[0] if repeats > 1 else expected).ravel())
+
+
+def places_of(part: View) -> Any:
+    grid = np.indices(part.sizes)
+    return part.offset + sum(index * stride for index, stride in zip(grid, part.strides, strict=True))
+
+
+def test_views_that_no_slice_says_are_told_by_their_strides() -> None:
+    whole = view("x", (4, 6))
+    assert word_view(view("x", (24,)), whole, "x") == "x seen as [24]"
+    assert word_view(view("x", (2, 2)), view("x", (4,)), "x") == "x seen as [2,2]"
+    assert word_view(view("x", (4,), (7,)), whole, "x") == "x seen as [4] by strides [7]"
+    assert word_view(view("x", (4,), (7,), 2), None, "x") == "x seen as [4] by strides [7] from element 2"
+    assert word_view(view("x", (2, 3)), None, "x") == "x"
+    assert word_view(view("x", (1, 1, 4, 6)), whole, "x") == "x"
+    other = View("x", dml.DataType.INT32, (4, 6), (6, 1))
+    assert word_view(other, whole, "x") == "x as INT32"
+
+
+def test_bytes_are_told_as_people_read_them() -> None:
+    assert [word_bytes(n) for n in (0, 1023, 1024, 1536, 5 << 20, 3 << 30, 7 << 40, 5000 << 40)] == [
+        "0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "5 MiB", "3 GiB", "7 TiB", "5000 TiB",
+    ]  # fmt: skip
+
+
+# Drawings
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]  # noqa: S314 - our own
+
+
+def boxes(svg: str) -> list[tuple[float, float, float, float]]:
+    shapes = ElementTree.fromstring(svg).findall(f".//{SVG}g/{SVG}g/{SVG}rect")  # noqa: S314 - our own
+    return [(*(float(shape.attrib[name]) for name in ("x", "y", "width", "height")),) for shape in shapes]  # type: ignore[misc]  # four
+
+
+@pytest.mark.parametrize("desc", [crop_flip_sum_flip(), forked(), chain(30)], ids=["one", "forked", "chain"])
+def test_a_drawing_has_every_node_its_operator_edges_and_passes(desc: dml.GraphDesc) -> None:
+    picture = explain_desc(desc)
+    svg = picture.svg()
+    found = texts(svg)
+    for one, became in told(picture):
+        assert {*one.nodes, one.operator} <= set(found)
+        assert any(str(became) in text for text in found)
+    for tensor in picture.tensors.values():
+        assert tensor.name in found
+        assert f"{tensor.data_type.name} {word_bytes(tensor.size_in_bytes)}" in found
+    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
+    reads = sum(len(one.reads) for one in picture.before)
+    assert len(root.findall(f".//{SVG}path")) == reads + desc.output_count
+    assert len(root.findall(f".//{SVG}title")) == len(boxes(svg))
+
+
+def test_no_two_boxes_overlap_and_all_are_inside() -> None:
+    svg = explain_desc(forked()).svg()
+    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
+    found = boxes(svg)
+    assert len(found) == 2 + 5 + 3
+    for i, (x, y, width, height) in enumerate(found):
+        assert x >= 0
+        assert x + width <= float(root.attrib["width"])
+        assert y + height <= float(root.attrib["height"])
+        for left, top, across, down in found[:i]:
+            assert x >= left + across or left >= x + width or y >= top + down or top >= y + height
+
+
+def test_nodes_of_one_pass_have_a_colour_and_a_frame() -> None:
+    svg = explain_desc(crop_flip_sum_flip()).svg()
+    assert svg.count('class="c h1"') == 4
+    assert svg.count('class="w e1"') == 1
+    assert "pass 1: 160 bytes" in texts(svg)
+    assert texts(svg).count("in pass 1") == 3
+    assert {"pass 1: 160 bytes", "pass 2: 160 bytes", "pass 3: 136 bytes"} <= set(texts(explain_desc(forked()).svg()))
+    assert 'class="c h' not in explain_desc(chain(3)).svg()
+    assert 'class="w' not in explain_desc(chain(3)).svg()
+
+
+def test_a_drawing_stands_alone_in_light_and_in_dark() -> None:
+    picture = explain_desc(forked())
+    assert "prefers-color-scheme:dark" in picture.svg()
+    for drawing in (picture.svg(), picture.html()):
+        assert "<script" not in drawing
+        bare = drawing.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        for word in ("http://", "https://", "src=", "href=", "@import", "url("):
+            assert word not in bare
+
+
+def test_every_rule_of_style_keeps_to_the_drawing() -> None:
+    style = re.search("<style>(.*?)</style>", explain_desc(forked()).svg(), re.DOTALL)
+    assert style
+    rules = style[1].replace("@media (prefers-color-scheme:dark){", "")
+    for selectors in re.findall(r"([^{}]+)\{", rules):
+        assert all(".anydml-graph " in one for one in re.split(r",(?![^(]*\))", selectors)), selectors
+
+
+HOSTILE = "</text><script>alert(1)</script>&\"'<!-- ]]> \x1b[31m\u202e\ud800\n\ttab"
+
+
+def test_names_of_strangers_are_text_everywhere() -> None:
+    for name in (HOSTILE, "x" * 10_000, "\U0001f600" * 40, "]]>", "%s{0}"):
+        picture = explain_desc(crop_flip_sum_flip(name), title=name)
+        svg = picture.svg()
+        ElementTree.fromstring(svg.encode())  # noqa: S314 - our own
+        page = picture.html()
+        page.encode()
+        for drawing in (svg, page, picture._repr_html_()):
+            assert "<script" not in drawing
+            assert "\x1b" not in drawing
+            assert "\u202e" not in drawing
+        html.parser.HTMLParser().feed(page)
+        text = picture.text()
+        assert len(text) < 4_000
+        assert "\x1b" not in text
+        assert len(text.splitlines()) == len(explain_desc(crop_flip_sum_flip(), title="t").text().splitlines())
+    svg = explain_desc(crop_flip_sum_flip(HOSTILE)).svg()
+    assert "</text><script>alert(1)</script…" in texts(svg)
+    said = [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}title")]  # noqa: S314 - our own
+    told_whole = "</text><script>alert(1)</script>&\"'<!-- ]]> \ufffd[31m\ufffd\ufffd tab: copy [4,5] from x[1:5, 2:7]"
+    assert any(text and text.startswith(told_whole) for text in said)
+
+
+def test_a_notebook_shows_the_drawing_and_the_tables() -> None:
+    picture = explain_desc(forked())
+    assert picture._repr_svg_() == picture.svg()
+    assert picture.svg() in picture._repr_html_()
+    assert "running sum along axis 1 of x[1:5, 2:7]" in picture._repr_html_()
+    assert "<!doctype" not in picture._repr_html_()
+    assert picture._repr_html_() in picture.html()
+
+
+# Large graphs
+
+
+def test_a_long_chain_is_drawn_in_no_time() -> None:
+    desc = chain(300)
+    made = recipes_of(desc)
+    start = time.perf_counter()
+    picture = explain_desc(desc, made)
+    text, svg = str(picture), picture.svg()
+    assert time.perf_counter() - start < 1
+    for number in range(300):
+        assert f"node number {number}" in text
+    assert {f"node number {number}" for number in range(300)} <= set(texts(svg))
+    assert "… and 276 more passes" in svg
+    assert len(svg) < 500_000
+
+
+def test_a_wide_graph_is_no_endless_row() -> None:
+    g = dml.Graph("reference")
+    x = g.input(X, "x")
+    desc = g.desc([dml.cumulative_summation(x, 1, has_exclusive_sum=bool(n)).named(f"n{n}") for n in range(2)] * 40)
+    svg = explain_desc(desc).svg()
+    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
+    assert float(root.attrib["width"]) < 4_000
+
+
+def test_a_picture_of_a_graph_needs_no_library_of_the_command_line() -> None:
+    code = (
+        "import sys, anydml as dml; from anydml.explain import explain_desc;"
+        "g = dml.Graph('reference'); x = g.input(dml.TensorDesc('float32', (4,)));"
+        "p = explain_desc(g.desc(dml.cumulative_summation(x, 0))).html();"
+        "print([m for m in ('rich', 'click', 'numba') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    assert found.stdout == "[]\n"
+
+
+def test_the_example_draws_what_it_says(tmp_path: Path) -> None:
+    target = tmp_path / "graph.svg"
+    example = Path(__file__).parent.parent / "examples" / "graph.py"
+    command = [sys.executable, "-W", "error", str(example), "--svg", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own example
+    assert "running sum along axis 1, decreasing, of x[1:5, 2:7]" in done.stdout
+    assert {"crop", "flip", "sums", "back"} <= set(texts(target.read_text("utf-8")))
