@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
 ENGINE_TESTS := tests/test_cuda_engine.py tests/test_documents.py tests/test_random.py tests/test_precision.py \
-  tests/test_graph_random.py tests/test_graph_run.py
+  tests/test_graph_random.py
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
 run: $(VENV)/ready
@@ -29,7 +29,8 @@ run: $(VENV)/ready
 
 test: lint
 	$(BIN)/python -m pytest -n auto
-	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=25 $(BIN)/python -m pytest -n auto -k cuda -m "not large" $(ENGINE_TESTS)
+	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=25 $(BIN)/python -m pytest -n auto -k cuda -m "not large" \
+	  $(ENGINE_TESTS) tests/test_graph_run.py
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
 test-gpu:
@@ -37,7 +38,8 @@ test-gpu:
 
 gpu-part-%:
 	@PYTHONPATH=src:tests:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
-	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda $(ENGINE_TESTS) tests/test_cuda_arrays.py
+	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda \
+	  $(ENGINE_TESTS) tests/test_cuda_arrays.py tests/test_cuda_graphs.py
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .

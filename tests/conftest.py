@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 if "cuda" not in ENGINES:
     # `make test` runs the first interpreted, in a process of its own; `make test-gpu` runs both.
-    collect_ignore = ["test_cuda_engine.py", "test_cuda_arrays.py"]
+    collect_ignore = ["test_cuda_engine.py", "test_cuda_arrays.py", "test_cuda_graphs.py"]
 
 
 def pytest_configure() -> None:

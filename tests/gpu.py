@@ -119,10 +119,11 @@ class FakeTorch:
             setattr(self, data_type.name.lower(), dtype(data_type.name.lower()))
         self.current, self.next_address, self.is_capturing = 0, 5 << 40, False
         self.entered: list[int] = []
-        self.waited: list[tuple[int, int]] = []
+        self.waited: list[tuple[int, Any]] = []
         self.cuda = SimpleNamespace(
             stream=self._stream,
             current_stream=self._current_stream,
+            default_stream=lambda index: self._stream_of(0),
             device_count=lambda: 1,
             is_current_stream_capturing=lambda: self.is_capturing,
             ExternalStream=lambda handle, device: SimpleNamespace(handle=handle),
@@ -144,15 +145,13 @@ class FakeTorch:
         self.current = before
 
     def _current_stream(self, index: int) -> Any:
-        def wait_stream(other: Any) -> None:
-            self.waited.append((self.current, other.handle))
+        return self._stream_of(self.current)
 
-        def wait_event(event: Any) -> None:
-            self.waited.append((self.current, event))
-
-        def record_event() -> int:
-            return self.current  # an event is known by its stream
-
+    def _stream_of(self, handle: int) -> Any:
         return SimpleNamespace(
-            cuda_stream=self.current, wait_stream=wait_stream, wait_event=wait_event, record_event=record_event
+            handle=handle,
+            cuda_stream=handle,
+            wait_stream=lambda other: self.waited.append((handle, other.handle)),
+            wait_event=lambda event: self.waited.append((handle, event)),
+            record_event=lambda: handle or "0",  # an event is known by its stream, and is true
         )

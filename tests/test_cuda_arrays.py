@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,72 +19,13 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 if not torch.cuda.is_available():
     pytest.skip("PyTorch sees no GPU here", allow_module_level=True)
 
+from libraries import LONG, Cupy, Torch  # noqa: E402 - it needs PyTorch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from libraries import Library
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
 X = np.arange(12, dtype="float32").reshape(3, 4)
-LONG = 50_000_000
-"""Cycles that a stream is kept busy for: long enough for work on another one to come first."""
-
-
-class Library:
-    """An array library, as the tests use it."""
-
-    array: type
-
-    def put(self, x: np.ndarray) -> Any:
-        raise NotImplementedError
-
-    def get(self, x: Any) -> np.ndarray:
-        raise NotImplementedError
-
-    def stream(self) -> AbstractContextManager[Any]:
-        """A stream that is the library's current one, and busy."""
-        raise NotImplementedError
-
-
-class Torch(Library):
-    """PyTorch."""
-
-    array = torch.Tensor
-
-    def put(self, x: np.ndarray) -> Any:
-        return torch.from_numpy(x).cuda()
-
-    def get(self, x: Any) -> np.ndarray:
-        found: np.ndarray = x.cpu().numpy()
-        return found
-
-    @contextmanager
-    def stream(self) -> Iterator[Any]:
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            torch.cuda._sleep(LONG)
-            yield stream
-
-
-class Cupy(Library):
-    """CuPy."""
-
-    def __init__(self) -> None:
-        self._cupy: Any = pytest.importorskip("cupy", reason="CuPy is not installed")
-        self.array = self._cupy.ndarray
-
-    def put(self, x: np.ndarray) -> Any:
-        return self._cupy.asarray(x)
-
-    def get(self, x: Any) -> np.ndarray:
-        found: np.ndarray = self._cupy.asnumpy(x)
-        return found
-
-    @contextmanager
-    def stream(self) -> Iterator[Any]:
-        stream = self._cupy.cuda.Stream(non_blocking=True)
-        with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
-            torch.cuda._sleep(LONG)
-        with stream:
-            yield stream
 
 
 @pytest.fixture(params=[Torch, Cupy], ids=["torch", "cupy"])

@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 import weakref
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -376,28 +375,41 @@ def test_outputs_must_not_overlap_one_another() -> None:
 # Streams, without a GPU
 
 
-def test_scratch_memory_is_used_on_whatever_stream(gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch gives out memory in the order of one stream: another waits for it, and says that it uses the memory."""
+def test_scratch_memory_is_used_on_one_stream_after_the_other(gpus: list[Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch gives out memory in the order of one stream: others wait for it, and it for the last of them."""
     torch = FakeTorch()
     monkeypatch.setitem(sys.modules, "torch", torch)
-    used: list[int] = []
-    owner = SimpleNamespace(record_stream=lambda stream: used.append(stream.cuda_stream))
-    monkeypatch.setattr(gpus[0], "reserve", lambda size: Buffer(3 << 40, size, True, owner, "cuda:0"))
+    reserved: list[int] = []
+
+    def reserve(size: int) -> Buffer:
+        reserved.append(torch.current)
+        return Buffer(3 << 40, size, True, object(), "cuda:0")
+
+    monkeypatch.setattr(gpus[0], "reserve", reserve)
     g, _, y = crop_and_sum("cuda")
     model = g.compile(y, optimise=False)
     torch.current = 7
     bound = model.bind(OnGpu((4, 6)), out=OnGpu((3, 3), 2 << 40))
-    bound.dispatch()
-    assert (torch.waited, used) == ([], [])
+    assert (reserved, torch.current) == ([0], 7)
+    for _ in range(2):
+        bound.dispatch()
+        assert torch.waited == [(7, "0")]
     torch.current = 8
     bound.dispatch()
-    assert (torch.waited, used) == ([(8, 7)], [8])
+    assert torch.waited == [(7, "0"), (8, 7)]
     torch.is_capturing = True
     bound.dispatch()
-    assert (torch.waited, used) == ([(8, 7)], [8])
+    assert len(torch.waited) == 2
     places = {"input0": 1 << 40, "output0": 2 << 40, "crop": 3 << 40}
     assert gpus[0].bound == [places, places]
-    assert len(gpus[0].ran) == 6
+    assert len(gpus[0].ran) == 8
+    del bound
+    gc.collect()
+    assert len(torch.waited) == 2  # which nothing may be waited for in
+    torch.is_capturing = False
+    torch.current = 0
+    model.bind(OnGpu((4, 6)), out=OnGpu((3, 3), 2 << 40)).dispatch()
+    assert torch.waited == [(7, "0"), (8, 7), (0, 8)]
 
 
 # What is computed when a graph is compiled

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _LEGACY_STREAM = 1
 
 
-def _torch() -> Any:
+def load_torch() -> Any:
+    """PyTorch, which whoever has arrays on a GPU has loaded."""
     return importlib.import_module("torch")
 
 
@@ -63,7 +64,7 @@ class _Bytes:
 def find_index(array: Any) -> int:
     """The GPU of an array that shows no more than its interface: where there are several, the address tells."""
     try:
-        torch = _torch()
+        torch = load_torch()
         if torch.cuda.device_count() < 2:
             return 0
         address = array.__cuda_array_interface__["data"][0]
@@ -86,7 +87,7 @@ def view_cuda(array: Any, place: str) -> ArrayView:
 
 def _view_tensor(array: Any, place: str) -> ArrayView:
     data_type = read_data_type(array.dtype)
-    if array.layout is not _torch().strided:
+    if array.layout is not load_torch().strided:
         raise no_array(array, "could not be read in place (it is sparse)", "pass its .to_dense()")
     if array.requires_grad:
         raise no_array(array, "could not be read in place (it requires a gradient)", "pass its .detach()")
@@ -124,7 +125,7 @@ def _view_interface(array: Any, interface: dict[str, Any], place: str) -> ArrayV
 
 def _view_dlpack(array: Any, place: str) -> ArrayView:
     try:
-        tensor = _torch().from_dlpack(array)
+        tensor = load_torch().from_dlpack(array)
         seen = _view_tensor(tensor, place)
     except DmlError:
         raise
@@ -148,7 +149,7 @@ def allocate(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] |
 
 
 def _allocate_torch(data_type: DataType, sizes: tuple[int, ...], strides: tuple[int, ...] | None, place: str) -> Any:
-    torch = _torch()
+    torch = load_torch()
     dtype = getattr(torch, data_type.name.lower())
     if strides is None:
         return torch.empty(sizes, dtype=dtype, device=place)
@@ -188,35 +189,14 @@ def on_callers_stream(dispatch: Callable[[], Any], buffers: Sequence[Buffer]) ->
     return dispatch
 
 
-def on_any_stream(dispatch: Callable[[], Any], memory: Buffer) -> Callable[[], Any]:
-    """Let a dispatch use memory that was reserved a moment ago, on whatever stream it then runs.
-
-    PyTorch gives memory out, and takes it back, in the order of the stream that was current when it was reserved.
-    """
-    if memory.device == HOST:
-        return dispatch
-    torch, index = _torch(), index_of(memory.device)
-    home = torch.cuda.current_stream(index)
-    reserved = None if is_capturing() else home.record_event()
-
-    def run() -> Any:
-        current = torch.cuda.current_stream(index)
-        if reserved is not None and current.cuda_stream != home.cuda_stream and not is_capturing():
-            current.wait_event(reserved)
-            memory.owner.record_stream(current)  # type: ignore[attr-defined]  # a tensor
-        return dispatch()
-
-    return run
-
-
 def is_capturing() -> bool:
     """Whether launches are recorded into a CUDA graph, and what is bound meanwhile is ready in its replays alone."""
-    found: bool = _torch().cuda.is_current_stream_capturing()
+    found: bool = load_torch().cuda.is_current_stream_capturing()
     return found
 
 
 def _await(stream: int, index: int) -> None:
-    torch = _torch()
+    torch = load_torch()
     handle = 0 if stream == _LEGACY_STREAM else stream
     current = torch.cuda.current_stream(index)
     if current.cuda_stream != handle:
@@ -237,17 +217,17 @@ def _on_cupys_stream(dispatch: Callable[[], Any], index: int) -> Any:
 
 def upload(data: np.ndarray[Any, Any], place: str) -> Any:
     """Copy bytes of the host's to a GPU."""
-    return _torch().from_numpy(data).to(place)
+    return load_torch().from_numpy(data).to(place)
 
 
 def download(memory: Any, data: np.ndarray[Any, Any]) -> None:
     """Copy bytes that were uploaded back."""
-    _torch().from_numpy(data).copy_(memory)
+    load_torch().from_numpy(data).copy_(memory)
 
 
 def read_bytes(buffer: Buffer) -> np.ndarray[Any, Any]:
     """Copy what a buffer on a GPU holds to the host."""
-    torch = _torch()
+    torch = load_torch()
     synchronize(buffer.device)  # whatever stream it is written on
     data: np.ndarray[Any, Any] = (
         torch.as_tensor(_Bytes(buffer.address, buffer.size), device=buffer.device).cpu().numpy()
@@ -257,4 +237,4 @@ def read_bytes(buffer: Buffer) -> np.ndarray[Any, Any]:
 
 def synchronize(place: str) -> None:
     """Wait for a GPU to be done."""
-    _torch().cuda.synchronize(place)
+    load_torch().cuda.synchronize(place)

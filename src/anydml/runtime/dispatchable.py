@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from anydml.arrays import view
-from anydml.arrays.cuda import is_capturing, on_any_stream, on_callers_stream
+from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.plain import as_plain, plain_address, plain_key
+from anydml.arrays.streams import at_home, in_turns
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
 from anydml.runtime.binding import (
@@ -124,6 +125,13 @@ class Compiled(abc.ABC):
             rule = f"{size} bytes of {self.memory} memory could not be allocated ({show(error)})"
             raise BindingError(self.name, Fault(field=field, rule=rule, value=size)) from error
 
+    def reserve_scratch(self) -> Buffer | None:
+        """Scratch memory for one binding, which may then run on any stream of a GPU."""
+        if not self.temporary_size:
+            return None
+        with at_home(self.memory):
+            return self.reserve(self.temporary_size, "TemporaryResource")
+
     def look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
         """Look at arrays for inputs."""
         named = zip(fields, arrays, strict=True)
@@ -155,10 +163,10 @@ class Compiled(abc.ABC):
         if not is_fresh and not self._is_apart(arrays, addresses):
             return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
-        arena = self.reserve(self.temporary_size, "TemporaryResource") if self.temporary_size else None
+        arena = self.reserve_scratch()
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
         if arena is not None:
-            launch = on_any_stream(launch, arena)
+            launch = in_turns(launch, arena)
         elif not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()
@@ -199,7 +207,7 @@ class Compiled(abc.ABC):
         if not faults:
             faults += hazards(sources, targets, in_place=self.in_place)
         raise_binding_faults(self.name, faults)
-        arena = self.reserve(self.temporary_size, "TemporaryResource")
+        arena = self.reserve_scratch()
         return self.attach((*sources, *targets), self.persistent, arena, out, is_reserved=True)
 
     def attach(
@@ -217,7 +225,7 @@ class Compiled(abc.ABC):
         """
         launch = self.launch(self.with_owned({b.field: b.address for b in bound}, persistent), temporary)
         if is_reserved and temporary is not None:
-            launch = on_any_stream(launch, temporary)
+            launch = in_turns(launch, temporary)
         launch = on_callers_stream(launch, [b.memory for b in bound])
         return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
 
