@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 import anydml as dml
-from anydml.explain import explain_desc
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
     np.testing.assert_array_equal(result, expected)
     print(f"{result}\n")
 
-    picture = model.explain() if hasattr(model, "explain") else explain_desc(model.desc)
+    picture = model.explain()
     print(picture)
     if svg is not None:
         svg.write_text(picture.svg(), "utf-8")

@@ -439,3 +439,14 @@ def test_an_index_among_constants_is_found_when_the_graph_is_compiled(engine: st
     model = g.compile(picked, optimise=False)
     with pytest.raises(dml.IndexRangeError, match=re.escape(message)):
         model()
+
+
+def test_a_model_explains_what_it_runs() -> None:
+    g, _, y = crop_and_sum()
+    model = g.compile(y)
+    assert "2 nodes: one by one 2 passes that move 144 bytes, compiled 1 pass that moves 72 bytes" in str(
+        model.explain()
+    )
+    assert "<svg" in model._repr_html_()
+    plain = g.compile(y, optimise=False).explain()
+    assert "compiled 2 passes" in str(plain)

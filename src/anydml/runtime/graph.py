@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.enums import ExecutionFlags
+    from anydml.explain import GraphPicture
     from anydml.memory import Buffer
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device
@@ -153,6 +154,18 @@ class CompiledGraph(Compiled):
         given = [*inputs, *(named[name] for name in rest if name in named)]
         self.check_count(call, self.free, given, "the inputs")
         return given
+
+    def explain(self) -> GraphPicture:
+        """The nodes as they were described and the passes over memory that they became, with the bytes each moves.
+
+        It prints as text; `.svg()` and `.html()` draw it, and a notebook shows it.
+        """
+        from anydml.explain import Recipes, explain_desc  # which nothing needs that only runs
+
+        return explain_desc(self.desc, Recipes(self.lowered, self.recipe, self.once), arena_bytes=self.temporary_size)
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.inputs.items())

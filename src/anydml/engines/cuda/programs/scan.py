@@ -232,8 +232,8 @@ def shape_of(
         return Shape(along, lines, pieces, 1, 0, warps)
     if is_apart or tiles <= FEW_TILES:
         return Shape(along, lines, pieces, tiles, 0, warps)
-    if chains >= wide and not is_rows and width == 2 and lines == 128:
-        return Shape(8, 128, 4, -(-length // 32), 0, 4, stages=4)
+    if not is_rows and (staged := _staged_shape(length, across, outer, width, figures)):
+        return staged
     if chains >= wide:
         return Shape(along, lines, pieces, tiles, 0, warps)
     if is_rows:
@@ -242,6 +242,24 @@ def shape_of(
         return Shape(4096 // lines, lines, 1, 1, 128, 4)
     # A group of 4 MiB or more: its last part hands on in about the time that takes to read.
     return Shape(32, 32, 8, 1, max(4, ceil_power(64 // (-(-across // 32) * outer))), 8)
+
+
+def _staged_shape(length: int, across: int, outer: int, width: int, figures: Figures) -> Shape | None:
+    """For columns so few that no more than a few programs have a multiprocessor: each with more on its way.
+
+    Columns of float16 are better so however many there are.
+    """
+    lines = 256 // width
+    programs = -(-across // lines) * outer / figures.multiprocessors
+    if 2 * across <= lines:
+        return None
+    if width == 4 and 1.5 <= programs < 3.5:
+        return Shape(16, lines, 4, -(-length // 64), 0, 4, stages=3)
+    if width == 2 and programs >= 1.5:
+        return Shape(8, lines, 4, -(-length // 32), 0, 4, stages=4)
+    if width == 2 and programs >= 0.75:
+        return Shape(8, lines // 2, 8, -(-length // 64), 0, 8, stages=4)
+    return None
 
 
 def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> Shape:
