@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml.explain import GraphPicture, Recipes, explain_desc, explain_graph, recipes_of
-from anydml.explain.graph_words import word_bytes, word_slice, word_view
+from anydml.explain.graph_words import word_slice, word_view
 from anydml.graph.arena import lay_out
+from anydml.memory import word_bytes
 from anydml.primitives import Scan, StridedCopy, View
 from recipes import F32, RANDOM, recipe, view
 

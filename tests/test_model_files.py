@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.memory import word_bytes
 from anydml.models import check_file, load_model
-from anydml.models.limits import default_max_memory, word_size
+from anydml.models.limits import default_max_memory
 from modelling import DISPATCH, ZEROS, floats, lines, model, run, write
 
 WAY_OUT = "the model's user may allow another folder with --allow-files"
@@ -255,7 +256,7 @@ def test_a_model_that_is_itself_too_large_is_not_read(folder: Path) -> None:
 
 def test_half_of_what_is_free_is_the_default() -> None:
     assert 2**20 < default_max_memory() < 2**50
-    assert [word_size(n) for n in (0, 1023, 1024, 1536, 2**30)] == [
+    assert [word_bytes(n) for n in (0, 1023, 1024, 1536, 2**30)] == [
         "0 bytes",
         "1023 bytes",
         "1 KiB",

@@ -37,6 +37,16 @@ class Buffer(NamedTuple):
         )
 
 
+def word_bytes(count: int) -> str:
+    """A number of bytes as people read it: `1.5 GiB`."""
+    number, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if number < 1024:
+            break
+        number, unit = number / 1024, larger
+    return f"{count} bytes" if unit == "bytes" else f"{number:.4g} {unit}"
+
+
 def reserve_host(size: int) -> Buffer:
     """Memory of the host's, of the caller's own."""
     array = np.empty(size, np.uint8)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.explain.graph_words import short, word_bytes, word_count, word_step
+from anydml.explain.graph_words import short, word_count, word_step
 from anydml.graph.arena import lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
@@ -14,6 +14,7 @@ from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_desc, node_names, operators, output_desc, slot_names, used_nodes
+from anydml.memory import word_bytes
 from anydml.primitives import IndexedCopy, Scan, View
 
 if TYPE_CHECKING:

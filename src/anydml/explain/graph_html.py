@@ -7,31 +7,17 @@ from typing import TYPE_CHECKING
 from anydml.explain.colours import DARK, LIGHT
 from anydml.explain.graph_svg import draw
 from anydml.explain.graph_text import plain
-from anydml.explain.html import escape
+from anydml.explain.html import POLICY, document, escape
 
 if TYPE_CHECKING:
     from anydml.explain.graph import GraphPicture
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-
 
 def page(picture: GraphPicture) -> str:
     """A page that holds everything it needs, and may load nothing."""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(picture.title or "Graph")}</title>
-<style>body{{margin:0;padding:12px;background:{LIGHT.ground};color:{LIGHT.ink}}}
-@media (prefers-color-scheme:dark){{body{{background:{DARK.ground};color:{DARK.ink}}}}}</style>
-</head>
-<body>
-{fragment(picture)}
-</body>
-</html>
-"""
+    style = f"""body{{margin:0;padding:12px;background:{LIGHT.ground};color:{LIGHT.ink}}}
+@media (prefers-color-scheme:dark){{body{{background:{DARK.ground};color:{DARK.ink}}}}}"""
+    return document(picture.title or "Graph", style, fragment(picture), POLICY)
 
 
 def fragment(picture: GraphPicture) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.explain.graph_words import short, word_bytes, word_sizes
+from anydml.explain.graph_words import short, word_sizes
+from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 from anydml.explain.colours import DARK, LIGHT
 from anydml.explain.graph_layout import BOX_HEIGHT, COLUMN_GAP, LANE, LETTER, ROW_GAP, STEM, arrange
-from anydml.explain.graph_words import word_bytes, word_list
+from anydml.explain.graph_words import word_list
 from anydml.explain.layout import clean
+from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

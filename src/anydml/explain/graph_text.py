@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.explain.graph_words import short, word_bytes, word_count, word_list
+from anydml.explain.graph_words import short, word_count, word_list
 from anydml.explain.text import Piece
+from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -121,16 +121,6 @@ def word_sizes(sizes: Sequence[int]) -> str:
     return f"[{','.join(map(str, sizes))}]"
 
 
-def word_bytes(count: int) -> str:
-    """A number of bytes as people read it: `1.5 KiB`."""
-    number, unit = float(count), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if number < 1024:
-            break
-        number, unit = number / 1024, larger
-    return f"{count} bytes" if unit == "bytes" else f"{number:.4g} {unit}"
-
-
 def word_count(count: int, what: str) -> str:
     """So many of something: `1 pass`, `3 passes`."""
     ending = "" if count == 1 else "es" if what.endswith("s") else "s"

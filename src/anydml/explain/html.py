@@ -20,23 +20,31 @@ if TYPE_CHECKING:
     from anydml.explain.layout import Outline
     from anydml.explain.picture import Cell, Element, Grid, Picture, Plane
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""What a page may load: nothing but its own style."""
 
 
 def page(picture: Picture) -> str:
     """A page that holds everything it needs, and may load nothing."""
+    style = f"""body{{margin:0;background:{LIGHT.ground}}}
+@media (prefers-color-scheme:dark){{body{{background:{DARK.ground}}}}}
+.anydml-picture{{max-width:1200px;margin:0 auto}}"""
+    return document(_title(picture), style, fragment(picture), f"{POLICY}; script-src 'unsafe-inline'")
+
+
+def document(title: str, style: str, body: str, policy: str) -> str:
+    """A page of its own, with a policy of what it may load."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(_title(picture))}</title>
-<style>body{{margin:0;background:{LIGHT.ground}}}@media (prefers-color-scheme:dark){{body{{background:{DARK.ground}}}}}
-.anydml-picture{{max-width:1200px;margin:0 auto}}</style>
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{escape(title)}</title>
+<style>{style}</style>
 </head>
 <body>
-{fragment(picture)}
+{body}
 </body>
 </html>
 """

@@ -40,13 +40,3 @@ def _left_in_group() -> int | None:
         return max(limit - int((group / "memory.current").read_text()), 0)
     except (OSError, ValueError):
         return None
-
-
-def word_size(size: int) -> str:
-    """A size in bytes as people read it: `1.5 GiB`."""
-    number, unit = float(size), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if number < 1024:
-            break
-        number, unit = number / 1024, larger
-    return f"{size} bytes" if unit == "bytes" else f"{number:.4g} {unit}"

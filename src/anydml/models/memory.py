@@ -8,8 +8,7 @@ import numpy as np
 
 from anydml.arrays.cuda import download, synchronize, upload
 from anydml.errors import Fault, ModelFileError
-from anydml.memory import HOST
-from anydml.models.limits import word_size
+from anydml.memory import HOST, word_bytes
 
 if TYPE_CHECKING:
     from anydml.models.model import Resource
@@ -70,5 +69,5 @@ def _allocate(size: int) -> Bytes:
 
 
 def _no_room(size: int, what: str) -> ModelFileError:
-    rule = f"{word_size(size)} of {what} could not be allocated"
+    rule = f"{word_bytes(size)} of {what} could not be allocated"
     return ModelFileError("memory", Fault(field="", rule=rule, value=size))
