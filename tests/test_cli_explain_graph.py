@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml.graph.check import byte_span
-from anydml.graph.wiring import input_desc, output_desc, slot_names
+from anydml.graph.wiring import input_descs, output_descs, slot_names
 from anydml.models import Event, Model, Printed, load_model
 from anydml.models.graph import graph_of
 from modelling import EXAMPLES, program, write
@@ -318,7 +318,7 @@ def agree(loaded: Model) -> None:
     compiled = dml.Device("reference").compile_graph(desc)
     arrays, owned = [], []
     for k, name in enumerate(names_in):
-        given, first = input_desc(desc, k), loaded.resources[resource_of(name)].first_values()
+        given, first = input_descs(desc)[k], loaded.resources[resource_of(name)].first_values()
         assert given is not None
         assert first is not None
         arrays.append(part(first.tobytes(), name, given))
@@ -327,7 +327,7 @@ def agree(loaded: Model) -> None:
     results = ready(*(array for array, is_owned in zip(arrays, owned, strict=True) if not is_owned))
     results = results if isinstance(results, tuple) else (results,)
     for k, (name, result) in enumerate(zip(names_out, results, strict=True)):
-        found = [part(data, name, output_desc(desc, k)) for data in held[resource_of(name)]]
+        found = [part(data, name, output_descs(desc)[k]) for data in held[resource_of(name)]]
         assert any(np.array_equal(result, one) for one in found), name
 
 

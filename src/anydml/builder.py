@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 from anydml.enums import ExecutionFlags
 from anydml.errors import DescriptionError, DmlError, Fault, show
-from anydml.graph.check import byte_span
+from anydml.graph.check import byte_span, has_gaps
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.memory import packed_strides
@@ -107,6 +107,9 @@ class Expression:
             )
         except DescriptionError as error:
             raise error.within(SUBJECT, "reinterpret: ") from None
+        if not self._source.is_input and has_gaps(self._source.desc) and self._source.inputs:
+            rule = f"reinterpret: {self!r} must have no gaps: nobody writes there"
+            _refuse(Fault(field="reinterpret", rule=rule, value=self._source.desc.strides))
         low, high = byte_span(self.desc)
         found = byte_span(other)
         if found[0] < low or found[1] > high:
@@ -118,6 +121,10 @@ class Expression:
     def source(self) -> _Source:
         """What it stands for."""
         return self._source
+
+    def __array__(self, *_args: object, **_options: object) -> NoReturn:
+        rule = f"{self!r} stands for a tensor that is not there yet"
+        _refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
 
     def __repr__(self) -> str:
         source = self._source
@@ -144,7 +151,7 @@ class Graph:
             rule = "device must be a Device, its name, or None"
             _refuse(Fault(field="device", rule=rule, value=device, found=show(device)))
         self.device = device
-        if not callable(tensor_policy) and tensor_policy not in _POLICIES:
+        if not callable(tensor_policy) and not (isinstance(tensor_policy, str) and tensor_policy in _POLICIES):
             rule = f"tensor_policy must be one of {', '.join(map(repr, _POLICIES))}, or a function"
             _refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
         self._policy = tensor_policy if callable(tensor_policy) else _POLICIES[tensor_policy]
@@ -235,6 +242,7 @@ class Graph:
             intermediate_edges,
             [source.desc for source in self._inputs],
             output_descs,
+            [source.name for source in self._inputs],
         )
 
     def _node(self, source: _Source) -> Node:

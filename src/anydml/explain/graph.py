@@ -13,7 +13,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
-from anydml.graph.wiring import constants, input_desc, node_names, operators, output_desc, slot_names, used_nodes
+from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
 from anydml.memory import word_bytes
 from anydml.primitives import IndexedCopy, Scan, View
 
@@ -184,8 +184,8 @@ def explain_desc(
     recipes = recipes or recipes_of(desc)
     names, used = node_names(desc), used_nodes(desc)
     names_in, names_out = slot_names(desc)
-    inputs = {name: input_desc(desc, i) for i, name in enumerate(names_in)}
-    outputs = {name: output_desc(desc, i) for i, name in enumerate(names_out)}
+    inputs = dict(zip(names_in, input_descs(desc), strict=True))
+    outputs = dict(zip(names_out, output_descs(desc), strict=True))
     idle = tuple(f"{short(names[i])} feeds no output, and does not run." for i in range(len(names)) if i not in used)
     return explain_graph(
         recipes.before,

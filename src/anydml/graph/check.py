@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault
 from anydml.graph.nodes import ConstantNode, OperatorNode
-from anydml.graph.wiring import fed_desc, find_cycle, input_desc, operators, output_desc, used_nodes
+from anydml.graph.wiring import fed_desc, find_cycle, input_descs, operators, output_descs, slot_names, used_nodes
 from anydml.memory import layout_of, span, without_leading_ones
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ def find_remarks(graph: GraphDesc) -> Iterator[str]:
             yield f"{graph.label(number)} feeds no output of the graph, and does not run"
         elif isinstance(node, OperatorNode):
             yield from (f"{graph.label(number)}: {remark}" for remark in node.desc.remarks())
-    for number in range(graph.input_count):
-        if not any(e.graph_input_index == number and e.to_node_index in used for e in graph.input_edges):
-            yield f"no output of the graph needs graph input {number}"
+    needed = {edge.graph_input_index for edge in graph.input_edges if edge.to_node_index in used}
+    for number, name in enumerate(slot_names(graph)[0]):
+        if number not in needed:
+            yield f"no output of the graph needs graph input {number}, {name!r}"
 
 
 def _label(name: str, number: int, edge: Any) -> str:
@@ -84,11 +85,9 @@ def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
 
     def check(name: str, value: int, count: int, what: str) -> Iterator[Fault]:
         if value >= count:
-            rule = (
-                f"{field}.{name} must lie in 0 .. {count - 1}, {what}"
-                if count
-                else f"{field}.{name}: there are no {what}"
-            )
+            rule = f"{field}.{name} must lie in 0 .. {count - 1}, {what}"
+            if not count:
+                rule = f"{field}.{name}: {what}: there are none"
             yield Fault(field=f"{field}.{name}", rule=rule, value=value, found=str(value))
 
     for side, what in (("from", "output"), ("to", "input")):
@@ -128,28 +127,33 @@ def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bo
             elif not given and is_whole:
                 rule = f"{name} of {graph.label(number)} must be fed by an edge"
                 yield Fault(field=graph.label(number), rule=rule, found="none")
+    outputs: dict[int, list[str]] = {}
+    for label, edge in zip(labels["output_edges"], graph.output_edges, strict=True):
+        outputs.setdefault(edge.graph_output_index, []).append(label)
     for number in range(graph.output_count):
-        given = [
-            label
-            for label, edge in zip(labels["output_edges"], graph.output_edges, strict=True)
-            if edge.graph_output_index == number
-        ]
+        given = outputs.get(number, [])
         if len(given) > 1:
             rule = f"graph output {number} must have one edge"
             yield Fault(field=given[-1], rule=rule, value=tuple(given), found=" and ".join(given))
         elif not given and is_whole:
             rule = f"graph output {number} must have an edge"
             yield Fault(field="output_edges", rule=rule, found="none")
-    for number in range(graph.input_count):
-        if is_whole and input_desc(graph, number) is None:
+    for number, desc in enumerate(input_descs(graph)):
+        if is_whole and desc is None:
             rule = f"graph input {number} must feed a node"
             way_out = "leave it out, or describe it in input_descs"
             yield Fault(field="input_edges", rule=rule, found="no edge", way_out=way_out)
 
 
 def _input_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+    names = {name: f"input_names[{i}]" for i, name in enumerate(graph.input_names or ())}
+    names |= {edge.name: f"{label}.Name" for label, edge in zip(labels, graph.input_edges, strict=True)}
+    if "out" in names:
+        rule = f"{names['out']} must not be 'out', which a call has for the outputs"
+        yield Fault(field=names["out"], rule=rule, value="out")
+    descs = input_descs(graph)
     for label, edge in zip(labels, graph.input_edges, strict=True):
-        source = input_desc(graph, edge.graph_input_index)
+        source = descs[edge.graph_input_index]
         fed = fed_desc(graph, edge)
         what = f"graph input {edge.graph_input_index}"
         if source is None:
@@ -169,6 +173,9 @@ def _intermediate_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]
         if isinstance(node, OperatorNode) and fed.is_owned_by_dml:
             rule = f"{label}: {fed_name} must not have OWNED_BY_DML, which is for inputs of the graph"
             yield Fault(field=label, rule=rule, value=fed.flags)
+        if edge.reinterpret and isinstance(node, OperatorNode) and source is not None and has_gaps(source):
+            rule = f"{label}: {what} must have no gaps to be read in another description: nobody writes there"
+            yield Fault(field=label, rule=rule, value=source.strides, found=f"strides {source.element_strides}")
         if source is not None:
             yield from _ends(label, what, source, fed_name, fed, reinterpret=edge.reinterpret)
         elif isinstance(node, ConstantNode):
@@ -176,11 +183,16 @@ def _intermediate_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]
 
 
 def _output_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+    descs = output_descs(graph)
+    for number, desc in enumerate(descs):
+        if desc is not None and desc.is_owned_by_dml:
+            rule = f"graph output {number} must not have OWNED_BY_DML, which is for inputs of the graph"
+            yield Fault(field=f"output_descs[{number}]", rule=rule, value=desc.flags)
     for label, edge in zip(labels, graph.output_edges, strict=True):
         node = graph.nodes[edge.from_node_index]
         name, source = node.outputs[edge.from_node_output_index]
         what = f"{name} of {graph.label(edge.from_node_index)}"
-        given = output_desc(graph, edge.graph_output_index)
+        given = descs[edge.graph_output_index]
         number = edge.graph_output_index
         if given is None:
             rule = f"{label}: {what} is but bytes, and must be described"
@@ -220,6 +232,12 @@ def byte_span(desc: TensorDesc) -> tuple[int, int]:
     below, above = span(desc.sizes, desc.element_strides)
     width = desc.data_type.size_in_bytes
     return below * width, (above + 1) * width
+
+
+def has_gaps(desc: TensorDesc) -> bool:
+    """Whether some bytes between a tensor's elements are nobody's."""
+    low, high = byte_span(desc)
+    return high - low > desc.element_count * desc.data_type.size_in_bytes
 
 
 def _room(label: str, what: str, room: tuple[int, int], fed_name: str, fed: TensorDesc) -> Iterator[Fault]:

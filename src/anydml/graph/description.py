@@ -27,7 +27,8 @@ class GraphDesc:
     """DML_GRAPH_DESC: nodes, and the edges between them, the graph's inputs and its outputs.
 
     DirectML takes the description of an input from the nodes that it feeds, and that of an output from the node that
-    it is of. `input_descs` and `output_descs` may say them, with None for those that need none.
+    it is of. `input_descs` and `output_descs` may say them, with None for those that need none. `input_names` are
+    the keywords of a call; without, the edges' names are.
     """
 
     input_count: int
@@ -38,6 +39,7 @@ class GraphDesc:
     intermediate_edges: Sequence[IntermediateEdge] = ()
     input_descs: Sequence[TensorDesc | None] | None = None
     output_descs: Sequence[TensorDesc | None] | None = None
+    input_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
@@ -48,6 +50,12 @@ class GraphDesc:
             put(self, name, _read_list(getattr(self, name), name, allowed, faults))
         self._read_descs("input", self.input_count, len(self.input_edges), faults)
         self._read_descs("output", self.output_count, len(self.output_edges), faults)
+        if self.input_names is not None:
+            names = _read_list(self.input_names, "input_names", (str,), faults)
+            if len(names) != self.input_count:
+                rule = f"input_names must be {self.input_count} names, as InputCount says"
+                faults.append(Fault(field="input_names", rule=rule, value=names, found=str(len(names))))
+            put(self, "input_names", names)
         if faults:
             raise DescriptionError(SUBJECT, faults)
 

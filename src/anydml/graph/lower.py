@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.graph.check import byte_span
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
-from anydml.graph.wiring import input_desc, node_names, order_nodes, output_desc, used_nodes
+from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
 from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def lower(graph: GraphDesc) -> Recipe:
     already, is copied.
     """
     names, used = node_names(graph), used_nodes(graph)
-    stores = {f"input{i}": Store("input", _bytes(input_desc(graph, i))) for i in range(graph.input_count)}
+    stores = {f"input{i}": Store("input", _bytes(desc)) for i, desc in enumerate(input_descs(graph))}
+    descs = output_descs(graph)
     written: dict[tuple[int, int], str] = {}
     """The store of each output of a node."""
     copies: list[Step] = []
@@ -35,7 +36,7 @@ def lower(graph: GraphDesc) -> Recipe:
             stores[f"constant{number}"] = Store("constant", len(node.data))
     for edge in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
         target = f"output{edge.graph_output_index}"
-        desc = output_desc(graph, edge.graph_output_index)
+        desc = descs[edge.graph_output_index]
         assert desc is not None  # noqa: S101 - for type checkers: nothing is at fault
         stores[target] = Store("output", _bytes(desc))
         source = written.setdefault((edge.from_node_index, edge.from_node_output_index), target)

@@ -8,36 +8,40 @@ from typing import TYPE_CHECKING
 from anydml.graph.nodes import ConstantNode, OperatorNode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from anydml.graph.description import GraphDesc
     from anydml.graph.nodes import InputEdge, IntermediateEdge
     from anydml.tensor import TensorDesc
 
 
-def input_desc(graph: GraphDesc, number: int) -> TensorDesc | None:
-    """An input's description: the given one, else that of the first node that it feeds as it is.
+def input_descs(graph: GraphDesc) -> list[TensorDesc | None]:
+    """The inputs' descriptions: the given one, else that of the first node that an input feeds as it is.
 
-    Where each of its edges is marked, that of the node that reads the most.
+    Where each of an input's edges is marked, that of the node that reads the most.
     """
-    if (given := graph.input_descs[number]) is not None:  # type: ignore[index]  # read when it was made
-        return given
-    marked = []
+    found = list(graph.input_descs or ())
+    plain: dict[int, TensorDesc] = {}
+    marked: dict[int, list[TensorDesc]] = {}
     for edge in graph.input_edges:
-        if edge.graph_input_index == number:
-            desc = fed_desc(graph, edge)
-            if not edge.reinterpret:
-                return desc
-            marked.append(desc)
-    return max(marked, key=lambda desc: desc.extent * desc.data_type.size_in_bytes, default=None)
+        desc = fed_desc(graph, edge)
+        if edge.reinterpret:
+            marked.setdefault(edge.graph_input_index, []).append(desc)
+        else:
+            plain.setdefault(edge.graph_input_index, desc)
+    for number, given in enumerate(found):
+        if given is None:
+            found[number] = plain.get(number) or max(
+                marked.get(number, []), key=lambda desc: desc.extent * desc.data_type.size_in_bytes, default=None
+            )
+    return found
 
 
-def output_desc(graph: GraphDesc, number: int) -> TensorDesc | None:
-    """An output's description: the given one, else that of the node that it is of."""
-    if (given := graph.output_descs[number]) is not None:  # type: ignore[index]  # as above
-        return given
-    edge = next((edge for edge in graph.output_edges if edge.graph_output_index == number), None)
-    return None if edge is None else graph.nodes[edge.from_node_index].outputs[edge.from_node_output_index][1]
+def output_descs(graph: GraphDesc) -> list[TensorDesc | None]:
+    """The outputs' descriptions: the given one, else that of the node that an output is of."""
+    found = list(graph.output_descs or ())
+    for edge in reversed(graph.output_edges):  # of two, the first counts
+        if graph.output_descs and graph.output_descs[edge.graph_output_index] is None:
+            found[edge.graph_output_index] = graph.nodes[edge.from_node_index].outputs[edge.from_node_output_index][1]
+    return found
 
 
 def fed_desc(graph: GraphDesc, edge: InputEdge | IntermediateEdge) -> TensorDesc:
@@ -46,25 +50,29 @@ def fed_desc(graph: GraphDesc, edge: InputEdge | IntermediateEdge) -> TensorDesc
 
 
 def slot_names(graph: GraphDesc) -> tuple[list[str], list[str]]:
-    """The names of the inputs and the outputs: the first that an edge gives, where no slot before has it."""
+    """The names of the inputs and the outputs: given ones first, then `input0` and `output0` for those that have none.
+
+    An input's is in `input_names`, or the first of its edges that has one; an output's is its edge's. One that another
+    slot has already is marked.
+    """
+    given: list[list[str]] = [[name] for name in graph.input_names or [""] * graph.input_count]
+    given += [[] for _ in range(graph.output_count)]
+    for edge in graph.input_edges:
+        given[edge.graph_input_index].append(edge.name)
+    for output in graph.output_edges:
+        given[graph.input_count + output.graph_output_index].append(output.name)
     taken: set[str] = set()
 
-    def choose(given: Iterable[str], plain: str) -> str:
-        name = next((name for name in given if name and name not in taken), plain)
+    def take(name: str) -> str:
         while name in taken:
             name += "'"
         taken.add(name)
         return name
 
-    inputs = [
-        choose((edge.name for edge in graph.input_edges if edge.graph_input_index == i), f"input{i}")
-        for i in range(graph.input_count)
-    ]
-    outputs = [
-        choose((edge.name for edge in graph.output_edges if edge.graph_output_index == i), f"output{i}")
-        for i in range(graph.output_count)
-    ]
-    return inputs, outputs
+    named = {i: take(name) for i, names in enumerate(given) if (name := next(filter(None, names), ""))}
+    plain = [*(f"input{i}" for i in range(graph.input_count)), *(f"output{i}" for i in range(graph.output_count))]
+    names = [named[i] if i in named else take(name) for i, name in enumerate(plain)]
+    return names[: graph.input_count], names[graph.input_count :]
 
 
 def node_names(graph: GraphDesc) -> list[str]:

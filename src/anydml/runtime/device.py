@@ -17,7 +17,7 @@ from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.table import BindingTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.graph.description import GraphDesc
     from anydml.runtime.dispatchable import Compiled
@@ -156,8 +156,16 @@ class Device:
             raise FeatureLevelError("Device", Fault(field="query", rule=rule, value=query, found=show(query)))
         return max(supported)
 
+    def __reduce__(self) -> tuple[Callable[..., Device], tuple[str, str]]:
+        return _remade, (self.name, str(self.feature_level))
+
     def __repr__(self) -> str:
         return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
+
+
+def _remade(name: str, feature_level: str) -> Device:
+    """A device as it is pickled: by what it is made of."""
+    return Device(name, feature_level=feature_level)
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
@@ -97,6 +97,16 @@ class Compiled(abc.ABC):
         """What dispatches, given the address of each tensor's first element, and scratch memory."""
 
     # What follows
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        message = f"{self.name}: what is compiled cannot be pickled; pickle its desc, and compile that"
+        raise TypeError(message)
 
     @property
     def binding_properties(self) -> BindingProperties:

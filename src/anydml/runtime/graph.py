@@ -17,7 +17,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise as simplify
 from anydml.graph.recipe import Recipe, Step
 from anydml.graph.rules.constants import split_constants
-from anydml.graph.wiring import constants, input_desc, node_names, operators, output_desc, slot_names
+from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.primitives import IndexFault, StridedCopy, View
 from anydml.runtime.constants import hold_constants
 from anydml.runtime.dispatchable import Compiled, Kept
@@ -53,8 +53,8 @@ class CompiledGraph(Compiled):
         desc.validate(device.feature_level)
         self.desc = desc
         names_in, names_out = slot_names(desc)
-        inputs = {name: _known(input_desc(desc, i)) for i, name in enumerate(names_in)}
-        outputs = {name: _known(output_desc(desc, i)) for i, name in enumerate(names_out)}
+        inputs = {name: _known(found) for name, found in zip(names_in, input_descs(desc), strict=True)}
+        outputs = {name: _known(found) for name, found in zip(names_out, output_descs(desc), strict=True)}
         super().__init__(device, flags, inputs, outputs)
         self._stores = {name: f"input{i}" for i, name in enumerate(names_in)}
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
@@ -102,7 +102,7 @@ class CompiledGraph(Compiled):
 
     # Arrays
 
-    def bind(self, *inputs: object, out: object, **named: object) -> BoundOperator:
+    def bind(self, /, *inputs: object, out: object, **named: object) -> BoundOperator:
         """Attach arrays: inputs in their order or by name, and an array for each output."""
         given = self._collect("bind", inputs, named)
         outputs = list(out) if isinstance(out, (list, tuple)) else [out]
@@ -118,7 +118,7 @@ class CompiledGraph(Compiled):
         ]
         return self.bind_views(seen, targets, _one_or_all(outputs))
 
-    def __call__(self, *inputs: object, out: object = None, **named: object) -> Any:
+    def __call__(self, /, *inputs: object, out: object = None, **named: object) -> Any:
         """Run on arrays; without `out` the results are new arrays of the first input's library."""
         if out is not None:
             return self.bind(*inputs, out=out, **named).dispatch()
