@@ -89,7 +89,8 @@ class Device:
         """IDMLDevice1::CompileGraph: check a graph at this device's level, and make it ready for the engine as one.
 
         The documents name no feature level for it; each of its operators has its own. It must be initialized before it
-        runs from a command list. With `optimise=False` every operator is a pass over memory, for the same answers.
+        runs from a command list. With `optimise=False` every operator is a pass over memory, for the same
+        answers: bit for bit, but for running sums and products of floats that are added up in parts for their length.
         """
         faults: list[Fault] = []
         flags = read_enum(ExecutionFlags, flags, "flags", faults, ExecutionFlags.NONE)
