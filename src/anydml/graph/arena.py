@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from anydml.primitives import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from anydml.graph.recipe import Recipe, Step
 
@@ -37,27 +37,68 @@ class _Block:
     offset: int = 0
 
 
-class _Shelf:
-    """The blocks at one place: no two are needed at the same step, so that they stand in the order of their use."""
+class _Busy:
+    """Which memory is in use at which steps, in a tree that halves them: node 1 is all, and 2n and 2n + 1 are n's."""
 
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        self._begins: list[int] = []
-        self._blocks: list[_Block] = []
+    def __init__(self, steps: int) -> None:
+        self._leaf = steps
+        self._throughout: list[list[tuple[int, int]]] = [[] for _ in range(2 * steps)]
+        """By node, blocks that it is among the fewest nodes of."""
+        self._sometimes: list[list[tuple[int, int]]] = [[] for _ in range(2 * steps)]
+        """By node, those, and the blocks of the nodes below it."""
 
-    def top(self, block: _Block) -> int:
-        """Where those end that are needed together with a block; 0 where none is."""
-        number, top = bisect_right(self._begins, block.end), 0
-        while number and self._blocks[number - 1].end >= block.begin:
-            number -= 1
-            top = max(top, self.offset + self._blocks[number].size)
-        return top
+    def _inside(self, block: _Block) -> Iterator[int]:
+        """The fewest nodes that make up the steps of a block."""
+        low, high = block.begin + self._leaf, block.end + self._leaf + 1
+        while low < high:
+            if low & 1:
+                yield low
+                low += 1
+            if high & 1:
+                high -= 1
+                yield high
+            low, high = low >> 1, high >> 1
 
-    def place(self, block: _Block) -> None:
-        """Add a block that meets none of the others."""
-        number = bisect_right(self._begins, block.begin)
-        self._begins.insert(number, block.begin)
-        self._blocks.insert(number, block)
+    def _above(self, nodes: Iterable[int]) -> set[int]:
+        """The nodes that others are part of."""
+        found: set[int] = set()
+        for node in nodes:
+            above = node >> 1
+            while above and above not in found:
+                found.add(above)
+                above >>= 1
+        return found
+
+    def lowest(self, block: _Block) -> int:
+        """The lowest place that is free for as long as a block is needed."""
+        inside = list(self._inside(block))
+        ranges = {
+            *(one for node in inside for one in self._sometimes[node]),
+            *(one for node in self._above(inside) for one in self._throughout[node]),
+        }
+        place = 0
+        for start, end in sorted(ranges):
+            if place + block.size <= start:
+                break
+            place = max(place, end)
+        return place
+
+    def add(self, block: _Block) -> None:
+        """Note a block where it lies."""
+        inside = list(self._inside(block))
+        for node in inside:
+            _unite(self._throughout[node], block.offset, block.offset + block.size)
+        for node in {*inside, *self._above(inside)}:
+            _unite(self._sometimes[node], block.offset, block.offset + block.size)
+
+
+def _unite(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a range to others in order, as one with those that it touches."""
+    low = bisect_left(ranges, start, key=itemgetter(1))
+    high = bisect_right(ranges, end, key=itemgetter(0))
+    if low < high:
+        start, end = min(start, ranges[low][0]), max(end, ranges[high - 1][1])
+    ranges[low:high] = [(start, end)]
 
 
 def lay_out(recipe: Recipe) -> Arena:
@@ -79,16 +120,10 @@ def lay_out(recipe: Recipe) -> Arena:
                 blocks[name] = before
             else:
                 blocks[name] = _Block(size, number, end)
-    shelves: list[_Shelf] = []
+    busy = _Busy(len(recipe.steps))
     for block in sorted({id(block): block for block in blocks.values()}.values(), key=lambda b: -b.size):
-        for shelf in shelves:
-            if block.offset + block.size <= shelf.offset:
-                break
-            block.offset = max(block.offset, shelf.top(block))
-        number = bisect_left(shelves, block.offset, key=attrgetter("offset"))
-        if number == len(shelves) or shelves[number].offset > block.offset:
-            shelves.insert(number, _Shelf(block.offset))
-        shelves[number].place(block)
+        block.offset = busy.lowest(block)
+        busy.add(block)
     offsets = {name: block.offset for name, block in blocks.items()}
     return Arena(offsets, max((block.offset + block.size for block in blocks.values()), default=0))
 
