@@ -59,8 +59,9 @@ def test_nothing_to_lay_out() -> None:
 
 def lives(made: Recipe) -> dict[str, tuple[int, int]]:
     """The steps that write scratch stores, and the last that read them."""
+    read = {view.tensor: i for i, step in enumerate(made.steps) for view in step.sources}
     return {
-        step.target.tensor: (i, max([i, *made.readers(step.target.tensor)]))
+        step.target.tensor: (i, read.get(step.target.tensor, i))
         for i, step in enumerate(made.steps)
         if made.stores[step.target.tensor].kind == "scratch"
     }

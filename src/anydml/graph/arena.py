@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from anydml.primitives import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from anydml.graph.recipe import Recipe, Step
 
@@ -34,9 +36,69 @@ class _Block:
     end: int
     offset: int = 0
 
-    def meets(self, other: _Block) -> bool:
-        """Whether both are needed at some step."""
-        return self.begin <= other.end and other.begin <= self.end
+
+class _Busy:
+    """Which memory is in use at which steps, in a tree that halves them: node 1 is all, and 2n and 2n + 1 are n's."""
+
+    def __init__(self, steps: int) -> None:
+        self._leaf = steps
+        self._throughout: list[list[tuple[int, int]]] = [[] for _ in range(2 * steps)]
+        """By node, blocks that it is among the fewest nodes of."""
+        self._sometimes: list[list[tuple[int, int]]] = [[] for _ in range(2 * steps)]
+        """By node, those, and the blocks of the nodes below it."""
+
+    def _inside(self, block: _Block) -> Iterator[int]:
+        """The fewest nodes that make up the steps of a block."""
+        low, high = block.begin + self._leaf, block.end + self._leaf + 1
+        while low < high:
+            if low & 1:
+                yield low
+                low += 1
+            if high & 1:
+                high -= 1
+                yield high
+            low, high = low >> 1, high >> 1
+
+    def _above(self, nodes: Iterable[int]) -> set[int]:
+        """The nodes that others are part of."""
+        found: set[int] = set()
+        for node in nodes:
+            above = node >> 1
+            while above and above not in found:
+                found.add(above)
+                above >>= 1
+        return found
+
+    def lowest(self, block: _Block) -> int:
+        """The lowest place that is free for as long as a block is needed."""
+        inside = list(self._inside(block))
+        ranges = {
+            *(one for node in inside for one in self._sometimes[node]),
+            *(one for node in self._above(inside) for one in self._throughout[node]),
+        }
+        place = 0
+        for start, end in sorted(ranges):
+            if place + block.size <= start:
+                break
+            place = max(place, end)
+        return place
+
+    def add(self, block: _Block) -> None:
+        """Note a block where it lies."""
+        inside = list(self._inside(block))
+        for node in inside:
+            _unite(self._throughout[node], block.offset, block.offset + block.size)
+        for node in {*inside, *self._above(inside)}:
+            _unite(self._sometimes[node], block.offset, block.offset + block.size)
+
+
+def _unite(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a range to others in order, as one with those that it touches."""
+    low = bisect_left(ranges, start, key=itemgetter(1))
+    high = bisect_right(ranges, end, key=itemgetter(0))
+    if low < high:
+        start, end = min(start, ranges[low][0]), max(end, ranges[high - 1][1])
+    ranges[low:high] = [(start, end)]
 
 
 def lay_out(recipe: Recipe) -> Arena:
@@ -46,34 +108,26 @@ def lay_out(recipe: Recipe) -> Arena:
     laid out like its own result writes it there.
     """
     blocks: dict[str, _Block] = {}
+    last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in step.sources}
     for number, step in enumerate(recipe.steps):
-        for view in step.sources:
-            if view.tensor in blocks:
-                blocks[view.tensor].end = number
         name = step.target.tensor
         if recipe.stores[name].kind == "scratch":
             size = -(-recipe.stores[name].size_in_bytes // ALIGNMENT) * ALIGNMENT
-            before = blocks.get(step.sources[0].tensor)
-            if before and before.size == size and _works_in_place(step) and not _is_read(recipe, number + 1, step):
+            source, end = step.sources[0].tensor, last.get(name, number)
+            before = blocks.get(source)
+            if before and before.size == size and last[source] == number and _works_in_place(step):
+                before.end = end
                 blocks[name] = before
             else:
-                blocks[name] = _Block(size, number, number)
-    placed: list[_Block] = []
+                blocks[name] = _Block(size, number, end)
+    busy = _Busy(len(recipe.steps))
     for block in sorted({id(block): block for block in blocks.values()}.values(), key=lambda b: -b.size):
-        for other in sorted((b for b in placed if b.meets(block)), key=lambda b: b.offset):
-            if block.offset + block.size <= other.offset:
-                break
-            block.offset = max(block.offset, other.offset + other.size)
-        placed.append(block)
+        block.offset = busy.lowest(block)
+        busy.add(block)
     offsets = {name: block.offset for name, block in blocks.items()}
-    return Arena(offsets, max((block.offset + block.size for block in placed), default=0))
+    return Arena(offsets, max((block.offset + block.size for block in blocks.values()), default=0))
 
 
 def _works_in_place(step: Step) -> bool:
     source, target = step.sources[0], step.target
     return isinstance(step.primitive, Scan) and replace(source, tensor=target.tensor) == target
-
-
-def _is_read(recipe: Recipe, start: int, step: Step) -> bool:
-    """Whether a step from a number on reads what this one reads."""
-    return any(view.tensor == step.sources[0].tensor for later in recipe.steps[start:] for view in later.sources)

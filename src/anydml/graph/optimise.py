@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 def optimise(recipe: Recipe) -> Recipe:
     """A recipe that leaves the same bits in every output, with fewer and smaller passes over memory.
 
-    Every rule takes away a step, elements of a step or a reversed walk, so that two or three rounds are the usual,
-    and one more finds nothing left to do.
+    But for running sums and products of floats so long that an engine adds them up in parts: where their length or
+    their layout changes, they may be cut otherwise, as they may be on another engine.
+
+    Every rule takes away a step, elements of a step or a reversed walk, so that two or three rounds are the usual.
+    The rules are through when each of them in turn finds nothing left to do.
     """
-    for _ in range(len(recipe.steps) + 2):
-        before = recipe
-        for rule in RULES:
-            recipe = rule(recipe)
-        if recipe is before:
+    idle = 0
+    for rule in RULES * (len(recipe.steps) + 2):
+        before, recipe = recipe, rule(recipe)
+        idle = idle + 1 if recipe is before else 0
+        if idle == len(RULES):
             break
     return recipe

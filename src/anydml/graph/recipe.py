@@ -81,14 +81,6 @@ class Recipe:
     stores: Mapping[str, Store]
     steps: tuple[Step, ...]
 
-    def readers(self, store: str) -> list[int]:
-        """The numbers of the steps that read a store."""
-        return [i for i, step in enumerate(self.steps) if any(view.tensor == store for view in step.sources)]
-
-    def writer(self, store: str) -> int | None:
-        """The number of the step that writes a store; None for inputs and constants."""
-        return next((i for i, step in enumerate(self.steps) if step.target.tensor == store), None)
-
     @property
     def bytes_moved(self) -> int:
         """By all steps together."""

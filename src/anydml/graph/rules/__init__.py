@@ -1,4 +1,8 @@
-"""The rules, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself."""
+"""The rules, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself.
+
+But for running sums and products of floats so long that an engine adds them up in parts: where a rule changes their
+length or their layout, they may be cut otherwise, as they may be on another engine.
+"""
 
 from __future__ import annotations
 

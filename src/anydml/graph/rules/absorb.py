@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import joined, redirect
+from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
 from anydml.primitives import StridedCopy
 
 if TYPE_CHECKING:
-    from anydml.graph.recipe import Recipe
+    from collections.abc import Mapping
+
+    from anydml.graph.recipe import Recipe, Step
+    from anydml.primitives import View
 
 
 def absorb(recipe: Recipe) -> Recipe:
@@ -19,28 +23,46 @@ def absorb(recipe: Recipe) -> Recipe:
     Seen from there the copy is turned round, which makes a transposed or reversed target of its reader's strides.
     Other readers of the scratch store read the copy's target.
     """
-    number = 0
-    while number < len(recipe.steps):
-        readers = recipe.readers(recipe.steps[number].target.tensor)
-        absorbed = next(filter(None, (_absorbed(recipe, number, reader) for reader in readers)), None)
-        number += absorbed is None
-        recipe = absorbed or recipe
-    return recipe
+    draft = Draft(recipe)
+    for number in range(len(recipe.steps)):
+        while number in draft.steps and _absorbed(draft, number):
+            pass
+    return draft.recipe()
 
 
-def _absorbed(recipe: Recipe, number: int, reader: int) -> Recipe | None:
-    step, copy = recipe.steps[number], recipe.steps[reader].primitive
+def _absorbed(draft: Draft, number: int) -> bool:
+    step = draft.steps[number]
     old = step.target
-    if recipe.stores[old.tensor].kind != "scratch" or not isinstance(copy, StridedCopy):
-        return None
-    # An answer means that every element written is among those that the copy reads, each of them once; and it reads
-    # no others, because nobody reads what was not written.
-    new = through(old, copy.source, copy.target)
-    if new is None:
-        return None
-    others = [s for i, s in enumerate(recipe.steps) if i != reader]
-    changed = redirect(others, old.tensor, lambda view: through(view, old, new))
-    if changed is None:
-        return None
-    changed[number] = replace(step.writing(new), nodes=joined(step.nodes, recipe.steps[reader].nodes))
-    return replace(recipe, steps=tuple(changed.get(i, s) for i, s in enumerate(others)))
+    if not draft.is_scratch(old):
+        return False
+    readers = draft.readers(old.tensor)
+    tries = 0
+    for reader in _candidates(readers, old):
+        copy = readers[reader].primitive
+        # An answer means that every element written is among those that the copy reads, each of them once; and it
+        # reads no others, because nobody reads what was not written.
+        new = through(old, copy.source, copy.target)
+        if new is None:
+            continue
+        others = {i: s for i, s in readers.items() if i != reader}
+        changed = redirect(others, old.tensor, partial(through, target=old, source=new))
+        if changed is not None:
+            draft.drop(reader)
+            draft.put(changed)
+            draft.put({number: replace(step.writing(new), nodes=joined(step.nodes, readers[reader].nodes))})
+            return True
+        tries += 1
+        if tries == MOST_TRIES:
+            break
+    return False
+
+
+def _candidates(readers: Mapping[int, Step], old: View) -> list[int]:
+    """The copies among the readers, without those that leave another reader which can read nothing but what it does."""
+    copies = [i for i, reader in readers.items() if isinstance(reader.primitive, StridedCopy)]
+    if not copies:
+        return []
+    views = {view for reader in readers.values() for view in reader.sources if view.tensor == old.tensor}
+    fixed = {view for view in views if through(view, old, old) is None}
+    stuck = [i for i, reader in readers.items() if not fixed.isdisjoint(reader.sources)] if fixed else []
+    return [i for i in copies if stuck in ([], [i])]

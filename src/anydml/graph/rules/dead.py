@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import with_steps
-
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
 
@@ -24,5 +22,6 @@ def dead(recipe: Recipe) -> Recipe:
             kept.append(step)
     used = read | {step.target.tensor for step in kept}
     stores = {n: s for n, s in recipe.stores.items() if n in used or s.kind in ("input", "output")}
-    recipe = with_steps(recipe, kept[::-1])
-    return recipe if len(stores) == len(recipe.stores) else replace(recipe, stores=stores)
+    if len(kept) == len(recipe.steps) and len(stores) == len(recipe.stores):
+        return recipe
+    return replace(recipe, stores=stores, steps=tuple(kept[::-1]))

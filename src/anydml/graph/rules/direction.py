@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import redirect, with_steps
+from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through
 from anydml.primitives import Scan, View
 
@@ -19,21 +19,24 @@ def direction(recipe: Recipe) -> Recipe:
     A scratch result is laid out as the source lies, and its readers find it so: what reverses it again later, even
     behind other scans, meets the reversal there.
     """
+    draft = Draft(recipe)
     for number in range(len(recipe.steps)):
-        recipe = _alike(recipe, number) or recipe
-    return with_steps(recipe, [_turned(step) for step in recipe.steps])
+        _make_alike(draft, number)
+        draft.put({number: _turned(draft.steps[number])})
+    return draft.recipe()
 
 
-def _alike(recipe: Recipe, number: int) -> Recipe | None:
-    scan = recipe.steps[number].primitive
+def _make_alike(draft: Draft, number: int) -> None:
+    step = draft.steps[number]
+    scan = step.primitive
     if not isinstance(scan, Scan) or scan.source.strides[scan.axis] * scan.target.strides[scan.axis] >= 0:
-        return None
+        return
     old, new = scan.target, _backwards(scan.target, scan.axis)
-    changed = redirect(recipe.steps, old.tensor, lambda view: through(view, old, new))
-    if recipe.stores[old.tensor].kind != "scratch" or changed is None:
-        return None
-    changed[number] = recipe.steps[number].writing(new)
-    return with_steps(recipe, [changed.get(i, step) for i, step in enumerate(recipe.steps)])
+    if draft.is_scratch(old):
+        readers = draft.readers(old.tensor)
+        changed = redirect(readers, old.tensor, lambda view: through(view, old, new))
+        if changed is not None:
+            draft.put({**changed, number: step.writing(new)})
 
 
 def _turned(step: Step) -> Step:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import joined, redirect, with_steps
+from anydml.graph.rules.steps import Draft, joined, redirect
 from anydml.graph.views import straightened, through
 from anydml.primitives import StridedCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.primitives import View
@@ -21,19 +21,16 @@ def forward(recipe: Recipe) -> Recipe:
 
     If one of them cannot, the copy stays and all of them read it: it is the smaller memory, and no pass was saved.
     """
-    kept: list[Step] = []
-    left: Sequence[Step] = recipe.steps
-    while left:
-        step, *left = left
-        changed = _forwarded(step, left) if recipe.stores[step.target.tensor].kind == "scratch" else None
-        if changed:
-            left = [changed.get(i, s) for i, s in enumerate(left)]
-        else:
-            kept.append(step)
-    return with_steps(recipe, kept)
+    draft = Draft(recipe)
+    for number in range(len(recipe.steps)):
+        step = draft.steps[number]
+        if draft.is_scratch(step.target) and (changed := _forwarded(step, draft.readers(step.target.tensor))):
+            draft.put(changed)
+            draft.drop(number)
+    return draft.recipe()
 
 
-def _forwarded(step: Step, later: Sequence[Step]) -> dict[int, Step] | None:
+def _forwarded(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | None:
     """By number, the readers of a copy made readers of its source."""
     copy = step.primitive
     if not isinstance(copy, StridedCopy):
@@ -42,9 +39,9 @@ def _forwarded(step: Step, later: Sequence[Step]) -> dict[int, Step] | None:
     def change(view: View) -> View | None:
         return through(view, copy.target, copy.source)
 
-    changed = redirect(later, copy.target.tensor, change)
+    changed = redirect(readers, copy.target.tensor, change)
     if changed is None:
-        changed = redirect([_fitted(s, copy) for s in later], copy.target.tensor, change)
+        changed = redirect({i: _fitted(s, copy) for i, s in readers.items()}, copy.target.tensor, change)
     return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.graph.recipe import Store
-from anydml.graph.rules.steps import redirect
+from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.memory import packed_strides
 from anydml.primitives import IndexedCopy, Scan, View
@@ -33,32 +33,31 @@ def narrow(recipe: Recipe) -> Recipe:
     Along its axis a scan computes from where it starts as far as somebody reads. A gather that may raise looks at all
     of its tuples, if not at all of what they point at.
     """
+    draft = Draft(recipe)
     for number in reversed(range(len(recipe.steps))):
-        recipe = _narrowed(recipe, number) or recipe
-    return recipe
+        _narrow(draft, number)
+    return draft.recipe()
 
 
-def _narrowed(recipe: Recipe, number: int) -> Recipe | None:
-    step = recipe.steps[number]
+def _narrow(draft: Draft, number: int) -> None:
+    step = draft.steps[number]
     name = step.target.tensor
-    views = [view for later in recipe.steps[number + 1 :] for view in later.sources if view.tensor == name]
-    if recipe.stores[name].kind != "scratch" or not views:
-        return None
-    cuts = _cuts(step.target, views)
+    if not draft.is_scratch(step.target):
+        return
+    readers = draft.readers(name)
+    views = dict.fromkeys(view for later in readers.values() for view in later.sources if view.tensor == name)
+    cuts = _cuts(step.target, list(views)) if views else None
     if cuts is None:
-        return None
+        return
     cuts = _computable(step.primitive, cuts)
     if all(cut == (0, 1, size) for cut, size in zip(cuts, step.target.sizes, strict=True)):
-        return None
+        return
     primitive = _cut(step.primitive, cuts)
     packed = _packed(primitive.target)
-    changed = redirect(recipe.steps, name, lambda view: through(view, primitive.target, packed))
-    if changed is None:
-        return None
-    changed[number] = replace(step, primitive=replace(primitive, target=packed))
-    store = Store("scratch", math.prod(packed.sizes) * packed.data_type.size_in_bytes)
-    steps = tuple(changed.get(i, s) for i, s in enumerate(recipe.steps))
-    return replace(recipe, stores={**recipe.stores, name: store}, steps=steps)
+    changed = redirect(readers, name, lambda view: through(view, primitive.target, packed))
+    if changed is not None:
+        draft.put({**changed, number: replace(step, primitive=replace(primitive, target=packed))})
+        draft.stores[name] = Store("scratch", math.prod(packed.sizes) * packed.data_type.size_in_bytes)
 
 
 def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:

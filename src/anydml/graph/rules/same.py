@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import joined, redirect
+from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
 from anydml.primitives import Primitive, StridedCopy, View
 
 if TYPE_CHECKING:
-    from anydml.graph.recipe import Recipe, Step
+    from collections.abc import Collection
+
+    from anydml.graph.recipe import Recipe
 
 
 def same(recipe: Recipe) -> Recipe:
@@ -19,18 +22,19 @@ def same(recipe: Recipe) -> Recipe:
     Where only the second writes an output, the first writes it in its place. Where both do, the second copies what
     the first wrote; two copies stay as they are.
     """
-    while changed := _changed(recipe):
-        recipe = changed
-    return recipe
-
-
-def _changed(recipe: Recipe) -> Recipe | None:
+    draft = Draft(recipe)
     known: dict[Primitive, int] = {}
-    for number, step in enumerate(recipe.steps):
-        first = known.setdefault(_without_target(step.primitive), number)
-        if first != number and (once := _once(recipe, first, number)):
-            return once
-    return None
+    failed: Counter[int] = Counter()
+    for number in range(len(recipe.steps)):
+        while number in draft.steps:
+            first = known.setdefault(_without_target(draft.steps[number].primitive), number)
+            changed = _once(draft, first, number, failed) if first != number else None
+            if changed is None:
+                break
+            for reader in changed:
+                if reader < number:
+                    known.setdefault(_without_target(draft.steps[reader].primitive), reader)
+    return draft.recipe()
 
 
 def _without_target(primitive: Primitive) -> Primitive:
@@ -38,24 +42,28 @@ def _without_target(primitive: Primitive) -> Primitive:
     return replace(primitive, target=View("", target.data_type, target.sizes, ()))
 
 
-def _once(recipe: Recipe, first: int, second: int) -> Recipe | None:
-    one, other = recipe.steps[first], recipe.steps[second]
-    kinds = recipe.stores[one.target.tensor].kind, recipe.stores[other.target.tensor].kind
-    if kinds[1] == "scratch":
-        return _read_instead(recipe, other.target, one.target, first, second)
-    if kinds[0] == "scratch" and (once := _read_instead(recipe, one.target, other.target, first, second)):
-        return once
+def _once(draft: Draft, first: int, second: int, failed: Counter[int]) -> Collection[int] | None:
+    """Make two steps one, or a copy of the second: who reads something else now, or None where nothing was done."""
+    one, other = draft.steps[first], draft.steps[second]
+    if draft.is_scratch(other.target):
+        return _read_instead(draft, other.target, one.target, first, second)
+    if draft.is_scratch(one.target) and failed[first] < MOST_TRIES:
+        changed = _read_instead(draft, one.target, other.target, first, second)
+        if changed is not None:
+            return changed
+        failed[first] += 1
     if isinstance(other.primitive, StridedCopy):
         return None
-    copy = replace(other, primitive=StridedCopy(one.target, other.target))
-    return replace(recipe, steps=tuple(copy if i == second else s for i, s in enumerate(recipe.steps)))
+    draft.put({second: replace(other, primitive=StridedCopy(one.target, other.target))})
+    return ()
 
 
-def _read_instead(recipe: Recipe, old: View, new: View, first: int, second: int) -> Recipe | None:
+def _read_instead(draft: Draft, old: View, new: View, first: int, second: int) -> Collection[int] | None:
     """Let the first step write one of the two targets and everybody read it; the second step goes."""
-    changed = redirect(recipe.steps, old.tensor, lambda view: through(view, old, new))
+    changed = redirect(draft.readers(old.tensor), old.tensor, lambda view: through(view, old, new))
     if changed is None:
         return None
-    one: Step = changed.get(first, recipe.steps[first])
-    changed[first] = replace(one.writing(new), nodes=joined(one.nodes, recipe.steps[second].nodes))
-    return replace(recipe, steps=tuple(changed.get(i, s) for i, s in enumerate(recipe.steps) if i != second))
+    one = draft.steps[first]
+    draft.put({**changed, first: replace(one.writing(new), nodes=joined(one.nodes, draft.steps[second].nodes))})
+    draft.drop(second)
+    return changed.keys()

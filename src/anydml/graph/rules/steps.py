@@ -1,4 +1,4 @@
-"""What rules share: to send readers elsewhere, and to name the nodes of steps that become one."""
+"""What rules share: a recipe in the making, to send readers elsewhere, and to name the nodes of steps made one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,58 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.primitives import View
+
+MOST_TRIES = 4
+"""Of what is tried with one reader after another, so that a step with many takes no longer for each of them."""
+
+
+class Draft:
+    """A recipe that a rule is at work on: it knows who reads a store, and steps keep their numbers when others go."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._before, self._is_changed = recipe, False
+        self.stores = dict(recipe.stores)
+        self.steps = dict(enumerate(recipe.steps))
+        self._readers: dict[str, set[int]] = {}
+        for number, step in self.steps.items():
+            self._note(number, step)
+
+    def _note(self, number: int, step: Step) -> None:
+        for view in step.sources:
+            self._readers.setdefault(view.tensor, set()).add(number)
+
+    def is_scratch(self, view: View) -> bool:
+        """Whether a view is of scratch memory."""
+        return self.stores[view.tensor].kind == "scratch"
+
+    def readers(self, store: str) -> dict[int, Step]:
+        """By number and in their order, the steps that read a store."""
+        return {number: self.steps[number] for number in sorted(self._readers.get(store, ()))}
+
+    def drop(self, number: int) -> None:
+        """Let a step go."""
+        self._is_changed = True
+        for view in self.steps.pop(number).sources:
+            self._readers[view.tensor].discard(number)
+
+    def put(self, steps: Mapping[int, Step]) -> None:
+        """Let steps take the places of others."""
+        for number, step in steps.items():
+            for view in self.steps[number].sources:
+                self._readers[view.tensor].discard(number)
+            self._is_changed |= step is not self.steps[number]
+            self.steps[number] = step
+            self._note(number, step)
+
+    def recipe(self) -> Recipe:
+        """What became of the recipe: itself, where nothing was changed."""
+        if not self._is_changed:
+            return self._before
+        return replace(self._before, stores=self.stores, steps=tuple(self.steps.values()))
 
 
 def joined(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
@@ -17,20 +65,14 @@ def joined(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
-def redirect(steps: Sequence[Step], store: str, change: Callable[[View], View | None]) -> dict[int, Step] | None:
-    """By number, the steps that read a store, with their views of it changed; None where one of them has no answer."""
-    changed = {}
-    for number, step in enumerate(steps):
-        views = {view: change(view) for view in step.sources if view.tensor == store}
-        if None in views.values():
-            return None
-        if views:
-            changed[number] = step.reading(lambda view, views=views: views.get(view) or view)  # type: ignore[misc]  # bound now
-    return changed
-
-
-def with_steps(recipe: Recipe, steps: Sequence[Step]) -> Recipe:
-    """The recipe with other steps, or itself where they are the same."""
-    if len(steps) == len(recipe.steps) and all(a is b for a, b in zip(steps, recipe.steps, strict=True)):
-        return recipe
-    return replace(recipe, steps=tuple(steps))
+def redirect(readers: Mapping[int, Step], store: str, change: Callable[[View], View | None]) -> dict[int, Step] | None:
+    """The readers of a store with their views of it changed; None where one of them has no answer."""
+    views: dict[View, View] = {}
+    for step in readers.values():
+        for view in step.sources:
+            if view.tensor == store and view not in views:
+                changed = change(view)
+                if changed is None:
+                    return None
+                views[view] = changed
+    return {number: step.reading(lambda view: views.get(view, view)) for number, step in readers.items()}
