@@ -96,6 +96,26 @@ def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 # All commands
 
 
+def test_the_help_of_explain_says_what_a_graph_shows() -> None:
+    text = " ".join(printed("explain --help").split())
+    assert "With --graph its dispatches are shown together, as the one graph that they could be compiled as" in text
+    assert "anydml explain examples/models/slice1.json --graph" in text
+    text = " ".join(printed(f"explain {ROOT}/examples/models/slice1.json --help").split())
+    assert "or, with --graph, what its dispatches would be as one graph" in text
+    assert "Show all dispatches as one compiled graph: the passes over memory" in text
+
+
+def test_a_report_does_not_take_the_place_of_the_model(tmp_path: Path) -> None:
+    mine, link = tmp_path / "mine.json", tmp_path / "link.json"
+    mine.write_bytes((ROOT / "examples/models/slice1.json").read_bytes())
+    link.symlink_to(mine)
+    for target in (mine, link):
+        result = run(f"check {mine} --sarif {target}")
+        assert result.exit_code == 2, result.output
+        assert "Invalid value for '--sarif'" in result.stderr
+        assert mine.read_bytes() == (ROOT / "examples/models/slice1.json").read_bytes()
+
+
 @pytest.mark.parametrize("name", sorted(app.commands))
 def test_every_command_has_help_with_examples_that_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+import time
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -209,9 +210,9 @@ def test_columns_that_lie_between_one_another_are_apart(tmp_path: Path) -> None:
     )
     assert edges(graph_of(load(tmp_path, data))) == ["a>0", "a>1", "0>b", "1>c"]
     data = model(dispatch("even", "a", "b"), dispatch("sum", "b", "c"), even=running_sum(source=half, target=half))
-    assert "'even' wrote some, and no dispatch wrote some of it" in refusal(tmp_path, data)
+    assert "'even' wrote some, and no dispatch wrote some of it" in refusal(tmp_path, data, status=3)
     data = model(dispatch("even", "a", "b"), dispatch("half", "b", "c"), even=running_sum(source=half, target=half))
-    assert "'even' wrote some, and no dispatch wrote some of it" in refusal(tmp_path, data)
+    assert "'even' wrote some, and no dispatch wrote some of it" in refusal(tmp_path, data, status=3)
 
 
 def test_an_owned_tensor_has_the_first_values_whatever_is_written_later(tmp_path: Path) -> None:
@@ -237,8 +238,9 @@ def refusal(folder: Path, data: Any, *options: object, status: int = 1) -> str:
     return result.stderr.replace(str(path), path.name)
 
 
-EDGE = "InputTensor must be what one dispatch wrote, from its first element on, to be an edge of a graph"
-OUTPUT = "'b' must be what one dispatch wrote to be an output of a graph"
+VALID = "the model is valid, but no graph can carry it"
+EDGE = f"{VALID}: InputTensor must be what one dispatch wrote, from its first element on, to be an edge of a graph"
+OUTPUT = f"{VALID}: 'b' must be what one dispatch wrote to be an output of a graph"
 WAY_OUT = "give each result a resource of its own, or leave the dispatches apart"
 
 
@@ -268,7 +270,8 @@ WAY_OUT = "give each result a resource of its own, or leave the dispatches apart
     ],
 )
 def test_what_no_edge_can_carry_is_refused(tmp_path: Path, commands: list[Any], rule: str, found: str) -> None:
-    said = refusal(tmp_path, model(*commands))
+    said = refusal(tmp_path, model(*commands), status=3)
+    assert program("check", tmp_path / "model.json").exit_code == 0
     place = re.fullmatch(r"Error: model\.json:[0-9]+:[0-9]+: \$\.commands\[([12])\]\.bindings\.[A-Za-z]+: (.*)\n", said)
     assert place, said
     assert int(place[1]) == len(commands) - 1
@@ -276,13 +279,42 @@ def test_what_no_edge_can_carry_is_refused(tmp_path: Path, commands: list[Any], 
 
 
 def test_a_model_without_a_dispatch_one_at_fault_and_one_that_is_not_built(tmp_path: Path) -> None:
-    assert refusal(tmp_path, model(shown("a"))) == "Error: model.json: there must be a dispatch to make a graph of\n"
+    said = refusal(tmp_path, model(shown("a")), status=3)
+    assert said == f"Error: model.json: {VALID}: there must be a dispatch to make a graph of\n"
+    assert program("check", tmp_path / "model.json").exit_code == 0
     wrong = model(dispatch("sum", "a", "nowhere"))
     assert "there must be a resource 'nowhere'" in refusal(tmp_path, wrong)
     other = model(dispatch("sum", "a", "b"), gemm={"type": "DML_OPERATOR_GEMM"})
     assert "GEMM" in refusal(tmp_path, other, status=3)
     low = refusal(tmp_path, model(dispatch("sum", "a", "b")), "--feature-level", "2_0")
     assert "CUMULATIVE_SUMMATION: the operator needs DML_FEATURE_LEVEL_2_1" in low
+
+
+def fan(count: int) -> dict[str, Any]:
+    """One resource is read by every dispatch, and another written by all of them in turn."""
+    return model(*(dispatch(("sum", "flip")[n % 2], "ab"[n % 2], "cd"[n % 2]) for n in range(count)))
+
+
+def test_a_model_of_very_many_dispatches_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, fan(2_001), status=3)
+    assert said == (
+        "Error: model.json: the model is valid, but has too many dispatches for a graph: there must be at most 2000;"
+        " got 2001; leave the dispatches apart, or make several models of it\n"
+    )
+
+
+def test_as_many_dispatches_as_are_taken_are_followed_in_no_time(tmp_path: Path) -> None:
+    count = 2_000
+    data = model()
+    data["resources"] |= {f"r{n}": ints(8) for n in range(count)}
+    data["commands"] = [dispatch("sum", f"r{n // 2 - 1}" if n > 1 else "a", f"r{n}") for n in range(count)]
+    apart = model()
+    apart["resources"] |= {"wide": ints(4 * count)}
+    apart["commands"] = [dispatch("half", "a", at("wide", 4 * n)) for n in range(count)]
+    for loaded in (load(tmp_path, data), load(tmp_path, apart), load(tmp_path, fan(count))):
+        start = time.perf_counter()
+        assert len(graph_of(loaded).nodes) == count
+        assert time.perf_counter() - start < 10
 
 
 def test_one_dispatchable_is_no_graph(tmp_path: Path) -> None:
@@ -297,6 +329,18 @@ def test_names_of_strangers_are_told_on_one_line(tmp_path: Path) -> None:
     assert "\x1b" not in text
     assert len(text) < 3_000
     ElementTree.fromstring(told(tmp_path, data, "--svg", "-"))  # noqa: S314 - our own
+
+
+def test_names_that_turn_text_around_are_cleaned_and_cut(tmp_path: Path) -> None:
+    names = [f"{first}\x1b\x85\u2028\u202e\u2066\u061c\r\n" + "y" * 100_000 for first in "abcd"]
+    data = model(dispatch(names[0], names[1], names[2]), dispatch("sum", names[2], names[3]), **{names[0]: SUM})
+    data["resources"] = {name: ints(8) for name in names}
+    page = tmp_path / "page.html"
+    assert told(tmp_path, data, "--html", page) == ""
+    for shown_text in (told(tmp_path, data), told(tmp_path, data, "--svg", "-"), page.read_text("utf-8")):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", shown_text)
+        assert "y" * 250 not in shown_text
+        assert len(shown_text) < 20_000
 
 
 # The graph does what the commands do
@@ -363,6 +407,6 @@ def test_a_random_model_is_the_same_as_a_graph(data: st.DataObject, tmp_path_fac
         return
     try:
         graph_of(loaded)
-    except dml.ModelError:
+    except dml.UnsupportedError:
         return
     agree(loaded)

@@ -126,6 +126,29 @@ def test_what_is_wrong_is_said(tmp_path: Path, words: list[str], status: int, me
     assert message in result.stderr
 
 
+@pytest.mark.parametrize("option", ["--svg", "--html"])
+@pytest.mark.parametrize("graph", [[], ["--graph"]])
+@pytest.mark.parametrize("spelling", ["mine.json", "./mine.json", "folder/../mine.json", "link.json", "folder/link"])
+def test_a_drawing_does_not_take_the_place_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelling: str, graph: list[str], option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = twice(tmp_path).rename(tmp_path / "mine.json")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.json").symlink_to("mine.json")
+    (tmp_path / "folder" / "link").symlink_to(mine)
+    before, other = mine.read_bytes(), "--html" if option == "--svg" else "--svg"
+    for path, target in (("mine.json", spelling), (spelling, "mine.json"), (mine, spelling)):
+        choice = graph or ["--dispatchable", "first"]
+        result = run(path, *choice, other, "other", option, target)
+        assert result.exit_code == 2, result.output
+        assert f"Invalid value for '{option}'" in result.stderr
+        assert "the model" in result.stderr
+        assert mine.read_bytes() == before
+        assert not (tmp_path / "other").exists()
+    assert run("mine.json", *choice, option, "folder/mine.json").exit_code == 0
+
+
 def test_what_is_no_operator_here_is_named(tmp_path: Path) -> None:
     path = model(tmp_path, resources={}, dispatchables={"g": {"type": "DML_OPERATOR_GEMM"}}, commands=[])
     result = run(path)

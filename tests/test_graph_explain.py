@@ -160,6 +160,25 @@ def test_outputs_of_one_node_are_copies_that_become_their_own_passes() -> None:
     )
 
 
+def test_stores_of_one_name_are_told_apart() -> None:
+    g = dml.Graph("reference")
+    table = g.constant(np.zeros((2, 3), "float32"), "c")
+    picture = explain_desc(g.desc([table, dml.cumulative_summation(table, 1).named("sum")]))
+    text = str(picture)
+    assert "copy c " in text
+    assert "copy [2,3] from constant c  constant c → output c" in text
+    assert "running sum along axis 1 of constant c  constant c → sum" in text
+    assert " c → c" not in text
+    drawn = texts(picture.svg())
+    assert drawn.count("c") == 3  # the constant, the copy and the output, each of which says what it is
+    assert "output output" not in picture.svg()
+    # A node whose result is on its way, and an output of the next.
+    x = g.input(X, "x")
+    desc = g.desc(dml.cumulative_summation(dml.cumulative_summation(x, 0).named("y"), 1).named("z"))
+    desc = replace(desc, output_edges=[replace(edge, name="y") for edge in desc.output_edges])
+    assert "scratch y → output y" in str(explain_desc(desc))
+
+
 def told(picture: GraphPicture) -> list[tuple[Any, Any]]:
     return list(zip(picture.before, picture.became, strict=True))
 

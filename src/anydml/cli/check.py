@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.console import make_console, write_json
-from anydml.cli.files import write_text
+from anydml.cli.files import keep_model, write_text
 from anydml.cli.types import LEVEL, printable
 from anydml.enums import FeatureLevel
 from anydml.models import as_sarif, check_file
@@ -46,6 +46,7 @@ def check(
     """
     if as_json and sarif == "-":
         raise click.UsageError("--json and --sarif - both write to stdout; give --sarif a file.")
+    keep_model(model, sarif=sarif)
     report = check_file(model, level or FeatureLevel.highest(), allow_files=allowed)
     if sarif is not None:
         text = json.dumps(as_sarif(report), indent=2) + "\n"

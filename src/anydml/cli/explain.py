@@ -12,7 +12,7 @@ from anydml.cli.console import make_console
 from anydml.cli.describe import describe, options_of
 from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
-from anydml.cli.files import write_text
+from anydml.cli.files import keep_model, write_text
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError
@@ -88,12 +88,14 @@ def explain() -> None:
     """What an operator does: which elements it picks, in what order, and the arithmetic.
 
     `anydml explain OPERATOR --help` lists its options. Without data the values are 1, 2, 3 … A DxDispatch model's
-    dispatchables are shown with the values that the model gives them.
+    dispatchables are shown with the values that the model gives them. With --graph its dispatches are shown together,
+    as the one graph that they could be compiled as: the passes over memory that it takes, and the bytes that it saves.
 
     \b
     Examples:
       anydml explain slice1 --sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2
       anydml explain examples/models/slice1.json --dispatchable crop
+      anydml explain examples/models/slice1.json --graph
     """
 
 
@@ -121,6 +123,7 @@ def _model_command(path: Path) -> click.Command:
         svg: str | None,
         html: str | None,
     ) -> None:
+        keep_model(path, svg=svg, html=html)
         model = load_model(path, allow_files=allowed, max_memory=max_memory)
         level = feature_level or FeatureLevel.highest()
         if graph:
@@ -148,13 +151,18 @@ def _model_command(path: Path) -> click.Command:
     params: list[click.Parameter] = [
         click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),
         click.Option(
-            ["--graph"], is_flag=True, help="Show what its dispatches would be as one graph, and what that saves."
+            ["--graph"],
+            is_flag=True,
+            help="Show all dispatches as one compiled graph: the passes over memory that it takes, and what it saves.",
         ),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help="The most it may take, such as 512M; half of what is free."),
         *DRAWINGS,
     ]
-    text = "Show what the dispatchables of a DxDispatch model do."
+    text = (
+        "Show what the dispatchables of a DxDispatch model do or, with --graph, what its dispatches would be as one"
+        " graph, and what that saves."
+    )
     example = (
         "\b\nExamples:\n  anydml explain examples/models/slice1.json --dispatchable crop"
         "\n  anydml explain examples/models/slice1.json --graph --svg graph.svg"

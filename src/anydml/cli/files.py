@@ -10,6 +10,20 @@ from anydml.errors import Fault, ModelFileError, show
 from anydml.models.files import word_reason, write_atomically
 
 
+def keep_model(model: Path, **outputs: str | None) -> None:
+    """Refuse to write over the model that is read, however its path is spelled; nothing is written before."""
+    for option, path in outputs.items():
+        if path is None or path == "-":
+            continue
+        try:
+            is_model = model.is_file() and model.samefile(path)
+        except (OSError, ValueError):  # one that is not there, and one that no file can have, is for others to tell
+            continue
+        if is_model:
+            message = f"{show(path)} is the model itself, which would be lost: name another file."
+            raise click.BadParameter(message, param_hint=f"'--{option}'")
+
+
 def write_text(path: str, text: str, option: str) -> None:
     """Write a text, by way of a file beside it that takes its place when it is complete; `-` is stdout."""
     if path == "-":

@@ -226,7 +226,7 @@ def explain_graph(
     known: dict[str, tuple[str, TensorDesc | None]] = {**slots}
     known |= {store: (name, desc) for name, (store, desc) in (constants or {}).items()}
     tensors: dict[str, Tensor] = {}
-    passes = []
+    whole = []
     for recipe in (before, once, after):
         layouts = {store: View.of(store, desc) for store, (_, desc) in known.items() if desc is not None}
         for step in recipe.steps:
@@ -236,15 +236,26 @@ def explain_graph(
             held = recipe.stores[store]
             name = short(_name(store, known))
             tensors.setdefault(store, Tensor(name, held.kind, view.data_type, view.sizes, held.size_in_bytes))
-        names = {store: tensors[store].name for store in tensors}
-        passes.append(tuple(_pass(step, layouts, names) for step in recipe.steps))
-    drawn, made_once, run = passes
+        whole.append(layouts)
+    labels = label_stores(tensors)
+    drawn, made_once, run = (
+        tuple(_pass(step, layouts, labels) for step in recipe.steps)
+        for recipe, layouts in zip((before, once, after), whole, strict=True)
+    )
     if any(store.endswith(" held back") and _MADE.fullmatch(store) for store in after.stores):
         notes = ("An output is held back until the last index is known to be inside its dimension.", *notes)
     kinds = {**{step.nodes[0]: _kind(step) for step in reversed(before.steps)}, **(operators or {})}
     drawn = tuple(replace(one, operator=kinds.pop(one.nodes[0], "copy")) for one in drawn)
     became = _became(drawn, run, made_once)
     return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80))
+
+
+def label_stores(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """What each store is called in words: its name, and its kind too where one of another kind has that name."""
+    kinds: dict[str, set[StoreKind]] = {}
+    for tensor in tensors.values():
+        kinds.setdefault(tensor.name, set()).add(tensor.kind)
+    return {store: f"{one.kind} {one.name}" if len(kinds[one.name]) > 1 else one.name for store, one in tensors.items()}
 
 
 def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str:

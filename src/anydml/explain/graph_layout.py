@@ -19,6 +19,8 @@ BOX_HEIGHT, STEM, ROW_GAP, COLUMN_GAP, LANE = 62, 44, 90, 28, 14
 """In pixels; a stem is what goes straight down from a box, beside its label, before an edge turns anywhere."""
 _LEAST_WIDTH, _MOST_IN_ROW = 120, 8
 _NAME_SIZE, _SMALL = 14, 11
+_LONGEST_TOLD = 200
+"""Of a name in the sentence that a box says of itself."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +125,9 @@ def _node_box(picture: GraphPicture, number: int, hues: Mapping[int, int]) -> Bo
         is_last = home.nodes[-1] in one.nodes  # the first may be part of several passes
         said = f"{said}: {word_bytes(home.bytes_moved)}" if is_last else f"in {said}"
     hue = next((hues[k] for k in became.passes if k in hues), 0)
-    says = f"{', '.join(one.nodes)}: {one.does}; {word_bytes(one.bytes_moved)} by itself; {became}"
+    says = (
+        f"{short(', '.join(one.nodes), _LONGEST_TOLD)}: {one.does}; {word_bytes(one.bytes_moved)} by itself; {became}"
+    )
     return Box("node", short(", ".join(one.nodes)), (one.operator, said), says, hue)
 
 

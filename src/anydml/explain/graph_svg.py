@@ -11,8 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from anydml.explain.colours import DARK, LIGHT
 from anydml.explain.graph_layout import BOX_HEIGHT, COLUMN_GAP, LANE, LETTER, ROW_GAP, STEM, arrange
-from anydml.explain.graph_words import word_list
-from anydml.explain.layout import clean
+from anydml.explain.graph_words import tidy, word_list
 from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
@@ -52,13 +51,13 @@ def draw(picture: GraphPicture) -> str:
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{_HERE[1:]}" viewBox="0 0 {width} {height}"'
-        f' width="{width}" height="{height}" role="img" aria-label={quoteattr(clean(head[0][1]))}>\n'
+        f' width="{width}" height="{height}" role="img" aria-label={quoteattr(tidy(head[0][1]))}>\n'
         f'<style>{_style()}</style>\n<rect class="g" width="{width}" height="{height}" rx="8"/>\n{body}\n</svg>\n'
     )
 
 
 def _words(text: str) -> str:
-    return escape(" ".join(clean(text).split()))
+    return escape(tidy(text))
 
 
 def _text(x: float, y: float, style: str, text: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.explain.graph import label_stores
 from anydml.explain.graph_words import short, word_count, word_list
 from anydml.explain.text import Piece
 from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.explain.graph import GraphPicture, Pass
     from anydml.explain.text import Line
@@ -29,17 +30,18 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
         yield [Piece(picture.title, "title")]
     yield [Piece(picture.summary, "" if picture.title else "title")]
     yield []
+    labels = label_stores(picture.tensors)
     heads = ("before", "node", "what it does", "from → to", "moves", "becomes")
     rows = [
-        (*_cells(picture, number, one), str(became))
+        (*_cells(labels, number, one), str(became))
         for number, (one, became) in enumerate(zip(picture.before, picture.became, strict=True), 1)
     ]
     yield from _table(heads, rows, _total(picture.before))
     if picture.once:
         yield []
-        yield from _passes(picture, "once", picture.once)
+        yield from _passes(labels, "once", picture.once)
     yield []
-    yield from _passes(picture, "after", picture.after)
+    yield from _passes(labels, "after", picture.after)
     yield []
     arena = word_bytes(picture.arena_bytes) if picture.arena_bytes else "no"
     yield [Piece(f"Between the passes: {arena} scratch memory.")]
@@ -47,14 +49,14 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
         yield [Piece(note, "dim")]
 
 
-def _passes(picture: GraphPicture, head: str, passes: Sequence[Pass]) -> Iterator[Line]:
+def _passes(labels: Mapping[str, str], head: str, passes: Sequence[Pass]) -> Iterator[Line]:
     heads = (head, "nodes", "what it does", "from → to", "moves")
-    rows = [_cells(picture, number, one) for number, one in enumerate(passes, 1)]
+    rows = [_cells(labels, number, one) for number, one in enumerate(passes, 1)]
     yield from _table(heads, rows, _total(passes))
 
 
-def _cells(picture: GraphPicture, number: int, one: Pass) -> tuple[str, ...]:
-    names = [picture.tensors[store].name for store in (*one.reads, one.writes)]
+def _cells(labels: Mapping[str, str], number: int, one: Pass) -> tuple[str, ...]:
+    names = [labels[store] for store in (*one.reads, one.writes)]
     data = f"{', '.join(names[:-1])} → {names[-1]}"
     return str(number), f"{one.operator} {word_list(one.nodes)}".strip(), one.does, data, word_bytes(one.bytes_moved)
 

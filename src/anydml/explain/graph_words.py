@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from anydml.primitives import View
 
 _LONGEST_NAME = 32
+_ARABIC_MARK = "\u061c"
+"""It has no shape of its own, and moves what stands around it."""
 
 
 def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> str:
@@ -127,9 +129,14 @@ def word_count(count: int, what: str) -> str:
     return f"{count} {what}{ending}"
 
 
+def tidy(text: str) -> str:
+    """Text on one line, without what only a terminal or a reader's eye takes for more than text."""
+    return " ".join(clean(text).replace(_ARABIC_MARK, "\ufffd").split())
+
+
 def short(name: str, longest: int = _LONGEST_NAME) -> str:
     """A name on one line that is not long: they come from anywhere."""
-    name = " ".join(clean(name).split())
+    name = tidy(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 

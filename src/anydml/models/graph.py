@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from anydml.enums import FeatureLevel
-from anydml.errors import Fault, ModelError, show
+from anydml.errors import Fault, UnsupportedError, show
 from anydml.graph.check import byte_span
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from anydml.models.model import Binding, Dispatchable, Model
     from anydml.tensor import TensorDesc
 
+MOST_DISPATCHES = 2_000
+"""That become a graph: what a compiler does with its nodes takes more time than in proportion to their number."""
+_VALID = "the model is valid, but no graph can carry it"
 _SOMEWHERE = 4096
 """An address for questions about overlap, which look at no bytes."""
 
@@ -30,13 +33,20 @@ def graph_of(model: Model, feature_level: FeatureLevel | str = FeatureLevel.high
 
     Inputs are the resources that are read before a dispatch has written them, and outputs those that a command prints
     or writes to a file after a dispatch has written them, or that no later dispatch reads. What is read from several
-    places of a resource is several inputs. A model that is at fault, and one that reads what edges cannot carry, such
-    as a resource that two dispatches wrote a part of each, is an error.
+    places of a resource is several inputs. A model that is at fault is an error; so is a valid one that is no graph, an
+    `UnsupportedError`: it has no dispatch or very many, or reads what edges cannot carry, such as a resource that two
+    dispatches wrote a part of each.
     """
     check_model(model, FeatureLevel(feature_level)).raise_faults()
-    if not any(isinstance(command, Dispatch) for command in model.commands):
-        rule = "there must be a dispatch to make a graph of"
-        raise ModelError(model.file, Fault(field="commands", rule=rule))
+    count = sum(isinstance(command, Dispatch) for command in model.commands)
+    if not count:
+        rule = f"{_VALID}: there must be a dispatch to make a graph of"
+        raise UnsupportedError(model.file, Fault(field="commands", rule=rule))
+    if count > MOST_DISPATCHES:
+        rule = f"the model is valid, but has too many dispatches for a graph: there must be at most {MOST_DISPATCHES}"
+        way_out = "leave the dispatches apart, or make several models of it"
+        fault = Fault(field="commands", rule=rule, value=count, found=str(count), way_out=way_out)
+        raise UnsupportedError(model.file, fault)
     return _Reader(model).read()
 
 
@@ -47,12 +57,10 @@ class _Memory(NamedTuple):
     offset: int
     """Of its first element, in bytes."""
     desc: TensorDesc
-
-    @property
-    def bytes(self) -> tuple[int, int]:
-        """Its bytes in the resource, from the first to past the last, gaps and all."""
-        low, high = byte_span(self.desc)
-        return self.offset + low, self.offset + high
+    first: int
+    """Of its bytes in the resource, gaps and all."""
+    end: int
+    """Past the last of them."""
 
     @property
     def name(self) -> str:
@@ -61,7 +69,7 @@ class _Memory(NamedTuple):
 
     def overlaps(self, other: _Memory) -> bool:
         """Whether an element of both is the same memory; gaps do not count."""
-        if self.resource != other.resource:
+        if self.resource != other.resource or self.end <= other.first or other.end <= self.first:
             return False
         a, b = (
             numpy_view(_SOMEWHERE + m.offset, m.desc.sizes, m.desc.element_strides, m.desc.data_type.dtype)
@@ -77,12 +85,12 @@ class _Memory(NamedTuple):
 
     def covers(self, other: _Memory) -> bool:
         """Whether every element of the other is written where this is written."""
-        (a, b), (c, d) = self.bytes, other.bytes
-        has_no_gaps = self.desc.extent == self.desc.element_count
-        return self.lies_like(other) or (self.resource == other.resource and has_no_gaps and a <= c and d <= b)
+        if self.resource != other.resource or other.first < self.first or self.end < other.end:
+            return False
+        return self.desc.extent == self.desc.element_count or self.lies_like(other)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Write:
     """What a dispatch left in a resource."""
 
@@ -114,6 +122,8 @@ class _Reader:
         self._model = model
         self._nodes: list[OperatorNode] = []
         self._writes: list[_Write] = []
+        self._there: dict[str, list[_Write]] = {}
+        """By resource: what was written there, and not replaced since."""
         self._inputs: dict[tuple[str, int, bool], _Input] = {}
         self._edges: list[IntermediateEdge] = []
         self._outputs: list[_Write] = []
@@ -124,8 +134,7 @@ class _Reader:
             if isinstance(command, Dispatch):
                 self._dispatch(command, self._model.dispatchables[command.dispatchable])
             else:
-                shown = [w for w in self._writes if w.memory.resource == command.resource and not w.is_replaced]
-                self._give_out(shown)
+                self._give_out(self._there.get(command.resource, []))
         self._give_out([w for w in self._writes if not w.is_read and not w.is_replaced])
         inputs = list(self._inputs.values())
         taken: set[str] = set()
@@ -151,8 +160,8 @@ class _Reader:
         for write in writes:
             if write.is_output:
                 continue
-            later = self._writes[self._writes.index(write) + 1 :]
-            for other in later:
+            there = self._there[write.memory.resource]
+            for other in there[there.index(write) + 1 :]:
                 if other.memory.overlaps(write.memory):
                     names = [show(self._nodes[one.node].name, 60) for one in (other, write)]
                     rule = (
@@ -173,17 +182,22 @@ class _Reader:
         for slot, (name, desc) in enumerate(node.outputs):
             binding = command.bindings[name][0]
             memory = self._memory(binding, desc)
-            for write in self._writes:
-                write.is_replaced |= memory.covers(write.memory)
-            self._writes.append(_Write(number, slot, memory, binding))
+            there = self._there.get(binding.resource, [])
+            for write in there:
+                write.is_replaced = memory.covers(write.memory)
+            new = _Write(number, slot, memory, binding)
+            self._there[binding.resource] = [*(write for write in there if not write.is_replaced), new]
+            self._writes.append(new)
 
     def _memory(self, binding: Binding, desc: TensorDesc) -> _Memory:
-        return _Memory(binding.resource, byte_offset(binding, self._model.resources), desc)
+        offset, (low, high) = byte_offset(binding, self._model.resources), byte_span(desc)
+        return _Memory(binding.resource, offset, desc, offset + low, offset + high)
 
     def _feed(self, node: OperatorNode, number: int, slot: int, memory: _Memory, binding: Binding) -> None:
         """Find where an input is from: a dispatch, or the resource's first values, which an owned tensor has always."""
         is_owned = memory.desc.is_owned_by_dml
-        met = [] if is_owned else [write for write in self._writes if write.memory.overlaps(memory)]
+        there = [] if is_owned else self._there.get(memory.resource, [])
+        met = [write for write in there if write.memory.overlaps(memory)]
         if not met:
             key = (memory.resource, memory.offset, is_owned)
             self._inputs.setdefault(key, _Input(memory)).readers.append((number, slot, memory.desc))
@@ -192,8 +206,7 @@ class _Reader:
         writer, name = show(self._nodes[write.node].name, 60), node.inputs[slot][0]
         rule = f"{name} must be what one dispatch wrote, from its first element on, to be an edge of a graph"
         if not write.memory.covers(memory):
-            others = [self._nodes[other.node].name for other in met[:-1] if not other.is_replaced]
-            rest = f"{show(others[-1], 60)} wrote" if others else "no dispatch wrote"
+            rest = f"{show(self._nodes[met[-2].node].name, 60)} wrote" if len(met) > 1 else "no dispatch wrote"
             self._refuse(node, name, binding, rule, f"{writer} wrote some, and {rest} some of it")
         if write.memory.offset != memory.offset:
             found = f"byte {memory.offset} of what {writer} wrote from byte {write.memory.offset} on"
@@ -204,8 +217,9 @@ class _Reader:
 
     def _refuse(self, node: OperatorNode, name: str, binding: Binding, rule: str, found: str) -> NoReturn:
         way_out = "give each result a resource of its own, or leave the dispatches apart"
-        fault = Fault(field=name, rule=rule, found=found, way_out=way_out, place=binding.node.place, subject=node.kind)
-        raise ModelError(self._model.file, fault)
+        rule, place = f"{_VALID}: {rule}", binding.node.place
+        fault = Fault(field=name, rule=rule, found=found, way_out=way_out, place=place, subject=node.kind)
+        raise UnsupportedError(self._model.file, fault)
 
 
 def _unique(taken: set[str], name: str, more: str = "") -> str:
@@ -219,8 +233,9 @@ def _unique(taken: set[str], name: str, more: str = "") -> str:
 
 def _input_edges(inputs: list[_Input], names: list[str]) -> Iterator[InputEdge]:
     for k, (given, name) in enumerate(zip(inputs, names, strict=True)):
+        whole = given.desc
         for number, slot, desc in given.readers:
-            yield InputEdge(k, number, slot, name, not _agree(given.desc, desc))
+            yield InputEdge(k, number, slot, name, not _agree(whole, desc))
 
 
 def _agree(source: TensorDesc, fed: TensorDesc) -> bool:
