@@ -28,9 +28,9 @@ run: $(VENV)/ready
 	@$(BIN)/anydml explain examples/models/slice1.json --dispatchable crop
 
 test: lint
-	$(BIN)/python -m pytest -n auto
-	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=25 $(BIN)/python -m pytest -n auto -k cuda -m "not large" \
-	  $(ENGINE_TESTS) tests/test_graph_run.py
+	$(BIN)/python -m pytest -n auto --dist worksteal
+	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
+	  -k cuda -m "not large" $(ENGINE_TESTS) tests/test_graph_run.py
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
 test-gpu:

@@ -34,7 +34,7 @@ RANDOM = settings(
     deadline=None,
     derandomize=False,
     print_blob=True,
-    max_examples=FEW or (500 if os.environ.get("CI") else 150),
+    max_examples=FEW or (200 if os.environ.get("CI") else 100),
 )
 
 
