@@ -49,7 +49,7 @@ class Crop:
         ahead, back = cut.ahead, tuple(cut.backwards)
         if back:
             return lambda t, *_, out=None: library.flip(t[ahead], back)  # noqa: ARG005 - flip has no out=
-        return lambda t, *_, out=None: t[ahead]  # noqa: ARG005
+        return lambda t, *_, out=None: t[ahead]  # noqa: ARG005 - a view needs none
 
 
 @dataclass(frozen=True)
