@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
     from anydml.enums import DataType
@@ -51,6 +51,9 @@ def _meaningful(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]
 class StridedCopy:
     """target[i] = source[i]: bits are moved, whatever their type."""
 
+    reads: ClassVar[tuple[str, ...]] = ("source",)
+    """The fields that are views it reads, in binding order: the one it writes is `target`."""
+
     source: View
     target: View
 
@@ -63,6 +66,8 @@ class IndexedCopy:
     coordinates of a tuple; what the tuple leaves of the source is copied whole. A negative index of a signed type
     counts from the end.
     """
+
+    reads: ClassVar[tuple[str, ...]] = ("source", "indices")
 
     source: View
     indices: View
@@ -91,6 +96,8 @@ class Scan:
     target may be the same memory.
     """
 
+    reads: ClassVar[tuple[str, ...]] = ("source",)
+
     source: View
     target: View
     axis: int
@@ -99,14 +106,75 @@ class Scan:
     exclusive: bool
 
 
-Primitive: TypeAlias = StridedCopy | IndexedCopy | Scan
+@dataclass(frozen=True, slots=True)
+class Map:
+    """target[i] = source[i]·scale + bias, made a number of the target's type.
+
+    With a scale of 1 and a bias of 0 nothing is computed: the number alone is converted. Otherwise it is computed in
+    float64, a product and then a sum, each rounded for itself. A float becomes the nearest of a narrower type, ties
+    to even, and an infinity past the largest; NaN stays NaN. To an integer type a float loses its fraction, what lies
+    outside takes the nearest end of the range, and NaN is 0, as Direct3D has it. Between integer types bits are cut
+    off, or the sign continued; from an integer a float is the nearest, rounded once. The source and the target may be
+    the same memory where their elements are equally wide.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("source",)
+
+    source: View
+    target: View
+    scale: float = 1.0
+    bias: float = 0.0
+
+    @property
+    def is_conversion(self) -> bool:
+        """Whether numbers are converted alone."""
+        return self.scale == 1.0 and self.bias == 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """target[i] = start + n·delta, where n counts the elements in the coordinates' order, the last running fastest.
+
+    FLOAT types compute in float64, a product and then a sum, each rounded for itself, and round once more when an
+    element is written; integers wrap. A delta of 0 leaves `start` as it is, -0.0 and NaN included.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    target: View
+    start: int | float
+    """A number of the target's type: an int for an integer type, a float otherwise."""
+    delta: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """target[…, i, …] = source[…, n - 1 - i, …] for i below n, and source[…, i, …] from there on: bits are moved.
+
+    n is lengths[…, 0, …], at most the size of the axis: `lengths` has the source's sizes, but 1 along the axis, and
+    is of an unsigned type.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = ("source", "lengths")
+
+    source: View
+    lengths: View
+    target: View
+    axis: int
+
+
+Primitive: TypeAlias = StridedCopy | IndexedCopy | Scan | Map | Fill | Reverse
 
 
 def views_of(primitive: Primitive) -> tuple[View, ...]:
     """The views that a primitive reads and writes, the written one last."""
-    if isinstance(primitive, IndexedCopy):
-        return primitive.source, primitive.indices, primitive.target
-    return primitive.source, primitive.target
+    return (*(getattr(primitive, name) for name in primitive.reads), primitive.target)
+
+
+def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
+    """The same primitive with the views that it reads changed."""
+    changed: dict[str, Any] = {name: change(getattr(primitive, name)) for name in primitive.reads}
+    return replace(primitive, **changed)
 
 
 class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime turns it into an IndexRangeError

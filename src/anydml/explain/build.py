@@ -18,7 +18,7 @@ from anydml.explain.tale import lower_packed
 from anydml.explain.values import CountedIndices, CountedValues, read_array
 from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
-from anydml.primitives import IndexedCopy, Scan, StridedCopy, views_of
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,6 +117,8 @@ def _tale(desc: OperatorDesc, primitive: Primitive, values: Mapping[str, Values]
         return IndexedTale(desc, primitive, values)
     if isinstance(primitive, Scan):
         return ScannedTale(desc, primitive, values)
+    if isinstance(primitive, (Map, Fill, Reverse)):
+        raise NotImplementedError
     assert_never(primitive)
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from anydml.primitives import IndexedCopy, Primitive, View, views_of
+from anydml.primitives import IndexedCopy, Primitive, View, reading, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,12 +43,7 @@ class Step:
 
     def reading(self, change: Callable[[View], View]) -> Step:
         """The same with other sources."""
-        primitive = self.primitive
-        if isinstance(primitive, IndexedCopy):
-            return replace(
-                self, primitive=replace(primitive, source=change(primitive.source), indices=change(primitive.indices))
-            )
-        return replace(self, primitive=replace(primitive, source=change(primitive.source)))
+        return replace(self, primitive=reading(self.primitive, change))
 
     def writing(self, target: View) -> Step:
         """The same with another target."""

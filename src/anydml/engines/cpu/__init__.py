@@ -9,7 +9,7 @@ from anydml.engines.cpu.programs import CopyProgram, GatherProgram, ScanProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.memory import HOST, reserve_host
-from anydml.primitives import IndexedCopy, Scan, StridedCopy
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Program
@@ -33,4 +33,6 @@ class CpuEngine:
             if primitive.source.data_type is DataType.FLOAT16 and not has_float16():
                 return ReferenceEngine().compile(primitive)
             return ScanProgram.plan(primitive)
+        if isinstance(primitive, (Map, Fill, Reverse)):
+            return ReferenceEngine().compile(primitive)
         assert_never(primitive)

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, assert_never
 
 from anydml.memory import Buffer
-from anydml.primitives import IndexedCopy, Scan, StridedCopy
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Program
@@ -72,6 +72,8 @@ class CudaEngine:
             return GatherProgram.plan(primitive, self._figures)
         if isinstance(primitive, Scan):
             return ScanProgram.plan(primitive, self._figures)
+        if isinstance(primitive, (Map, Fill, Reverse)):
+            raise NotImplementedError
         assert_never(primitive)
 
     def reserve(self, size: int) -> Buffer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 
 from anydml.memory import HOST, numpy_view, reserve_host
-from anydml.primitives import IndexedCopy, IndexFault, Scan, StridedCopy, views_of
+from anydml.primitives import Fill, IndexedCopy, IndexFault, Map, Reverse, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +46,12 @@ class ReferenceProgram:
             return functools.partial(gather, self.primitive, *arrays)
         if isinstance(self.primitive, Scan):
             return functools.partial(scan, self.primitive, *arrays)
+        if isinstance(self.primitive, Map):
+            return functools.partial(convert, self.primitive, *arrays)
+        if isinstance(self.primitive, Fill):
+            return functools.partial(fill, self.primitive, *arrays)
+        if isinstance(self.primitive, Reverse):
+            return functools.partial(reverse, self.primitive, *arrays)
         assert_never(self.primitive)
 
 
@@ -105,3 +111,47 @@ def scan(primitive: Scan, source: Array, target: Array) -> None:
             start = np.full_like(np.take(tally, [0], primitive.axis), 0 if primitive.function == "sum" else 1)
             tally = np.concatenate([start, np.delete(tally, -1, primitive.axis)], primitive.axis)
         np.copyto(target, tally, casting="same_kind")
+
+
+def convert(primitive: Map, source: Array, target: Array) -> None:
+    """Scale in float64 where that is asked for, and make each number one of the target's type."""
+    with np.errstate(all="ignore"):
+        numbers = source if primitive.is_conversion else source.astype(np.float64) * primitive.scale + primitive.bias
+        if numbers.dtype.kind == "f" and target.dtype.kind != "f":
+            numbers = _whole(numbers, target.dtype)
+        np.copyto(target, numbers, casting="unsafe")
+
+
+def _whole(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats without their fractions as integers, those outside the range as the end that is nearer; NaN is 0."""
+    limits = np.iinfo(dtype)
+    wide = numbers.astype(np.float64)
+    # 2^63 - 1 and 2^64 - 1 are no float64: what reaches the power of two above them is outside.
+    low, high = wide <= float(limits.min), wide >= float(limits.max)
+    inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
+    return np.where(low, limits.min, np.where(high, limits.max, inside)).astype(dtype)
+
+
+def fill(primitive: Fill, target: Array) -> None:
+    """Count the elements on from the start."""
+    dtype, start, delta = target.dtype, primitive.start, primitive.delta
+    if delta == 0:
+        np.copyto(target, np.array(start, dtype))
+        return
+    numbers = np.arange(target.size).reshape(target.shape)
+    if dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            np.copyto(target, float(start) + numbers * float(delta), casting="same_kind")
+        return
+    most = 2**64
+    wrapped = numbers.astype(np.uint64) * np.uint64(int(delta) % most) + np.uint64(int(start) % most)
+    np.copyto(target, wrapped.astype(dtype))
+
+
+def reverse(primitive: Reverse, source: Array, lengths: Array, target: Array) -> None:
+    """Turn round as much of each line as its length says."""
+    size = source.shape[primitive.axis]
+    along = np.arange(size).reshape([size if k == primitive.axis else 1 for k in range(source.ndim)])
+    counts = np.minimum(lengths, size).astype(np.int64)
+    order = np.where(along < counts, counts - 1 - along, along)
+    np.copyto(_bits(target), np.take_along_axis(_bits(source), order, primitive.axis))

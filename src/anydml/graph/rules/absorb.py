@@ -39,6 +39,7 @@ def _absorbed(draft: Draft, number: int) -> bool:
     tries = 0
     for reader in _candidates(readers, old):
         copy = readers[reader].primitive
+        assert isinstance(copy, StridedCopy)  # noqa: S101 - for type checkers: candidates are copies
         # An answer means that every element written is among those that the copy reads, each of them once; and it
         # reads no others, because nobody reads what was not written.
         new = through(old, copy.source, copy.target)

@@ -10,7 +10,7 @@ from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.memory import packed_strides
-from anydml.primitives import IndexedCopy, Scan, View
+from anydml.primitives import Fill, IndexedCopy, Reverse, Scan, View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,11 +85,21 @@ def _computable(primitive: Primitive, cuts: Sequence[Cut]) -> list[Cut]:
     elif isinstance(primitive, IndexedCopy) and not primitive.clamp:
         rank = len(primitive.indices.sizes) - 1
         cuts[:rank] = [Cut(0, 1, size) for size in sizes[:rank]]
+    elif isinstance(primitive, Reverse):
+        cuts[primitive.axis] = Cut(0, 1, sizes[primitive.axis])
+    elif isinstance(primitive, Fill) and primitive.delta:  # it counts all of its elements
+        cuts = [Cut(0, 1, size) for size in sizes]
     return cuts
 
 
 def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
     target = _window(primitive.target, cuts)
+    if isinstance(primitive, Fill):
+        return replace(primitive, target=target)
+    if isinstance(primitive, Reverse):
+        axis, source = primitive.axis, _window(primitive.source, cuts)
+        lengths = _window(primitive.lengths, [Cut(0, 1, 1) if k == axis else cut for k, cut in enumerate(cuts)])
+        return replace(primitive, source=source, lengths=lengths, target=target)
     if not isinstance(primitive, IndexedCopy):
         return replace(primitive, source=_window(primitive.source, cuts), target=target)
     rank, batch = len(primitive.indices.sizes) - 1, primitive.batch_rank
