@@ -91,6 +91,22 @@ def test_faults_of_one_dispatchable_are_not_looked_for_in_every_other(tmp_path: 
     assert calls(400) < 10 * calls(50)
 
 
+def test_a_tensor_of_many_is_not_looked_for_among_all_of_them_again_and_again() -> None:
+    """A JOIN of a thousand took 16 seconds to check."""
+
+    def calls(count: int) -> float:
+        one, whole = dml.TensorDesc("float32", (2,)), dml.TensorDesc("float32", (2 * count,))
+        profile = cProfile.Profile()
+        for desc in (
+            dml.Join(input_tensors=[one] * count, output_tensor=whole, axis=0),
+            dml.Split(input_tensor=whole, output_tensors=[one] * count, axis=0),
+        ):
+            assert profile.runcall(desc.check)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(200) < 10 * calls(25)
+
+
 def test_small_resources_take_little_more_than_their_text(tmp_path: Path) -> None:
     """Nothing counts what they take beside their bytes: a page for each would be megabytes."""
     resources = {str(i): {"initialValuesDataType": "INT8", "initialValues": [1]} for i in range(1000)}
