@@ -69,7 +69,7 @@ def test_remarks_that_are_not_kept_take_no_time(tmp_path: Path, monkeypatch: pyt
         asked.append(given)
         return []
 
-    monkeypatch.setattr("anydml.models.operators.difflib.get_close_matches", ask)
+    monkeypatch.setattr("anydml.models.remarks.difflib.get_close_matches", ask)
     command = {"type": "print", "resource": "in", "unknown": 1}
     check_file(write(tmp_path, model(commands=[command] * (3 * MOST_REMARKS))))
     assert len(asked) <= MOST_REMARKS + 1
