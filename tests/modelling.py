@@ -8,7 +8,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+import anydml as dml
 from anydml.cli.app import app
+from anydml.models import check_file
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
 ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}
@@ -65,6 +67,41 @@ def write(folder: Path, data: Any, name: str = "model.json") -> Path:
     else:
         path.write_text(data if isinstance(data, str) else json.dumps(data, indent=1))
     return path
+
+
+def dml_name(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def as_json(value: Any) -> Any:
+    """What a field of a description holds, as a model has it."""
+    if isinstance(value, dml.TensorDesc):
+        return {"DataType": value.data_type.name, "Sizes": list(value.sizes), "Flags": value.flags.name}
+    if isinstance(value, dml.ScaleBias):
+        return {"Scale": value.scale, "Bias": value.bias}
+    if isinstance(value, tuple):
+        return [as_json(one) for one in value]
+    if isinstance(value, dml.IndexMode):
+        return value.value
+    return getattr(value, "dml_name", value)
+
+
+def as_dispatchable(desc: dml.OperatorDesc, **more: Any) -> dict[str, Any]:
+    """A description by its own annotations; what is none is left out."""
+    fields = {dml_name(name): as_json(getattr(desc, name)) for name in desc.field_types()}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"type": desc.type.dml_name, "desc": given, **more}
+
+
+def findings(folder: Path, data: Any, level: str = "6_4") -> list[tuple[str, str, str]]:
+    """(kind, path, message) of each finding."""
+    report = check_file(write(folder, data), level)
+    found = []
+    for finding in report.findings:
+        place = finding.fault.place
+        assert place is not None
+        found.append((finding.kind.name, place.path, str(finding).removeprefix(f"{place}: ")))
+    return found
 
 
 def program(*arguments: object) -> Result:
