@@ -117,3 +117,48 @@ def run(path: Path, *options: object) -> Result:
 def lines(result: Result, path: Path) -> list[str]:
     """What was said, with the model's name in place of its path."""
     return (result.stdout + result.stderr).replace(str(path), path.name).splitlines()
+
+
+# Every operator, small enough to be read
+
+T = dml.TensorDesc
+_F, _H, _U = T("float32", (1, 1, 2, 3)), T("float16", (1, 1, 2, 3)), T("uint32", (1, 1, 1, 2))
+_ROWS = T("float32", (1, 1, 2, 1))
+EVERY: list[dml.OperatorDesc] = [
+    dml.Slice.infer(input_tensor=_F, offsets=(0, 0, 0, 1), sizes=(1, 1, 2, 2), strides=(1, 1, 1, 1)),
+    dml.Slice1.infer(
+        input_tensor=_F,
+        input_window_offsets=(0, 0, 0, 0),
+        input_window_sizes=(1, 1, 2, 3),
+        input_window_strides=(1, 1, -1, 2),
+    ),
+    dml.GatherND.infer(input_tensor=_F, indices_tensor=_U, input_dimension_count=2, indices_dimension_count=1),
+    dml.GatherND1.infer(
+        input_tensor=_F, indices_tensor=_U, input_dimension_count=2, indices_dimension_count=1, batch_dimension_count=0
+    ),
+    dml.CumulativeSummation.infer(input_tensor=_F, axis=3),
+    dml.CumulativeProduct.infer(input_tensor=_F, axis=2, axis_direction="DECREASING"),
+    dml.Gather.infer(input_tensor=_F, indices_tensor=_U, axis=2, index_dimensions=1),
+    dml.GatherElements.infer(input_tensor=_F, indices_tensor=T("uint32", (1, 1, 1, 3)), axis=2),
+    dml.ElementWiseIdentity.infer(input_tensor=_F, scale_bias=(2, 1)),
+    dml.ElementWiseIdentity.infer(input_tensor=_F),
+    dml.Cast(input_tensor=_F, output_tensor=_H),
+    dml.Join.infer(input_tensors=[_F, _ROWS, _F], axis=3),
+    dml.Split(input_tensor=_F, output_tensors=[_ROWS, T("float32", (1, 1, 2, 2))], axis=3),
+    dml.FillValueConstant(output_tensor=_H, value_data_type="float16", value=1.5),
+    dml.FillValueSequence(output_tensor=_F, value_data_type="float32", value_start=1, value_delta=0.25),
+    dml.ReverseSubsequences.infer(input_tensor=_F, sequence_lengths_tensor=T("uint32", (1, 1, 2, 1)), axis=3),
+]
+
+
+def model_of(desc: dml.OperatorDesc, name: str = "it") -> dict[str, Any]:
+    """A model that runs an operator once; each resource has the name of its tensor."""
+    resources: dict[str, Any] = {}
+    bindings: dict[str, list[str]] = {}
+    for number, (slot, one) in enumerate(desc.tensors().items()):
+        is_index = one.data_type is dml.DataType.UINT32
+        values = [i % 2 if is_index else 10 * number + i for i in range(one.element_count)]
+        resources[slot] = {"initialValuesDataType": one.data_type.name, "initialValues": values}
+        bindings.setdefault(slot.partition("[")[0], []).append(slot)
+    command = {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+    return {"resources": resources, "dispatchables": {name: as_dispatchable(desc)}, "commands": [command]}
