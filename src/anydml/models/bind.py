@@ -130,10 +130,11 @@ class Binder:
         count = len(at) if at.is_list else 1
         if count and count != len(slots):
             rule, way_out = f"{name} must be bound to {_resources(len(slots))}", ""
-            if name not in slots:
-                rule += ", one for each of its tensors"
             if len(slots) < sum(bare_name(slot) == name for slot in desc.tensors()):
-                rule, way_out = f"{rule} to be bound here: {_listed(slots)}", f"the others are bound by {there}"
+                rule = f"{name} must be bound here to {_resources(len(slots))}, for {_listed(slots)}"
+                way_out = f"the others are bound by {there}"
+            elif len(slots) > 1:
+                rule += ", one for each of its tensors"
             where = at.element(len(slots)) if at.is_list and count > len(slots) else at
             self._findings.add(
                 BINDING, where, rule, field=name, found=str(count), way_out=way_out, subject=desc.type.name

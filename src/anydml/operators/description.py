@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from anydml.enums import FeatureLevel
@@ -94,9 +95,9 @@ class OperatorDesc(abc.ABC):
         """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
         return dict(self._outputs)
 
-    def tensors(self) -> dict[str, TensorDesc]:
+    def tensors(self) -> Mapping[str, TensorDesc]:
         """The tensors by DirectML's name, inputs first."""
-        return self._inputs | self._outputs
+        return MappingProxyType(self._tensors)
 
     # Kept, because the rules ask for each tensor of hundreds by its name.
 
@@ -107,6 +108,10 @@ class OperatorDesc(abc.ABC):
     @functools.cached_property
     def _outputs(self) -> dict[str, TensorDesc]:
         return self._named(self.output_names())
+
+    @functools.cached_property
+    def _tensors(self) -> dict[str, TensorDesc]:
+        return self._inputs | self._outputs
 
     def _named(self, names: Sequence[str]) -> dict[str, TensorDesc]:
         found: dict[str, TensorDesc] = {}
