@@ -19,7 +19,7 @@ from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
 from anydml.engines.cuda.programs import CopyProgram, GatherProgram, ScanProgram
-from anydml.primitives import IndexedCopy, StridedCopy
+from anydml.primitives import IndexedCopy, Scan, StridedCopy
 
 if TYPE_CHECKING:
     from anydml.engines.cuda.launch import Kernel
@@ -77,6 +77,7 @@ def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     if isinstance(primitive, IndexedCopy):
         gather = GatherProgram.plan(primitive, figures)
         return [gather.kernel(gather.widest()), gather.check()]
+    assert isinstance(primitive, Scan)
     return [ScanProgram.plan(primitive, figures).kernel]
 
 
