@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.kernels.places import place
+from anydml.engines.cuda.kernels.places import along, place
 from anydml.engines.cuda.kernels.tiles import corner, running, walk
 
 
@@ -26,14 +26,15 @@ def reverse_tiles(
     axis_size,
     axis_source,
     TILE: tl.constexpr,
-    ALONG_INNER: tl.constexpr,
-    BY_INNER: tl.constexpr,
+    AXIS_STEP: tl.constexpr,
+    LENGTH_STEP: tl.constexpr,
     AXIS_ALIGN: tl.constexpr,
+    OFFSET: tl.constexpr,
 ):
     """Elements below their line's length come from as far before its end.
 
-    Along the inner dimension of a tile the place on the axis changes where ALONG_INNER, and the line where BY_INNER:
-    where neither does, a row of the tile has one place and one length, and its elements stay neighbours.
+    Where neither the place on the axis nor the line changes along the inner dimension of a tile, with both steps 0, a
+    row of it has one place and one length, and its elements stay neighbours.
     """
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
     if TILE.is_flat:
@@ -43,18 +44,16 @@ def reverse_tiles(
     else:
         row, first, number = corner(blocks, TILE)
         rows = (row + tl.arange(0, TILE.middle))[:, None]
-        columns = (first + tl.arange(0, TILE.inner))[None, :]
         at = place(number, sizes, axis_strides, 1) + rows * axis_steps[1]
         lengths += place(number, sizes, length_strides, 1) + rows * length_steps[1]
         is_line = rows < middle[0]
-        if ALONG_INNER:
-            at += columns * axis_steps[0]
-        if BY_INNER:
-            lengths += columns * length_steps[0]
-            is_line &= columns < inner[0]
+        if AXIS_STEP != 0:
+            at += along(first, TILE.inner, axis_steps[0], AXIS_STEP, 1)[None, :]
+        if LENGTH_STEP != 0:
+            lengths += along(first, TILE.inner, length_steps[0], LENGTH_STEP, 1)[None, :]
+            is_line &= (first + tl.arange(0, TILE.inner) < inner[0])[None, :]
     length = tl.load(lengths, mask=is_line, other=0).to(tl.uint64)
-    length = tl.minimum(length, axis_size.to(tl.uint64)).to(tl.int64)
-    at += axis_first
-    moved = tl.where(at < length, length - 1 - 2 * at, 0)
-    source += moved * axis_source * AXIS_ALIGN
+    length = tl.minimum(length, axis_size.to(tl.uint64)).to(OFFSET)
+    at = (at + axis_first).to(OFFSET)
+    source += tl.where(at < length, length - 1 - 2 * at, 0) * axis_source.to(OFFSET) * AXIS_ALIGN
     tl.store(target, tl.load(source, mask=mask), mask=mask)

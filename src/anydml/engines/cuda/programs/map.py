@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.kernels.map import map_tiles
-from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.launch import ALIGNMENT, Kernel
 from anydml.engines.cuda.programs.copy import CopyProgram
+from anydml.engines.cuda.programs.shapes import MOST_ALIGNED
 from anydml.engines.cuda.programs.tiles import tiles_of
 from anydml.plan import loops_of, simplify
 from anydml.primitives import Map, StridedCopy
@@ -37,7 +38,9 @@ class MapProgram:
         source, target = primitive.source.data_type, primitive.target.data_type
         widths = (source.size_in_bytes, target.size_in_bytes)
         loops = simplify(loops_of(primitive.source, primitive.target), 1)
-        tiles = tiles_of(loops, max(widths), figures)
+        # As many read at once as are written: more would go through shared memory to the threads that write them.
+        together = ALIGNMENT // widths[1] if widths[0] < widths[1] else MOST_ALIGNED
+        tiles = tiles_of(loops, max(widths), figures, together=together)
         numbers = (*tiles.numbers, bits_of(primitive.scale), bits_of(primitive.bias))
         constants = {"TILE": tiles.tile, "SCALED": not primitive.is_conversion}
         kernel = Kernel(

@@ -6,9 +6,12 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import triton.language as tl
+
 from anydml.engines.cuda.kernels.reverse import reverse_tiles
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.map import kind_of
+from anydml.engines.cuda.programs.shapes import step_of
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
 from anydml.plan import Loops, simplify
 
@@ -69,21 +72,22 @@ class ReverseProgram:
         loops = in_words(self.loops, together, SOURCE, TARGET)
         tiles = tiles_of(loops, word, self.figures, is_scattered=self.is_scattered)
         view, cut = self.primitive.source, tiles.cut
-        step = view.strides[self.primitive.axis] // together
+        size, step = view.sizes[self.primitive.axis], view.strides[self.primitive.axis] // together
         align = math.gcd(step, tiles.tile.source_align)
         numbers = (
             *tiles.numbers,
             *(f(loops.strides[extra]) for extra in (LENGTHS, AXIS) for f in (cut.steps, cut.others)),
             self.loops.offsets[AXIS],
-            view.sizes[self.primitive.axis],
+            size,
             step // align,
         )
-        (by_inner, _), (along_inner, _) = (cut.steps(loops.strides[extra]) for extra in (LENGTHS, AXIS))
         constants = {
             "TILE": tiles.tile,
-            "ALONG_INNER": along_inner != 0,
-            "BY_INNER": by_inner != 0,
+            "AXIS_STEP": step_of(cut.steps(loops.strides[AXIS])[0]),
+            "LENGTH_STEP": step_of(cut.steps(loops.strides[LENGTHS])[0]),
             "AXIS_ALIGN": align,
+            # Whole lines within 31 bits are the rule, and a product of 32 bits takes a third of one of 64.
+            "OFFSET": tl.int32 if 2 * size * max(abs(step), 1) < 2**31 else tl.int64,
         }
         pointers = (f"u{8 * word}", kind_of(self.primitive.lengths.data_type), f"u{8 * word}")
         return Kernel(reverse_tiles, pointers, numbers, constants, tiles.programs, tiles.warps, self.figures)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cuda.kernels.tiles import Tile
 from anydml.engines.cuda.programs.shapes import (
+    MOST_ALIGNED,
     alignment_of,
     ceil_power,
     floor_power,
@@ -58,10 +59,13 @@ class Tiles:
     warps: int
 
 
-def tiles_of(loops: Loops, width: int, figures: Figures, *, is_scattered: bool = False) -> Tiles:
+def tiles_of(
+    loops: Loops, width: int, figures: Figures, *, is_scattered: bool = False, together: int = MOST_ALIGNED
+) -> Tiles:
     """Cut the walk from the first view to the last, whose elements are up to `width` bytes wide.
 
-    `is_scattered` where neighbours in the target may come from anywhere, whatever the first view's strides are.
+    `is_scattered` where neighbours in the target may come from anywhere, whatever the first view's strides are;
+    `together` are the most elements that a thread is to read at once.
     """
     cut = _cut(loops)
     n0, n1 = (1 if k is None else loops.sizes[k] for k in (cut.inner, cut.middle))
@@ -76,7 +80,7 @@ def tiles_of(loops: Loops, width: int, figures: Figures, *, is_scattered: bool =
     sources, targets = loops.strides[0], loops.strides[-1]
     (s0, s1), (t0, t1) = cut.steps(sources), cut.steps(targets)
     outer_sources, outer_targets = cut.others(sources), cut.others(targets)
-    source_align = alignment_of((*outer_sources, *(s for s in (s0, s1) if step_of(s) == 2)))
+    source_align = min(alignment_of((*outer_sources, *(s for s in (s0, s1) if step_of(s) == 2))), together)
     # Where both sides are contiguous a thread moves 16 bytes; elsewhere neighbours do better one by one.
     is_wide = not is_scattered and (cut.is_transposed or step_of(s0) in (0, 1))
     target_align = alignment_of((*outer_targets, t1, *(t for t in (t0,) if step_of(t) == 2))) if is_wide else 1
