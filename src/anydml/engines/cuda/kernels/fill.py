@@ -1,4 +1,4 @@
-"""Fills: elements counted on from a start. Of their numbers they are the images, as if those lay in memory."""
+"""Fills: elements made of their own numbers, as if those lay in memory."""
 
 import triton
 import triton.language as tl
@@ -21,7 +21,7 @@ def fill_tiles(
     delta,
     TILE: tl.constexpr,
 ):
-    """The walk's source is the count of elements itself. Compiled so that products and sums stay apart.
+    """Start and delta by the walk's source, which is the number itself. Products and sums stay apart when compiled.
 
     Integers are counted in 32 bits where those hold the type, since what wraps in more bits wraps in fewer.
     """

@@ -35,7 +35,9 @@ def number_of(value, TYPE: tl.constexpr):
     if value.dtype.is_floating() and not TYPE.is_floating():
         value = whole(value, TYPE)
     elif not value.dtype.is_floating() and TYPE == tl.float16:
-        value = value.to(tl.float32)  # exact below 2^24, and what is above is an infinity either way
+        # Exact below 2^24, and past 65504 an infinity like 2^16. Without the ends the compiler makes one conversion of
+        # the two, from an integer that may be past the range; of a float there IEEE 754 says what becomes.
+        value = tl.minimum(tl.maximum(value.to(tl.float32), -65536.0), 65536.0)
     return value.to(TYPE)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from anydml.engines.cuda.kernels.fill import fill_tiles
 from anydml.engines.cuda.launch import Kernel
-from anydml.engines.cuda.programs.map import bits_of, kind_of
+from anydml.engines.cuda.programs.map import bits_of
+from anydml.engines.cuda.programs.shapes import kind_of
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
 from anydml.plan import Loops, simplify
 

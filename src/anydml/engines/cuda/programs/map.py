@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cuda.kernels.map import map_tiles
 from anydml.engines.cuda.launch import ALIGNMENT, Kernel
 from anydml.engines.cuda.programs.copy import CopyProgram
-from anydml.engines.cuda.programs.shapes import MOST_ALIGNED
+from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, kind_of
 from anydml.engines.cuda.programs.tiles import tiles_of
 from anydml.plan import loops_of, simplify
 from anydml.primitives import Map, StridedCopy
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.enums import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,6 @@ def kinds_of(primitive: Map) -> tuple[str, str]:
         sign = "i" if is_signed else "u"
         return f"{sign}{8 * source.size_in_bytes}", f"{sign}{8 * target.size_in_bytes}"
     return kind_of(source), kind_of(target)
-
-
-def kind_of(data_type: DataType) -> str:
-    """A type as Triton names it."""
-    letters = "fp" if data_type.is_float else "i" if data_type.is_signed else "u"
-    return f"{letters}{8 * data_type.size_in_bytes}"
 
 
 def bits_of(number: float) -> int:

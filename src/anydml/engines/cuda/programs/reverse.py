@@ -10,8 +10,7 @@ import triton.language as tl
 
 from anydml.engines.cuda.kernels.reverse import reverse_tiles
 from anydml.engines.cuda.launch import Kernel
-from anydml.engines.cuda.programs.map import kind_of
-from anydml.engines.cuda.programs.shapes import step_of
+from anydml.engines.cuda.programs.shapes import kind_of, step_of
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
 from anydml.plan import Loops, simplify
 
