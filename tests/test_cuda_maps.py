@@ -147,7 +147,7 @@ def test_every_pair_of_types(source: str, target: str) -> None:
 @each_order
 def test_maps_of_every_layout(source: str, target: str, order: str) -> None:
     x = laid_out(values(SIZES, source))[order]
-    for layout in LAYOUTS if order in ("as it is", "backwards") else (framed,):
+    for layout in LAYOUTS if order == "backwards" else (framed,):
         convert(x, target, layout)
 
 
@@ -256,7 +256,7 @@ def test_reversals(dtype: str, axis: int) -> None:
 def test_reversals_of_every_layout(order: str, axis: int) -> None:
     x = laid_out(values(SIZES, "float32"))[order]
     lengths = some_lengths(x.shape, axis, "uint64")
-    for layout in LAYOUTS if order in ("as it is", "backwards") else (framed,):
+    for layout in LAYOUTS if order == "backwards" else (framed,):
         reverse(x, np.flip(lengths), axis, layout)
     reverse(x, np.broadcast_to(lengths[:1, :1], lengths.shape), axis)
 
@@ -269,12 +269,9 @@ def test_reversals_of_many_dimensions(axis: int) -> None:
 
 
 def test_a_reversal_along_one_element() -> None:
-    for shape in ((3, 1, 8), (1,)):
-        axis = len(shape) // 2
-        reverse(
-            values(shape, "float32"), np.zeros([n if k != axis else 1 for k, n in enumerate(shape)], "uint32"), axis
-        )
-        reverse(values(shape, "float32"), some_lengths(shape, axis), axis)
+    for shape, axis in (((3, 1, 8), 1), ((1,), 0)):
+        for lengths in (some_lengths(shape, axis), np.zeros(shape, "uint32")):
+            reverse(values(shape, "float32"), lengths, axis)
 
 
 # Addresses, and copies that go the same way
