@@ -97,8 +97,8 @@ def _body(picture: Picture) -> Iterator[str]:
     yield f"<p>{escape(picture.summary)}</p>"
     keys = {cell.element: f"{k}.{i}" for k, grid in enumerate(picture.grids) for i, cell in enumerate(grid.cells())}
     yield '<div class="grids">'
-    for grid in picture.grids:
-        if grid.role == "output":
+    for k, grid in enumerate(picture.grids):
+        if k and grid.role == "output" != picture.grids[k - 1].role:
             yield '<div class="arrow" aria-hidden="true">→</div>'
         yield from _grid(grid, keys)
     yield "</div>"

@@ -117,11 +117,11 @@ def _legend(picture: Picture, y: float) -> Iterator[str]:
 
 
 def _place(blocks: Sequence[_Block], top: float, is_row: bool, parts: list[str]) -> float:
-    """Lay the grids out, an arrow before the output; returns where they end."""
+    """Lay the grids out, an arrow after the inputs; returns where they end."""
     x, y = float(_MARGIN), top
     height = min(block.height for block in blocks)
     for k, block in enumerate(blocks):
-        if k == len(blocks) - 1 and is_row:
+        if k and is_row and block.grid.role == "output" != blocks[k - 1].grid.role:
             middle = top + height / 2 + 10
             parts.append(f'<path class="a" d="M{x - 33:g} {middle:g}h20m-7 -6l7 6l-7 6"/>')
         parts += block.draw(x, y)

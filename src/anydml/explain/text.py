@@ -93,7 +93,7 @@ def _heading(picture: Picture, width: int) -> Iterator[Line]:
 
 
 def _beside(grids: Sequence[Grid], width: int) -> Iterator[Line]:
-    """The grids beside one another where there is room, the inputs before an arrow."""
+    """The grids beside one another where there is room, an arrow after the inputs."""
     blocks = [_block(grid) for grid in grids]
     widths = [max(_length(line) for line in block) for block in blocks]
     if sum(widths) + _BETWEEN * len(blocks) + 1 > width:
@@ -105,11 +105,12 @@ def _beside(grids: Sequence[Grid], width: int) -> Iterator[Line]:
         return
     height = max(map(len, blocks))
     middle = min(map(len, blocks)) // 2 + 1
+    first = next((k for k, grid in enumerate(grids) if grid.role == "output" and k), None)
     for i in range(height):
         row: Line = [Piece("    ")]
         for k, (block, block_width) in enumerate(zip(blocks, widths, strict=True)):
             line = block[i] if i < len(block) else []
-            if k == len(blocks) - 1:
+            if k == first:
                 row.append(Piece("→   " if i == middle else "    ", "arrow"))
             row += [*line, Piece(" " * (block_width - _length(line) + _BETWEEN))]
         yield row

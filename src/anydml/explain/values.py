@@ -70,11 +70,28 @@ class CountedValues:
 
     def at(self, coordinate: Coordinate) -> Any:
         """Number it."""
-        sizes, strides = self.tensor.sizes, self.tensor.element_strides
-        below, _ = span(sizes, strides)
-        places = zip(coordinate, strides[len(strides) - len(coordinate) :], strict=True)
-        number = sum(c * stride for c, stride in places) - below
-        return self.tensor.data_type.dtype.type(number % self._most + 1)
+        return self.tensor.data_type.dtype.type(_place(self.tensor, coordinate) % self._most + 1)
+
+
+def _place(tensor: TensorDesc, coordinate: Coordinate) -> int:
+    """Where an element lies in memory, from the one that lies first."""
+    sizes, strides = tensor.sizes, tensor.element_strides
+    below, _ = span(sizes, strides)
+    places = zip(coordinate, strides[len(strides) - len(coordinate) :], strict=True)
+    return sum(c * stride for c, stride in places) - below
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLengths:
+    """Lengths that grow shorter from line to line, and begin again: the first leaves something as it is."""
+
+    tensor: TensorDesc
+    most: int
+    note: str = "No lengths were given: these grow shorter from line to line."
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """Make one up."""
+        return self.tensor.data_type.dtype.type((self.most - 2 - _place(self.tensor, coordinate)) % self.most + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,8 @@ class CountedIndices:
 
     tensor: TensorDesc
     primitive: IndexedCopy
+    frame: tuple[int, ...]
+    """The sizes of the dimensions that count."""
     note: str = "No indices were given: these pick the elements from the last to the first."
 
     def at(self, coordinate: Coordinate) -> Any:
@@ -90,10 +109,9 @@ class CountedIndices:
         index_type = self.tensor.data_type.dtype.type
         if self.tensor.overlaps_itself:  # one element is part of several tuples: 0 is in every dimension
             return index_type(0)
-        sizes = self.primitive.indices.sizes
-        number = number_of(coordinate[:-1], sizes[:-1])
+        number, k = divmod(number_of(coordinate, self.frame), self.primitive.tuple_size)
         indexed = self.primitive.indexed_sizes
-        return index_type(coordinate_of((-1 - number) % math.prod(indexed), indexed)[coordinate[-1]])
+        return index_type(coordinate_of((-1 - number) % math.prod(indexed), indexed)[k])
 
 
 def number_of(coordinate: Sequence[int], sizes: Sequence[int]) -> int:
