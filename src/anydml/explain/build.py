@@ -88,8 +88,8 @@ def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
     return tuple(
         (dml_name(name), _write_field(value))
         for name, kind in kinds.items()
-        if kind.kind == "attribute" or (kind.kind == "addition" and getattr(desc, name) != defaults[name])
         for value in (getattr(desc, name),)
+        if (kind.kind == "attribute" and value is not None) or (kind.kind == "addition" and value != defaults[name])
     )
 
 
@@ -106,21 +106,27 @@ def _values(desc: OperatorDesc, primitives: Sequence[Primitive], inputs: Sequenc
     if len(inputs) > len(tensors):
         rule = f"explain() takes a description and its inputs: {', '.join(tensors) or 'none'}"
         raise BindingError(operator, Fault(field="inputs", rule=rule, found=f"{len(inputs)} arrays"))
-    return {
-        field: _made_up(desc, primitives[0], field, tensor)
-        if given is None
-        else read_array(given, tensor, operator, field)
-        for (field, tensor), given in itertools.zip_longest(tensors.items(), inputs)
-    }
+    found: dict[str, Values] = {}
+    counted: Counter[str] = Counter()
+    for (field, tensor), given in itertools.zip_longest(tensors.items(), inputs):
+        if given is not None:
+            found[field] = read_array(given, tensor, operator, field)
+        else:
+            found[field] = _made_up(desc, primitives[0], field, tensor, counted[bare_name(field)])
+        counted[bare_name(field)] += tensor.extent
+    return found
 
 
-def _made_up(desc: OperatorDesc, primitive: Primitive, field: str, tensor: TensorDesc) -> Values:
-    """Values for an input that none are given for: such that something is to be seen."""
+def _made_up(desc: OperatorDesc, primitive: Primitive, field: str, tensor: TensorDesc, before: int) -> Values:
+    """Values for an input that none are given for: such that something is to be seen.
+
+    The elements of several tensors of one field are numbered on: `before` of them come earlier.
+    """
     if isinstance(primitive, IndexedCopy) and field == primitive.indices.tensor:
         return CountedIndices(tensor, primitive, indexed_frames(desc, primitive)[field])
     if isinstance(primitive, Reverse) and field == primitive.lengths.tensor:
         return CountedLengths(tensor, primitive.source.sizes[primitive.axis])
-    return CountedValues(tensor)
+    return CountedValues(tensor, before)
 
 
 def _tale(desc: OperatorDesc, primitives: Sequence[Primitive], values: Mapping[str, Values]) -> Tale:

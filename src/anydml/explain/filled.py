@@ -62,5 +62,5 @@ class FilledTale(Tale):
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The count's beginning."""
         if not self._primitive.delta:
-            return [f"every element = {self._start}"]
+            return [f"every element is {self._start}"]
         return first_few([landing.says for landing in landings.values()], self._count, "elements")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.reference import convert
+from anydml.enums import DataType
 from anydml.explain.tale import Landing, Tale, element_at, first_few
 from anydml.explain.values import write_value
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from anydml.explain.values import Values
     from anydml.operators import OperatorDesc
     from anydml.primitives import Map
+
+_MOST_CHANGED = 3
+"""Of the sentences, those that tell of numbers that change before any others are told."""
 
 
 class MappedTale(Tale):
@@ -33,12 +37,11 @@ class MappedTale(Tale):
         what = f"{count} element{'' if count == 1 else 's'}"
         if primitive.is_conversion:
             source, target = primitive.source.data_type.name, primitive.target.data_type.name
-            self.summary = f"makes {what} of {source} numbers of {target}"
-            self.legend = (("marked", "a number that the type does not have, and that changes"),)
+            self.summary = f"converts {what} from {source} to {target}"
+            self.legend = (("marked", f"a number that {target} does not have, and that becomes another"),)
         else:
-            self.summary = (
-                f"multiplies {what} by {write_single(primitive.scale)}, and adds {write_single(primitive.bias)}"
-            )
+            scale, bias = write_single(primitive.scale), write_single(primitive.bias)
+            self.summary = f"multiplies {what} by {scale}, and adds {bias}"
 
     def landing(self, element: Element) -> Landing:
         """One element, made another."""
@@ -50,13 +53,12 @@ class MappedTale(Tale):
             change = _change(before, after)
             said = f"{source} = {write_value(before)}" + (f", {change}: {value}" if change else "")
             return Landing(value, f"{element} = {said}", (source,), hue=int(bool(change)))
-        terms = f"{_bracketed(before)} * {write_single(self._primitive.scale)} {_added(self._primitive.bias)}"
-        exact = float(before) * self._primitive.scale + self._primitive.bias
-        change = _change(np.float64(exact), after)
-        said = f"{source} {terms[terms.index('*') :]} = {terms} = " + (
-            f"{write_value(np.float64(exact))}, {change}: {value}" if change else value
-        )
-        return Landing(value, f"{element} = {said}", (source,))
+        scaling = f"* {write_single(self._primitive.scale)} {_added(self._primitive.bias)}"
+        exact = np.float64(float(before) * self._primitive.scale + self._primitive.bias)
+        change = "" if isinstance(after, np.floating) else _change(exact, after)
+        result = f"{write_value(exact)}, {change}: {value}" if change else value
+        says = f"{element} = {source} {scaling} = {write_value(before)} {scaling} = {result}"
+        return Landing(value, says, (source,))
 
     def _convert(self, number: Any) -> Any:
         """Have the reference engine convert it, so that a picture rounds and wraps as an operator does."""
@@ -65,20 +67,15 @@ class MappedTale(Tale):
         return target[0]
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
-        """The first elements; where numbers change, one of those as well."""
+        """The first elements, and before them the first of those that change."""
         shown = [landing.says for landing in landings.values()]
         changed = [landing.says for landing in landings.values() if landing.hue]
-        return first_few(list(dict.fromkeys((*changed[:3], *shown))), math.prod(self._sizes), "elements")
+        return first_few(list(dict.fromkeys((*changed[:_MOST_CHANGED], *shown))), math.prod(self._sizes), "elements")
 
 
 def write_single(number: float) -> str:
     """A FLOAT, as short as it can be written."""
     return write_value(np.float32(number))
-
-
-def _bracketed(number: Any) -> str:
-    text = write_value(number)
-    return f"({text})" if text.startswith("-") else text
 
 
 def _added(bias: float) -> str:
@@ -87,23 +84,19 @@ def _added(bias: float) -> str:
 
 def _change(before: Any, after: Any) -> str:
     """How a number became another, where it did."""
-    if isinstance(after, np.floating):
-        is_same = float(before) == float(after) if isinstance(before, np.floating) else int(before) == _exact(after)
-        return "" if is_same or np.isnan(before) else f"rounded to {_NAMES[after.dtype.itemsize]}"
-    if not isinstance(before, np.floating):
-        return "" if int(before) == int(after) else f"wrapped to {8 * after.itemsize} bits"
     if np.isnan(before):
-        return "no number"
-    if float(before) == int(after) and not np.isinf(before):
+        return "" if isinstance(after, np.floating) else "being no number"
+    if float(after) == float(before) and _exact(before) == _exact(after):
         return ""
+    if isinstance(after, np.floating):
+        return f"rounded to {DataType(after.dtype).name}"
+    if not isinstance(before, np.floating):
+        return f"wrapped to {8 * after.itemsize} bits"
     limits = np.iinfo(after.dtype)
-    is_outside = not int(limits.min) - 1 < before < int(limits.max) + 1
+    is_outside = not int(limits.min) - 1 < float(before) < int(limits.max) + 1
     return "outside, the nearest end of the range" if is_outside else "without its fraction"
 
 
-_NAMES = {2: "FLOAT16", 4: "FLOAT32", 8: "FLOAT64"}
-
-
-def _exact(number: Any) -> int | None:
-    """A float as a whole number, where it is one."""
-    return int(number) if np.isfinite(number) and float(number).is_integer() else None
+def _exact(number: Any) -> int | float:
+    """A number that compares with others of any type: NumPy rounds large integers before it compares them."""
+    return float(number) if isinstance(number, np.floating) else int(number)

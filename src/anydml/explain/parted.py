@@ -91,10 +91,8 @@ class PartedTale(Tale):
 
     def _slice(self, tensor: str, start: Coordinate, part: _Part) -> str:
         sizes = self._tensors[tensor]
-        at = [
-            ":" if part.sizes[k] == size else f"{start[k]}:{start[k] + part.sizes[k]}" for k, size in enumerate(sizes)
-        ]
-        return written(tensor, tuple(at))
+        dimensions = zip(start, part.sizes, sizes, strict=True)
+        return written(tensor, tuple(":" if own == size else f"{at}:{at + own}" for at, own, size in dimensions))
 
 
 def _around(starts: Sequence[int], sizes: Sequence[int]) -> list[int]:

@@ -67,11 +67,10 @@ class TurnedTale(Tale):
         def part(tensor: str, along: str) -> str:
             return written(tensor, (*at[: p.axis], along, *at[p.axis + 1 :]))
 
-        turned, rest = "0" if length == 1 else f"0:{length}" if length < self._size else ":", f"{length}:"
-        target = part(p.target.tensor, ":" if length <= 1 else turned)
         here = f"{line} = {given}"
         here += f", more than the {self._size} there are:" if int(given) > self._size else ":"
         if length <= 1:
-            return f"{here} {part(p.source.tensor, ':')} lands in {target} as it is"
-        said = f"{here} {part(p.source.tensor, turned)} lands in {target} from the last to the first"
-        return said if length == self._size else f"{said}, and {part(p.source.tensor, rest)} as it is"
+            return f"{here} {part(p.source.tensor, ':')} lands in {part(p.target.tensor, ':')} as it is"
+        turned = ":" if length == self._size else f"0:{length}"
+        said = f"{here} {part(p.source.tensor, turned)} lands in {part(p.target.tensor, turned)} backwards"
+        return said if length == self._size else f"{said}, and {part(p.source.tensor, f'{length}:')} as it is"

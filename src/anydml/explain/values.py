@@ -55,6 +55,8 @@ class CountedValues:
     """1, 2, 3 … as the elements lie in memory, so that a repeated element has one value."""
 
     tensor: TensorDesc
+    before: int = 0
+    """The number after which they begin."""
 
     @property
     def _most(self) -> int:
@@ -65,12 +67,13 @@ class CountedValues:
     def note(self) -> str:
         """Say that they are numbers and no data."""
         order = "" if self.tensor.element_strides == packed_strides(self.tensor.sizes) else " as they lie in memory"
-        again = f", from 1 again after {self._most}" if self.tensor.extent > self._most else ""
+        again = f", from 1 again after {self._most}" if self.before + self.tensor.extent > self._most else ""
         return f"No data was given: the values number the elements{order}{again}."
 
     def at(self, coordinate: Coordinate) -> Any:
         """Number it."""
-        return self.tensor.data_type.dtype.type(_place(self.tensor, coordinate) % self._most + 1)
+        number = self.before + _place(self.tensor, coordinate)
+        return self.tensor.data_type.dtype.type(number % self._most + 1)
 
 
 def _place(tensor: TensorDesc, coordinate: Coordinate) -> int:
