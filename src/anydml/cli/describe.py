@@ -157,7 +157,7 @@ def _outputs(
         raise click.UsageError("give --sizes")
     asked, named = given[f"{name}_type"], type_field(cls)
     if asked is None and named is None:
-        raise click.UsageError("give --output-type")
+        raise click.UsageError("give --to, the type")
     data_type = _read_type(asked, "--output-type") if asked is not None else attributes[str(named)]
     return {name: _described(cls, dml_name(name), data_type, sizes if first is None else sizes or first.sizes)}
 
@@ -172,9 +172,9 @@ def _parts(
 ) -> tuple[TensorDesc, ...]:
     """What a tensor is taken apart into, by the sizes of each part or by those along the axis alone."""
     if not sizes and along is None:
-        raise click.UsageError("give --along or --output-sizes")
+        raise click.UsageError(f"give --along or --{base_name(name)}-sizes")
     if sizes and along is not None:
-        raise click.UsageError("give one of --along and --output-sizes")
+        raise click.UsageError(f"give one of --along and --{base_name(name)}-sizes")
     if along is not None:
         sizes = [tuple(own if k == axis else size for k, size in enumerate(whole.sizes)) for own in along]
     if len(sizes) > _MOST_TENSORS:

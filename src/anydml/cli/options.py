@@ -59,7 +59,8 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
         multiple=is_several,
         help=f"The {what} sizes{again}{follows}.",
     )
-    default = "float32" if is_first else "uint32, or a signed type for negative ones"
+    default = "float32" if is_first else "uint32"
+    default += ", or a signed type for negative ones" if not is_first and _may_be_signed(cls, name) else ""
     yield click.Option(
         [f"{name}_type", *_names(name, "type", f"{base}-type", *short[1])],
         metavar="TYPE",
@@ -72,6 +73,10 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
         multiple=is_several,
         help=f"The {what} values{again}; made up by default.",
     )
+
+
+def _may_be_signed(cls: type[OperatorDesc], name: str) -> bool:
+    return any(one.is_signed for row in cls.support for one in row.tensors[dml_name(name)].data_types)
 
 
 def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:

@@ -15,14 +15,14 @@ from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input,
 from anydml.explain.filled import FilledTale
 from anydml.explain.grids import Scene, draw_grid
 from anydml.explain.indexed import IndexedTale, indexed_frames
-from anydml.explain.mapped import MappedTale, write_single
+from anydml.explain.mapped import MappedTale
 from anydml.explain.parted import PartedTale
 from anydml.explain.picture import Element, Picture
 from anydml.explain.scanned import ScannedTale
 from anydml.explain.strided import StridedTale
 from anydml.explain.tale import lower_packed
 from anydml.explain.turned import TurnedTale
-from anydml.explain.values import CountedIndices, CountedLengths, CountedValues, read_array
+from anydml.explain.values import CountedIndices, CountedLengths, CountedValues, read_array, write_single
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
 from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.explain.tale import Landing, Tale, first_few, wrapped
-from anydml.explain.values import number_of, write_value
+from anydml.explain.values import number_of, write_number, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,17 +25,13 @@ class FilledTale(Tale):
     def __init__(self, desc: OperatorDesc, primitive: Fill, values: Mapping[str, Values]) -> None:  # noqa: ARG002
         self._primitive = primitive
         self._count = math.prod(primitive.target.sizes)
-        self._start, self._delta = self._write(primitive.start), self._write(primitive.delta)
+        self._start, self._delta = (
+            write_number(n, primitive.target.data_type) for n in (primitive.start, primitive.delta)
+        )
         what = f"{self._count} element{'' if self._count == 1 else 's'}"
         self.summary = f"writes {self._start} into {what}"
         if primitive.delta:
             self.summary = f"counts {what} in their order, from {self._start} on, in steps of {self._delta}"
-
-    def _write(self, number: float) -> str:
-        """A number as its type writes it; a step that goes down may be one that an unsigned type does not have."""
-        if not self._primitive.target.data_type.is_float:
-            return str(number)
-        return write_value(self._primitive.target.data_type.dtype.type(number))
 
     def landing(self, element: Element) -> Landing:
         """Where it stands in the count."""

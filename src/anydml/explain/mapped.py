@@ -10,7 +10,7 @@ import numpy as np
 from anydml.engines.reference import convert
 from anydml.enums import DataType
 from anydml.explain.tale import Landing, Tale, element_at, first_few
-from anydml.explain.values import write_value
+from anydml.explain.values import write_single, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,11 +71,6 @@ class MappedTale(Tale):
         shown = [landing.says for landing in landings.values()]
         changed = [landing.says for landing in landings.values() if landing.hue]
         return first_few(list(dict.fromkeys((*changed[:_MOST_CHANGED], *shown))), math.prod(self._sizes), "elements")
-
-
-def write_single(number: float) -> str:
-    """A FLOAT, as short as it can be written."""
-    return write_value(np.float32(number))
 
 
 def _added(bias: float) -> str:

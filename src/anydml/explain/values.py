@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays import ArrayView
+    from anydml.enums import DataType
     from anydml.explain.picture import Coordinate
     from anydml.primitives import IndexedCopy
     from anydml.tensor import TensorDesc
@@ -176,3 +177,13 @@ def write_value(value: Any) -> str:
         return f"{number:.0f}"
     shortest = str(value)
     return shortest if len(shortest) <= _LONGEST_NUMBER else f"{number:.5g}"
+
+
+def write_single(number: float) -> str:
+    """A FLOAT, as short as it can be written."""
+    return write_value(np.float32(number))
+
+
+def write_number(number: float, data_type: DataType) -> str:
+    """A number of a description as its type writes it; a step down may be one that an unsigned type does not have."""
+    return write_value(data_type.dtype.type(number)) if data_type.is_float else str(number)
