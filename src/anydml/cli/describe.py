@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anydml.cli.values import Array
     from anydml.operators import OperatorDesc
 
-_MOST_TENSORS = 1000
+_MOST_TENSORS = 100
 """Of one field: a command line has no room for more that mean anything."""
 
 

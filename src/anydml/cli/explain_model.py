@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from anydml.errors import Fault, ModelError, show
 from anydml.models import Dispatch
 from anydml.models.bind import byte_offset
-from anydml.operators.fields import dml_name
+from anydml.operators.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,14 +50,19 @@ def first_inputs(model: Model, dispatchable: Dispatchable, desc: OperatorDesc) -
         written |= {binding.resource for name in outputs for binding in command.bindings.get(name, ())}
     bindings = {**bindings, **dispatchable.bindings}
     left = model.max_memory
-    for field in map(dml_name, desc.input_names()):
+    counts = Counter(map(bare_name, desc.inputs()))
+    taken: Counter[str] = Counter()
+    for name, tensor in desc.inputs().items():
+        field = bare_name(name)
         several = bindings.get(field, ())
-        size = model.resources[several[0].resource].size_in_bytes if len(several) == 1 else None
-        if size is None or size > left or several[0].resource in written:
+        one = several[taken[field]] if len(several) == counts[field] else None
+        taken[field] += 1
+        size = model.resources[one.resource].size_in_bytes if one is not None else None
+        if one is None or size is None or size > left or one.resource in written:
             yield None
         else:
             left -= size
-            yield _read(model, several[0], desc.tensors()[field])
+            yield _read(model, one, tensor)
 
 
 def _read(model: Model, binding: Binding, tensor: TensorDesc) -> np.ndarray[Any, Any] | None:

@@ -73,7 +73,7 @@ def explain(
     notes = (
         *[f"{grid.tensor}: {grid.left_out} left out." for grid in grids if grid.left_out],
         *_undrawn(desc, grids),
-        *dict.fromkeys(v.note for v in values.values() if v.note),
+        *_value_notes(values),
         *tale.notes(),
         *[f"{remark}." for remark in report.remarks],
     )
@@ -115,6 +115,14 @@ def _values(desc: OperatorDesc, primitives: Sequence[Primitive], inputs: Sequenc
             found[field] = _made_up(desc, primitives[0], field, tensor, counted[bare_name(field)])
         counted[bare_name(field)] += tensor.extent
     return found
+
+
+def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
+    """What is worth knowing of the values, once; of several tensors that say the same, what says the most."""
+    notes = dict.fromkeys(one.note for one in values.values() if one.note)
+    for note in notes:
+        if not any(other != note and other.startswith(note.removesuffix(".")) for other in notes):
+            yield note
 
 
 def _made_up(desc: OperatorDesc, primitive: Primitive, field: str, tensor: TensorDesc, before: int) -> Values:

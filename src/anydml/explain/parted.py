@@ -56,7 +56,7 @@ class PartedTale(Tale):
             self.marks = {self._axis: _around(self._starts, sizes)}
         self.summary = self._summary(sizes)
         field = (self._parts[0].source if self._joins else self._parts[0].target).partition("[")[0]
-        self.legend = (("marked", f"with the number of its tensor among {field}"),)
+        self.legend = (("marked", f"copied, with the number of its tensor among {field}"),)
 
     def _summary(self, sizes: Sequence[int]) -> str:
         few = sizes if len(sizes) <= MOST_SENTENCES else [*sizes[: MOST_SENTENCES - 1], "…"]
