@@ -109,6 +109,20 @@ def test_an_output_that_is_joined_is_told_by_its_parts() -> None:
     assert "JOIN y" in str(picture)
 
 
+def test_a_joined_output_that_is_held_back_is_told_by_its_parts_too() -> None:
+    g = dml.Graph("reference")
+    x, rows, others = g.input(X, "x"), g.input(T("uint32", (6,)), "rows"), g.input(T("uint32", (2,)), "others")
+    joined = dml.join([x, dml.gather(x, rows, 0)], axis=1).named("y")
+    picture = explain_desc(g.desc([joined, dml.gather(x, others, 1)]))
+    assert [one.does for one in picture.after] == [
+        "gather [6,8] from x by rows, into y held back[..., 8:]",
+        "gather [6,2] from x by others, along axis 1",
+        "copy [6,8] from x, into y held back[..., :8]",
+        "copy [6,8] from y held back[..., 8:], into y[..., 8:]",
+        "copy [6,8] from y held back[..., :8], into y[..., :8]",
+    ]
+
+
 def test_a_copy_of_a_joined_output_is_a_pass_and_a_box_of_its_own() -> None:
     g = dml.Graph("reference")
     x = g.input(T("float32", (1,)), "x")

@@ -188,7 +188,8 @@ def make_fill_value_sequence(draw: st.DrawFn) -> Case:
     desc = dml.FillValueSequence(
         output_tensor=T(kind, sizes), value_data_type=kind, value_start=start, value_delta=delta
     )
-    numbers = [start + n * delta if delta else start for n in range(math.prod(sizes))]
+    step = float(delta) if kind.is_float else delta  # 0 * -1.0 is -0.0
+    numbers = [start + n * step if delta else start for n in range(math.prod(sizes))]
     with np.errstate(all="ignore"):
         values = np.array(numbers, "float64" if kind.is_float else object)
         values = values.astype(kind.dtype) if kind.is_float else converted(values, kind.dtype)

@@ -206,6 +206,9 @@ def test_of_many_tensors_those_are_drawn_that_the_rest_of_the_picture_speaks_of(
     outputs = [grid.tensor for grid in explain(split).grids[1:]]
     assert outputs == ["OutputTensors[0]", "OutputTensors[1]", "OutputTensors[2]", "OutputTensors[39]"]
     assert len(explain(split, limits=EVERYTHING).grids) == 5
+    indices = T("uint32", (3, 4))
+    gather = dml.GatherElements.infer(input_tensor=X, indices_tensor=indices, axis=0)
+    assert len(explain(gather, limits=Limits(tensors=1)).grids) == 3  # each has a field of its own
     with pytest.raises(dml.DescriptionError, match="Limits: tensors must be at least 1"):
         Limits(tensors=0)
 

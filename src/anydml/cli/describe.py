@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,7 +95,7 @@ def _sizes_off_axis(others: Mapping[str, Any], axis: int, data: Array | None) ->
     """The first input's sizes, but 1 along the axis; data of as many values takes them, and other data has its own."""
     first: TensorDesc = next(iter(others.values()))
     sizes = tuple(1 if k == axis else size for k, size in enumerate(first.sizes))
-    return sizes if data is None or data.size == np.prod(sizes, dtype=object) else None
+    return sizes if data is None or data.size == math.prod(sizes) else None
 
 
 def _tensor(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anydml.operators import OperatorDesc
 
-ARRAYS = ("UINT_ARRAY", "INT_ARRAY")
+_ARRAYS = ("UINT_ARRAY", "INT_ARRAY")
 ALONG = "sizes_along_axis"
 """The option of an operator that takes a tensor apart: where it is cut, in place of every output's sizes."""
 
@@ -125,7 +125,7 @@ def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> cl
     if kind is FIELD_TYPES[bool]:
         return click.Option(label, is_flag=True, help=f"{dml_name(name)}.")
     has_default = _default(cls, name) is not dataclasses.MISSING or follows(cls, name)
-    is_array = kind.type in ARRAYS
+    is_array = kind.type in _ARRAYS
     return click.Option(
         label,
         type=INTS if is_array else FieldValue(dml_name(name), kind),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anydml.errors import DescriptionError
 from anydml.explain.values import coordinate_of
+from anydml.operators.fields import bare_name
 from anydml.parse import read_int
 
 if TYPE_CHECKING:
@@ -182,8 +184,10 @@ def choose_outputs(names: Sequence[str], limits: Limits) -> list[str]:
 
 
 def choose_inputs(names: Sequence[str], used: Sequence[str], limits: Limits) -> list[str]:
-    """Of more inputs than are drawn those that the drawn output is made of."""
-    if len(names) <= limits.tensors:
-        return list(names)
-    chosen = set(used[: limits.tensors])
-    return [name for name in names if name in chosen]
+    """Of a field with more tensors than are drawn, those that the drawn output is made of."""
+    counts = Counter(map(bare_name, names))
+    chosen: dict[str, list[str]] = {field: [] for field in counts}
+    for name in used if max(counts.values(), default=0) > limits.tensors else names:
+        if len(chosen[bare_name(name)]) < limits.tensors:
+            chosen[bare_name(name)].append(name)
+    return [name for name in names if name in chosen[bare_name(name)]]

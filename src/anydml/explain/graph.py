@@ -120,8 +120,11 @@ def explain_graph(
     tensors: dict[str, Tensor] = {}
     whole = []
     for recipe in (before, once, after):
-        layouts = {store: View.of(store, desc) for store, (_, desc) in known.items() if desc is not None}
-        layouts = {**{store: View.of(store, desc) for store, desc in (wholes or {}).items()}, **layouts}
+        described = {**(wholes or {}), **{store: desc for store, (_, desc) in known.items() if desc is not None}}
+        for store in recipe.stores:  # what is made beside an output is laid out as the output is
+            if (made := _MADE.fullmatch(store)) and made[1] in described:
+                described[store] = described[made[1]]
+        layouts = {store: View.of(store, desc) for store, desc in described.items()}
         for step in recipe.steps:
             layouts.setdefault(step.target.tensor, step.target)
         views = {view.tensor: view for step in reversed(recipe.steps) for view in (*step.sources, step.target)}
