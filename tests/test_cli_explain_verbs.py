@@ -160,5 +160,9 @@ def test_a_model_gives_each_of_several_tensors_its_values(tmp_path: Path) -> Non
     assert [cell.value for cell in explain(desc, *values).grids[-1].cells()] == ["4", "5", "6", "7", "8", "9"]
     three = dml.Join.infer(input_tensors=[x, x, x], axis=0)
     assert list(first_inputs(loaded, loaded.dispatchables["sum"], three)) == [None] * 3
+    owned = T("int32", (3,), flags=dml.TensorFlags.OWNED_BY_DML)
+    mixed = dml.Join.infer(input_tensors=[x, owned, x], axis=0)
+    found = list(first_inputs(loaded, loaded.dispatchables["sum"], mixed))
+    assert [None if value is None else value.tolist() for value in found] == [[4, 5, 6], None, [7, 8, 9]]
     (alone,) = first_inputs(loaded, loaded.dispatchables["sum"], dml.Cast(input_tensor=x, output_tensor=x))
     assert alone is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,15 +47,12 @@ def first_inputs(model: Model, dispatchable: Dispatchable, desc: OperatorDesc) -
         other = model.dispatchables[command.dispatchable].desc
         outputs = [dml_name(name) for name in other.output_names()] if other is not None else []
         written |= {binding.resource for name in outputs for binding in command.bindings.get(name, ())}
-    bindings = {**bindings, **dispatchable.bindings}
     left = model.max_memory
-    counts = Counter(map(bare_name, desc.inputs()))
-    taken: Counter[str] = Counter()
-    for name, tensor in desc.inputs().items():
-        field = bare_name(name)
-        several = bindings.get(field, ())
-        one = several[taken[field]] if len(several) == counts[field] else None
-        taken[field] += 1
+    slots = [(bare_name(name), tensor.is_owned_by_dml) for name, tensor in desc.inputs().items()]
+    for k, ((field, is_owned), tensor) in enumerate(zip(slots, desc.inputs().values(), strict=True)):
+        # Of a field's tensors those that are owned have their bindings in the dispatchable, the others in the command.
+        several = (dispatchable.bindings if is_owned else bindings).get(field, ())
+        one = several[slots[:k].count(slots[k])] if len(several) == slots.count(slots[k]) else None
         size = model.resources[one.resource].size_in_bytes if one is not None else None
         if one is None or size is None or size > left or one.resource in written:
             yield None
