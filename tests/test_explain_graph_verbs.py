@@ -121,6 +121,23 @@ def test_a_joined_output_that_is_held_back_is_told_by_its_parts_too() -> None:
         "copy [6,8] from y held back[..., 8:], into y[..., 8:]",
         "copy [6,8] from y held back[..., :8], into y[..., :8]",
     ]
+    assert [(one.operator, str(became)) for one, became in told(picture)] == [
+        ("GATHER", "passes 1, 4"),
+        ("JOIN", "passes 3, 5"),
+        ("JOIN", "passes 1, 4"),
+        ("GATHER", "pass 2"),
+    ]
+
+
+def test_parts_become_their_passes_in_whatever_order_these_come() -> None:
+    g = dml.Graph("reference")
+    x = g.input(T("float32", (2,)), "x")
+    seven = dml.fill_value_constant([2], 7, graph=g).named("seven")
+    picture = explain_desc(g.desc(dml.join([x, seven, x], axis=0).named("y")))
+    for one, became in told(picture):
+        if one.operator == "JOIN":
+            (number,) = became.passes
+            assert one.does.partition("into")[2] == picture.after[number].does.partition("into")[2]
 
 
 def test_a_copy_of_a_joined_output_is_a_pass_and_a_box_of_its_own() -> None:

@@ -18,7 +18,7 @@ from anydml.graph.wiring import constants, input_descs, node_names, operators, o
 from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import Step
@@ -144,7 +144,9 @@ def explain_graph(
     groups = {drawn[group[0]].nodes: group for group in reversed(group_passes(drawn))}  # copies of results come after
     own = {number for group in groups.values() for number in group}
     drawn = tuple(replace(one, operator=kinds[one.nodes[0]] if k in own else "copy") for k, one in enumerate(drawn))
-    became = _became(drawn, run, made_once)
+    became = _became(
+        drawn, run, made_once, [_place(step) for step in before.steps], [_place(step) for step in after.steps]
+    )
     return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80))
 
 
@@ -176,27 +178,33 @@ def _kind(step: Step) -> str:
     assert_never(primitive)
 
 
-def _became(before: tuple[Pass, ...], after: tuple[Pass, ...], once: tuple[Pass, ...]) -> tuple[Became, ...]:
-    """By name, and by what is written where a node has several passes: an output that is a copy of another.
+def _place(step: Step) -> View:
+    """What a step writes, and where something is made beside an output, what that will be of the output."""
+    made = _MADE.fullmatch(step.target.tensor)
+    return replace(step.target, tensor=made[1]) if made else step.target
 
-    Passes that write parts of one store become as many, in their order, or all of them what is there.
-    """
+
+def _became(
+    before: Sequence[Pass],
+    after: Sequence[Pass],
+    once: Sequence[Pass],
+    places_before: Sequence[View],
+    places_after: Sequence[View],
+) -> tuple[Became, ...]:
+    """By name, and by what is written where a node has several passes: parts of its result, or copies of it."""
     homes: dict[str, list[int]] = {}
     for number, one in enumerate(after):
         for node in one.nodes:
             homes.setdefault(node, []).append(number)
     made_once = {node for one in once for node in one.nodes}
-    results: dict[tuple[str, ...], dict[str, list[int]]] = {}
-    for number, one in enumerate(before):
-        results.setdefault(one.nodes, {}).setdefault(one.writes, []).append(number)
+    places: dict[tuple[str, ...], set[View]] = {}
+    for one, place in zip(before, places_before, strict=True):
+        places.setdefault(one.nodes, set()).add(place)
     found = []
-    for place, one in enumerate(before):
+    for one, place in zip(before, places_before, strict=True):
         numbers = sorted({number for node in one.nodes for number in homes.get(node, ())})
-        parts = results[one.nodes][one.writes]
-        if len(results[one.nodes]) > 1:
-            own = [number for number in numbers if after[number].writes == one.writes]
-            numbers = own or [n for n in numbers if after[n].writes not in results[one.nodes]] or numbers
-        if len(numbers) == len(parts) > 1:
-            numbers = [numbers[parts.index(place)]]
+        if len(places[one.nodes]) > 1:
+            own = [number for number in numbers if places_after[number] == place]
+            numbers = own or [n for n in numbers if places_after[n] not in places[one.nodes]] or numbers
         found.append(Became(tuple(numbers), any(node in made_once for node in one.nodes)))
     return tuple(found)
