@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml.cli.app import app
-from anydml.cli.describe import options_of
+from anydml.cli.options import options_of
 from anydml.explain import explain
 from test_explain import TEXTS
 

@@ -1,141 +1,116 @@
-"""A description from the command line: the options of an operator follow from its fields."""
+"""A description from the command line, made of what the options of an operator say."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from anydml.cli.values import DATA, INTS, FieldValue, shaped, typed
+from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, type_field
+from anydml.cli.values import shaped, typed
 from anydml.enums import DataType
 from anydml.errors import DescriptionError
-from anydml.operators.fields import FIELD_TYPES, dml_name
+from anydml.operators.fields import dml_name
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.cli.values import Array
     from anydml.operators import OperatorDesc
 
-_ARRAYS = ("UINT_ARRAY", "INT_ARRAY")
-
-
-def options_of(cls: type[OperatorDesc]) -> list[click.Option]:
-    """The options of an operator: its tensors first, then its attributes by their full names and shorter ones."""
-    taken: set[str] = set()
-    found = [option for name in cls.input_names() for option in _tensor_options(cls, name)]
-    output = cls.output_names()[0]
-    names = _names(output, "sizes", "output-sizes")
-    found.append(
-        click.Option([f"{output}_sizes", *names], type=INTS, help="The output's sizes; the largest by default.")
-    )
-    for option in found:
-        taken.update(option.opts)
-    for name, kind in cls.field_types().items():
-        if kind.kind not in ("input", "output"):
-            option = _attribute_option(cls, name, taken)
-            taken.update(option.opts)
-            found.append(option)
-    return found
-
-
-def _names(field: str, *parts: str) -> list[str]:
-    """`--input-tensor-sizes` and shorter."""
-    return [f"--{field.replace('_', '-')}-{parts[0]}", *[f"--{part}" for part in parts[1:]]]
-
-
-def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
-    base = name.removesuffix("_tensor")
-    is_first = name == cls.input_names()[0]
-    short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
-    what = "input's" if is_first else base + "'"
-    yield click.Option(
-        [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *short[0])], type=INTS, help=f"The {what} sizes."
-    )
-    default = "float32" if is_first else "uint32, or a signed type for negative ones"
-    yield click.Option(
-        [f"{name}_type", *_names(name, "type", f"{base}-type", *short[1])],
-        metavar="TYPE",
-        help=f"The {what} data type; by default that of the data, or {default}.",
-    )
-    names = _names(name, "data", f"{base}-data", *(short[2] or [base]))
-    yield click.Option([f"{name}_data", *names], type=DATA, help=f"The {what} values; made up by default.")
-
-
-def _short_name(field: str) -> str:
-    """What people say: `input_window_offsets` are the offsets, `has_exclusive_sum` is exclusive."""
-    words = field.split("_")
-    if words[-1] == "sizes":
-        return "window"  # the sizes are the input's
-    if words[0] == "has":
-        return words[1]
-    return words[0] if words[-2:] == ["dimension", "count"] else words[-1]
-
-
-def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> click.Option:
-    kind = cls.field_types()[name]
-    full = f"--{name.replace('_', '-')}"
-    if full in taken:
-        full = f"--{cls.type.name.lower().replace('_', '-')}-{name}"
-    names = [n for n in dict.fromkeys((full, f"--{_short_name(name)}")) if n not in taken]
-    label = [name, *names]
-    if kind is FIELD_TYPES[bool]:
-        return click.Option(label, is_flag=True, help=f"{dml_name(name)}.")
-    has_default = _default(cls, name) is not dataclasses.MISSING or _follows(name)
-    is_array = kind.type in _ARRAYS
-    return click.Option(
-        label,
-        type=INTS if is_array else FieldValue(dml_name(name), kind),
-        required=not has_default,
-        help=f"{dml_name(name)}.",
-    )
-
-
-def _default(cls: type[OperatorDesc], name: str) -> object:
-    return next(f.default for f in dataclasses.fields(cls) if f.name == name)  # type: ignore[arg-type]  # a dataclass
-
-
-def _follows(name: str) -> bool:
-    """Whether a value follows from others where none is given: a stride of 1, the dimensions of the data."""
-    return name.endswith("strides") or name in ("input_dimension_count", "indices_dimension_count")
+_MOST_TENSORS = 100
+"""Of one field: a command line has no room for more that mean anything."""
 
 
 def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[OperatorDesc, list[Array | None]]:
     """The description that the options say, and the data given for each input."""
-    arrays: dict[str, Array | None] = {}
-    tensors: dict[str, TensorDesc] = {}
+    arrays: list[Array | None] = []
+    tensors: dict[str, Any] = {}
     for name in cls.input_names():
-        tensors[name], arrays[name] = _tensor(cls, name, given)
-    attributes = {}
+        found = list(_tensors(cls, name, given, tensors))
+        arrays += [data for _, data in found]
+        described = tuple(tensor for tensor, _ in found)
+        tensors[name] = described if cls.field_types()[name].is_tensor_array else described[0]
+    attributes = dict(_attributes(cls, given, tensors))
+    if cls.implies_output:
+        desc = _draft(cls, tensors, attributes)
+        output = cls.output_names()[0]
+        if (sizes := given[f"{output}_sizes"]) is not None:
+            data_type = next(iter(desc.inputs().values())).data_type
+            described_output = _described(cls, dml_name(output), data_type, sizes)
+            desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
+    else:
+        desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)
+    return desc, [_padded(data, tensor) for data, tensor in zip(arrays, desc.inputs().values(), strict=True)]
+
+
+def _attributes(cls: type[OperatorDesc], given: Mapping[str, Any], tensors: Mapping[str, Any]) -> Iterator[Any]:
     for name, kind in cls.field_types().items():
         if kind.kind in ("input", "output"):
             continue
         value = given[name]
-        if value is None and _follows(name):
-            counted = tensors.get(name.replace("dimension_count", "tensor"))
-            rank = next(iter(tensors.values())).dimension_count
-            value = (1,) * rank if counted is None else counted.dimension_count
+        if value is None and follows(cls, name):
+            value = _following(cls, name, tensors)
         if value is not None:
-            attributes[name] = value
-    desc = _draft(cls, tensors, attributes)
-    sizes = given[f"{cls.output_names()[0]}_sizes"]
-    if sizes is not None:
-        data_type = next(iter(tensors.values())).data_type
-        output = _described(cls, cls.output_names()[0], data_type, sizes)
-        desc = dataclasses.replace(desc, **{cls.output_names()[0]: output})  # type: ignore[type-var]  # a dataclass
-    return desc, [_padded(arrays[name], getattr(desc, name)) for name in cls.input_names()]
+            yield name, value
 
 
-def _tensor(cls: type[OperatorDesc], name: str, given: Mapping[str, Any]) -> tuple[TensorDesc, Array | None]:
-    sizes, data, asked = (given[f"{name}_{part}"] for part in ("sizes", "data", "type"))
-    base = name.removesuffix("_tensor")
-    is_first = name == cls.input_names()[0]
+def _following(cls: type[OperatorDesc], name: str, tensors: Mapping[str, Any]) -> object:
+    """What a field is that was not given."""
+    if name == type_field(cls):
+        return DataType.FLOAT32
+    counted = counted_tensor(name)
+    if counted is not None:
+        return tensors[counted].dimension_count
+    return (1,) * next(iter(tensors.values())).dimension_count
+
+
+# Inputs
+
+
+def _tensors(
+    cls: type[OperatorDesc], name: str, given: Mapping[str, Any], others: Mapping[str, Any]
+) -> Iterator[tuple[TensorDesc, Array | None]]:
+    """The tensors of a field, and the data given for each."""
+    sizes, data = given[f"{name}_sizes"], given[f"{name}_data"]
+    if not cls.field_types()[name].is_tensor_array:
+        if sizes is None and follows_axis(name):
+            sizes = _sizes_off_axis(others, given["axis"], data)
+        yield _tensor(cls, name, dml_name(name), sizes, data, given)
+        return
+    if sizes and data and len(sizes) != len(data):
+        raise click.UsageError(f"give as many --sizes as --data: there are {len(sizes)} and {len(data)}")
+    if max(len(sizes), len(data)) > _MOST_TENSORS:
+        raise click.UsageError(f"give at most {_MOST_TENSORS} tensors")
+    for i, (own, values) in enumerate(itertools.zip_longest(sizes or (None,), data or (None,))):
+        yield _tensor(cls, name, f"{dml_name(name)}[{i}]", own, values, given)
+
+
+def _sizes_off_axis(others: Mapping[str, Any], axis: int, data: Array | None) -> tuple[int, ...] | None:
+    """The first input's sizes, but 1 along the axis; data of as many values takes them, and other data has its own."""
+    first: TensorDesc = next(iter(others.values()))
+    sizes = tuple(1 if k == axis else size for k, size in enumerate(first.sizes))
+    return sizes if data is None or data.size == math.prod(sizes) else None
+
+
+def _tensor(
+    cls: type[OperatorDesc],
+    name: str,
+    field: str,
+    sizes: tuple[int, ...] | None,
+    data: Array | None,
+    given: Mapping[str, Any],
+) -> tuple[TensorDesc, Array | None]:
+    base, is_first = base_name(name), name == cls.input_names()[0]
     option = "--data" if is_first else f"--{base}"
     if sizes is None and data is None:
         raise click.UsageError(f"give {'--sizes' if is_first else f'--{base}-sizes'} or {option}")
+    asked = given[f"{name}_type"]
     if asked is not None:
         data_type = _read_type(asked, "--type" if is_first else f"--{base}-type")
     elif isinstance(data, np.memmap):
@@ -147,7 +122,9 @@ def _tensor(cls: type[OperatorDesc], name: str, given: Mapping[str, Any]) -> tup
         data_type = DataType.INT64 if signed else DataType.UINT32
     if data is not None:
         data = typed(shaped(data, sizes, option), data_type.dtype, option)
-    return _described(cls, name, data_type, data.shape if sizes is None else sizes), data
+        sizes = data.shape if sizes is None else sizes
+    assert sizes is not None  # noqa: S101 - for type checkers: they are those of the data, where there are no others
+    return _described(cls, field, data_type, sizes), data
 
 
 def _read_type(value: object, option: str) -> DataType:
@@ -157,24 +134,71 @@ def _read_type(value: object, option: str) -> DataType:
         raise click.BadParameter(str(error.faults[0]), param_hint=option) from error
 
 
-def _described(cls: type[OperatorDesc], name: str, data_type: DataType, sizes: tuple[int, ...]) -> TensorDesc:
+def _described(cls: type[OperatorDesc], field: str, data_type: DataType, sizes: Sequence[int]) -> TensorDesc:
     try:
         return TensorDesc(data_type, sizes)
     except DescriptionError as error:
-        raise error.within(cls.type.name, f"{dml_name(name)}.") from None
+        raise error.within(cls.type.name, f"{field}.") from None
 
 
-def _draft(cls: type[OperatorDesc], tensors: Mapping[str, TensorDesc], attributes: Mapping[str, Any]) -> OperatorDesc:
+# Outputs
+
+
+def _outputs(
+    cls: type[OperatorDesc], given: Mapping[str, Any], tensors: Mapping[str, Any], attributes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The outputs of an operator whose other fields do not say what they are."""
+    name = cls.output_names()[0]
+    first: TensorDesc | None = next(iter(tensors.values()), None)
+    sizes = given[f"{name}_sizes"]
+    if cls.field_types()[name].is_tensor_array:
+        assert first is not None  # noqa: S101 - for type checkers: what is taken apart
+        return {name: _parts(cls, name, sizes, given[ALONG], first, attributes["axis"])}
+    if sizes is None and first is None:
+        raise click.UsageError("give --sizes")
+    asked, named = given[f"{name}_type"], type_field(cls)
+    if asked is None and named is None:
+        raise click.UsageError("give --to, the type")
+    data_type = _read_type(asked, "--output-type") if asked is not None else attributes[str(named)]
+    return {name: _described(cls, dml_name(name), data_type, sizes if first is None else sizes or first.sizes)}
+
+
+def _parts(
+    cls: type[OperatorDesc],
+    name: str,
+    sizes: Sequence[tuple[int, ...]],
+    along: tuple[int, ...] | None,
+    whole: TensorDesc,
+    axis: int,
+) -> tuple[TensorDesc, ...]:
+    """What a tensor is taken apart into, by the sizes of each part or by those along the axis alone."""
+    if not sizes and along is None:
+        raise click.UsageError(f"give --along or --{base_name(name)}-sizes")
+    if sizes and along is not None:
+        raise click.UsageError(f"give one of --along and --{base_name(name)}-sizes")
+    if along is not None:
+        sizes = [tuple(own if k == axis else size for k, size in enumerate(whole.sizes)) for own in along]
+    if len(sizes) > _MOST_TENSORS:
+        raise click.UsageError(f"give at most {_MOST_TENSORS} tensors")
+    return tuple(_described(cls, f"{dml_name(name)}[{i}]", whole.data_type, own) for i, own in enumerate(sizes))
+
+
+# Ranks
+
+
+def _draft(cls: type[OperatorDesc], tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> OperatorDesc:
     """Complete the description, with leading dimensions of size 1 where tensors of different ranks need them."""
-    rank = max(tensor.dimension_count for tensor in tensors.values())
-    first = None
-    for count in range(rank, MAX_DIMENSIONS + 1 if len(tensors) > 1 else rank + 1):
-        draft = cls.draft(**{name: tensor.padded(count) for name, tensor in tensors.items()}, **attributes)
-        first = first or draft
-        if not any(draft.rules()):
-            return draft
-    assert first is not None  # noqa: S101 - a tensor has at most 8 dimensions
-    return first
+    if not any(counted_tensor(name) for name in cls.field_types()):
+        return cls.draft(**tensors, **attributes)
+    own = tensors[cls.input_names()[0]].dimension_count
+    drafts = []
+    for count in range(max(tensor.dimension_count for tensor in tensors.values()), MAX_DIMENSIONS + 1):
+        moved = {"axis": attributes["axis"] + count - own} if "axis" in attributes else {}
+        padded = {name: tensor.padded(count) for name, tensor in tensors.items()}
+        drafts.append(cls.draft(**padded, **{**attributes, **moved}))
+        if not any(drafts[-1].rules()):
+            return drafts[-1]
+    return drafts[0]
 
 
 def _padded(array: Array | None, tensor: TensorDesc) -> Array | None:

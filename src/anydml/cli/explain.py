@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.cli.console import make_console
-from anydml.cli.describe import describe, options_of
+from anydml.cli.describe import describe
 from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.files import keep_model, write_text
+from anydml.cli.options import options_of
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError
@@ -61,6 +62,15 @@ _EXAMPLES = {
     "gather_nd1": '--sizes 3,2,2 --indices "[[[0,0]],[[1,1]],[[0,1]]]" --batch 1',
     "cumulative_summation": '--data "[[2,1,3,5],[3,8,7,3]]" --axis 1 --direction decreasing --exclusive',
     "cumulative_product": '--data "[[2,1,3,5],[3,8,7,3]]" --axis 1',
+    "gather": "--sizes 3,4 --indices 3,3,0 --axis 1",
+    "gather_elements": '--sizes 3,3 --indices "[[2,0,1]]" --axis 0',
+    "element_wise_identity": '--data "[[1,2],[3,4]]" --scale-bias 2,0.5',
+    "cast": "--data 1.5,-2,300 --to uint8",
+    "join": '--data "[[1,2],[3,4]]" --data "[[5],[6]]" --axis 1',
+    "split": "--sizes 2,6 --axis 1 --along 3,2,1",
+    "fill_value_constant": "--sizes 2,3 --value 7 --type int32",
+    "fill_value_sequence": "--sizes 2,3 --start 10 --delta 20 --type uint8",
+    "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
 }
 
 

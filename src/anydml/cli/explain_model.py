@@ -9,7 +9,7 @@ import numpy as np
 from anydml.errors import Fault, ModelError, show
 from anydml.models import Dispatch
 from anydml.models.bind import byte_offset
-from anydml.operators.fields import dml_name
+from anydml.operators.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,16 +47,18 @@ def first_inputs(model: Model, dispatchable: Dispatchable, desc: OperatorDesc) -
         other = model.dispatchables[command.dispatchable].desc
         outputs = [dml_name(name) for name in other.output_names()] if other is not None else []
         written |= {binding.resource for name in outputs for binding in command.bindings.get(name, ())}
-    bindings = {**bindings, **dispatchable.bindings}
     left = model.max_memory
-    for field in map(dml_name, desc.input_names()):
-        several = bindings.get(field, ())
-        size = model.resources[several[0].resource].size_in_bytes if len(several) == 1 else None
-        if size is None or size > left or several[0].resource in written:
+    slots = [(bare_name(name), tensor.is_owned_by_dml) for name, tensor in desc.inputs().items()]
+    for k, ((field, is_owned), tensor) in enumerate(zip(slots, desc.inputs().values(), strict=True)):
+        # Of a field's tensors those that are owned have their bindings in the dispatchable, the others in the command.
+        several = (dispatchable.bindings if is_owned else bindings).get(field, ())
+        one = several[slots[:k].count(slots[k])] if len(several) == slots.count(slots[k]) else None
+        size = model.resources[one.resource].size_in_bytes if one is not None else None
+        if one is None or size is None or size > left or one.resource in written:
             yield None
         else:
             left -= size
-            yield _read(model, several[0], desc.tensors()[field])
+            yield _read(model, one, tensor)
 
 
 def _read(model: Model, binding: Binding, tensor: TensorDesc) -> np.ndarray[Any, Any] | None:

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from anydml.errors import show
-from anydml.operators.fields import FIELD_TYPES, FieldType, Uint
+from anydml.operators.fields import FIELD_TYPES, FieldType, OptionalScaleBias, Scalar, Uint
 
 Array = np.ndarray[Any, Any]
 
@@ -37,22 +37,35 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the n
 
     def __init__(self, field: str, kind: FieldType) -> None:
         self.field, self.kind = field, kind
-        self.name = "number" if kind is FIELD_TYPES[Uint] else "name"
+        numbers = {
+            FIELD_TYPES[Uint]: "number",
+            FIELD_TYPES[Scalar]: "number",
+            FIELD_TYPES[OptionalScaleBias]: "scale,bias",
+        }
+        self.name = numbers.get(kind, "name")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it as the field does, in any spelling."""
         faults: list[Any] = []
-        read = self.kind.read(_number_or(value), self.field, faults)
+        read = self.kind.read(self._parse(value), self.field, faults)
         if faults:
             self.fail(str(faults[0]), param, ctx)
         return read
 
+    def _parse(self, value: Any) -> Any:
+        if self.kind is FIELD_TYPES[OptionalScaleBias] and isinstance(value, str):
+            return [_number_or(part, is_whole=False) for part in value.strip().strip("{}[]()").split(",")]
+        return _number_or(value, is_whole=self.kind is not FIELD_TYPES[Scalar])
 
-def _number_or(value: Any) -> Any:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return value
+
+def _number_or(value: Any, *, is_whole: bool) -> Any:
+    """A number, or what is none as it is: the field says what it must be."""
+    for kind in (int,) if is_whole else (int, float):
+        try:
+            return kind(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return value
 
 
 class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only

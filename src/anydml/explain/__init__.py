@@ -2,7 +2,8 @@
 
 from anydml.explain.build import explain
 from anydml.explain.cut import Limits
-from anydml.explain.graph import GraphPicture, Recipes, explain_desc, explain_graph, recipes_of
+from anydml.explain.graph import Recipes, explain_desc, explain_graph, recipes_of
+from anydml.explain.graph_picture import GraphPicture
 from anydml.explain.picture import Cell, Element, Grid, Picture, Plane
 
 __all__ = [

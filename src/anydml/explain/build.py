@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
-from anydml.explain.cut import Limits, cut_input, cut_output
+from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input, cut_output
+from anydml.explain.filled import FilledTale
 from anydml.explain.grids import Scene, draw_grid
-from anydml.explain.indexed import IndexedTale
+from anydml.explain.indexed import IndexedTale, indexed_frames
+from anydml.explain.mapped import MappedTale
+from anydml.explain.parted import PartedTale
 from anydml.explain.picture import Element, Picture
 from anydml.explain.scanned import ScannedTale
 from anydml.explain.strided import StridedTale
 from anydml.explain.tale import lower_packed
-from anydml.explain.values import CountedIndices, CountedValues, read_array
-from anydml.operators import OperatorDesc
-from anydml.operators.fields import dml_name
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, views_of
+from anydml.explain.turned import TurnedTale
+from anydml.explain.values import CountedIndices, CountedLengths, CountedValues, read_array, write_single
+from anydml.operators import OperatorDesc, ScaleBias
+from anydml.operators.fields import bare_name, dml_name
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from anydml.explain.cut import Cut
-    from anydml.explain.picture import Cell, Coordinate, Grid
+    from anydml.explain.picture import Coordinate, Grid
     from anydml.explain.tale import Tale
     from anydml.explain.values import Values
     from anydml.primitives import Primitive
+    from anydml.tensor import TensorDesc
 
 _DEFAULT_LIMITS = Limits()
 
@@ -59,14 +66,14 @@ def explain(
         raise_description_faults(name, report.faults)
     except DmlError as error:
         return Picture(name, title, fields, error=error.with_traceback(None))
-    primitive = lower_packed(desc)
-    values = _values(desc, primitive, inputs)
-    tale = _tale(desc, primitive, values)
-    frames = {view.tensor: _frame(desc, primitive, view.tensor) for view in views_of(primitive)}
-    grids, scene = _draw(desc, tale, primitive, frames, values, limits)
+    primitives = lower_packed(desc)
+    values = _values(desc, primitives, inputs)
+    tale = _tale(desc, primitives, values)
+    grids, scene = _draw(desc, tale, _frames(desc, primitives), values, limits)
     notes = (
         *[f"{grid.tensor}: {grid.left_out} left out." for grid in grids if grid.left_out],
-        *dict.fromkeys(v.note for v in values.values() if v.note),
+        *_undrawn(desc, grids),
+        *_value_notes(values),
         *tale.notes(),
         *[f"{remark}." for remark in report.remarks],
     )
@@ -81,79 +88,116 @@ def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
     return tuple(
         (dml_name(name), _write_field(value))
         for name, kind in kinds.items()
-        if kind.kind == "attribute" or (kind.kind == "addition" and getattr(desc, name) != defaults[name])
         for value in (getattr(desc, name),)
+        if (kind.kind == "attribute" and value is not None) or (kind.kind == "addition" and value != defaults[name])
     )
 
 
 def _write_field(value: object) -> str:
     if isinstance(value, tuple):
         return f"{{{','.join(map(str, value))}}}"
+    if isinstance(value, ScaleBias):
+        return f"{{{write_single(value.scale)},{write_single(value.bias)}}}"
     return value.name if isinstance(value, enum.Enum) else str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _values(desc: OperatorDesc, primitive: Primitive, inputs: Sequence[object]) -> dict[str, Values]:
-    fields = [dml_name(name) for name in desc.input_names()]
-    operator = desc.type.name
-    if len(inputs) > len(fields):
-        rule = f"explain() takes a description and its inputs: {', '.join(fields)}"
+def _values(desc: OperatorDesc, primitives: Sequence[Primitive], inputs: Sequence[object]) -> dict[str, Values]:
+    tensors, operator = desc.inputs(), desc.type.name
+    if len(inputs) > len(tensors):
+        rule = f"explain() takes a description and its inputs: {', '.join(tensors) or 'none'}"
         raise BindingError(operator, Fault(field="inputs", rule=rule, found=f"{len(inputs)} arrays"))
     found: dict[str, Values] = {}
-    for i, field in enumerate(fields):
-        tensor = desc.tensors()[field]
-        if i < len(inputs) and inputs[i] is not None:
-            found[field] = read_array(inputs[i], tensor, operator, field)
-        elif isinstance(primitive, IndexedCopy) and field == primitive.indices.tensor:
-            found[field] = CountedIndices(tensor, primitive)
+    counted: Counter[str] = Counter()
+    for (field, tensor), given in itertools.zip_longest(tensors.items(), inputs):
+        if given is not None:
+            found[field] = read_array(given, tensor, operator, field)
         else:
-            found[field] = CountedValues(tensor)
+            found[field] = _made_up(desc, primitives[0], field, tensor, counted[bare_name(field)])
+        counted[bare_name(field)] += tensor.extent
     return found
 
 
-def _tale(desc: OperatorDesc, primitive: Primitive, values: Mapping[str, Values]) -> Tale:
+def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
+    """What is worth knowing of the values, once; of several tensors that say the same, what says the most."""
+    notes = dict.fromkeys(one.note for one in values.values() if one.note)
+    for note in notes:
+        if not any(other != note and other.startswith(note.removesuffix(".")) for other in notes):
+            yield note
+
+
+def _made_up(desc: OperatorDesc, primitive: Primitive, field: str, tensor: TensorDesc, before: int) -> Values:
+    """Values for an input that none are given for: such that something is to be seen.
+
+    The elements of several tensors of one field are numbered on: `before` of them come earlier.
+    """
+    if isinstance(primitive, IndexedCopy) and field == primitive.indices.tensor:
+        return CountedIndices(tensor, primitive, indexed_frames(desc, primitive)[field])
+    if isinstance(primitive, Reverse) and field == primitive.lengths.tensor:
+        return CountedLengths(tensor, primitive.source.sizes[primitive.axis])
+    return CountedValues(tensor, before)
+
+
+def _tale(desc: OperatorDesc, primitives: Sequence[Primitive], values: Mapping[str, Values]) -> Tale:
+    copies = [one for one in primitives if isinstance(one, StridedCopy)]
+    if len(copies) > 1:
+        return PartedTale(desc, copies, values)
+    (primitive,) = primitives
     if isinstance(primitive, StridedCopy):
         return StridedTale(desc, primitive, values)
     if isinstance(primitive, IndexedCopy):
         return IndexedTale(desc, primitive, values)
     if isinstance(primitive, Scan):
         return ScannedTale(desc, primitive, values)
-    if isinstance(primitive, (Map, Fill, Reverse)):
-        raise NotImplementedError
+    if isinstance(primitive, Map):
+        return MappedTale(desc, primitive, values)
+    if isinstance(primitive, Fill):
+        return FilledTale(desc, primitive, values)
+    if isinstance(primitive, Reverse):
+        return TurnedTale(desc, primitive, values)
     assert_never(primitive)
 
 
-def _frame(desc: OperatorDesc, primitive: Primitive, tensor: str) -> tuple[int, ...]:
-    """The dimensions in which a tensor's coordinates are told: those that count, where an operator says so."""
-    if isinstance(primitive, IndexedCopy):
-        return next(view.sizes for view in views_of(primitive) if view.tensor == tensor)
-    return desc.tensors()[tensor].sizes
+def _frames(desc: OperatorDesc, primitives: Sequence[Primitive]) -> dict[str, tuple[int, ...]]:
+    """The dimensions in which the coordinates of each tensor are told."""
+    if isinstance(primitives[0], IndexedCopy):
+        return indexed_frames(desc, primitives[0])
+    return {name: tensor.sizes for name, tensor in desc.tensors().items()}
 
 
 def _draw(
     desc: OperatorDesc,
     tale: Tale,
-    primitive: Primitive,
     frames: Mapping[str, tuple[int, ...]],
     values: Mapping[str, Values],
     limits: Limits,
 ) -> tuple[tuple[Grid, ...], Scene]:
-    tensors, target = desc.tensors(), primitive.target.tensor
-    cut = cut_output(frames[target], limits, tale.axis, tale.reverse)
-    scene = Scene(tale, target, {at: tale.landing(at) for at in cut.coordinates()}, is_whole=not cut.left_out)
-    window = tale.window
+    tensors, targets = desc.tensors(), choose_outputs(list(desc.outputs()), limits)
+    cuts = {name: cut_output(frames[name], limits, tale.axis, tale.reverse, tale.marks) for name in targets}
+    # By turns, so that an input shows something of what each output is made of.
+    drawn = itertools.zip_longest(*([Element(name, at) for at in cut.coordinates()] for name, cut in cuts.items()))
+    landings = {one: tale.landing(one) for several in drawn for one in several if one is not None}
+    is_whole = len(targets) == len(desc.outputs()) and not any(cut.left_out for cut in cuts.values())
+    scene = Scene(tale, landings, is_whole=is_whole)
     grids = []
-    for tensor in values:
-        corners = [window.start, window.end] if window is not None and window.tensor == tensor else []
-        if tale.axis is not None:
-            corners = cut.coordinates()  # a walk is read row by row: the same rows of both
-        own = cut_input(frames[tensor], limits, scene.used(tensor), corners)
-        grids.append(_draw_input(tensor, desc, own, tale, scene, values[tensor]))
-    grids.append(draw_grid(target, tensors[target], "output", cut, tale, scene.output_cell))
+    for tensor in choose_inputs(list(values), list(scene.tensors()), limits):
+        corners = _corners(tale, tensor)
+        if tale.axis is not None:  # a walk is read row by row: the same rows of both
+            corners = next(iter(cuts.values())).coordinates()
+        cut = cut_input(frames[tensor], limits, scene.used(tensor), corners)
+        cell = partial(scene.input_cell, values=values[tensor])
+        grids.append(draw_grid(tensor, tensors[tensor], "input", cut, tale, cell))
+    grids += [draw_grid(name, tensors[name], "output", cut, tale, scene.output_cell) for name, cut in cuts.items()]
     return tuple(grids), scene
 
 
-def _draw_input(tensor: str, desc: OperatorDesc, cut: Cut, tale: Tale, scene: Scene, values: Values) -> Grid:
-    def cell(coordinate: Coordinate) -> Cell:
-        return scene.input_cell(Element(tensor, coordinate), values)
+def _corners(tale: Tale, tensor: str) -> Sequence[Coordinate]:
+    window = tale.window
+    return [window.start, window.end] if window is not None and window.tensor == tensor else []
 
-    return draw_grid(tensor, desc.tensors()[tensor], "input", cut, tale, cell)
+
+def _undrawn(desc: OperatorDesc, grids: Sequence[Grid]) -> Iterator[str]:
+    """Say how many tensors of a field have no grid."""
+    drawn = Counter(bare_name(grid.tensor) for grid in grids)
+    for field, count in Counter(map(bare_name, desc.tensors())).items():
+        if drawn[field] < count:
+            yield f"{field}: {count - drawn[field]} of {count} tensors left out."

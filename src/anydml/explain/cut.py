@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from anydml.errors import DescriptionError
 from anydml.explain.values import coordinate_of
+from anydml.operators.fields import bare_name
 from anydml.parse import read_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from anydml.errors import Fault
     from anydml.explain.picture import Coordinate
@@ -29,11 +32,13 @@ class Limits:
     planes: int = 4
     rows: int = 8
     columns: int = 12
+    tensors: int = 8
+    """Of a field that holds several."""
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
-        for name in ("planes", "rows", "columns"):
-            read_int(getattr(self, name), name, faults, low=1)
+        for one in fields(self):
+            read_int(getattr(self, one.name), one.name, faults, low=1)
         if faults:
             raise DescriptionError("Limits", faults)
 
@@ -99,8 +104,17 @@ def _first(wanted: Iterable[int], size: int, most: int, chosen: Iterable[int] = 
     return tuple(sorted(found))
 
 
-def cut_output(sizes: Sequence[int], limits: Limits, axis: int | None, reverse: bool) -> Cut:
-    """The beginning of an output, and the end where it is made by copying.
+_NO_MARKS: Mapping[int, Sequence[int]] = MappingProxyType({})
+
+
+def cut_output(
+    sizes: Sequence[int],
+    limits: Limits,
+    axis: int | None,
+    reverse: bool,
+    marks: Mapping[int, Sequence[int]] = _NO_MARKS,
+) -> Cut:
+    """The beginning of an output, and the end where it is made by copying; of some dimensions, what is marked there.
 
     A running sum is shown from where its walk along the axis begins: every element then has few parts.
     """
@@ -111,11 +125,17 @@ def cut_output(sizes: Sequence[int], limits: Limits, axis: int | None, reverse: 
         part = max(1, most // 2)
         if axis == dimension:
             return tuple(range(size - part, size)) if reverse else tuple(range(part))
+        if dimension in marks:
+            return _first((*marks[dimension], *range(part)), size, part)
         return (*range(part - 1), size - 1) if axis is None and part > 1 else tuple(range(part))
 
     leading, rows, columns = matrix(sizes)
     rank = len(sizes)
     planes = _first_planes(leading, limits.planes, axis if axis is not None and axis < rank - 2 else None, reverse)
+    for dimension, places in marks.items():
+        if dimension < len(leading) and len(planes) < math.prod(leading):
+            along = _first(places, leading[dimension], len(planes))
+            planes = tuple(tuple(at if k == dimension else 0 for k in range(len(leading))) for at in along)
     return Cut(tuple(sizes), planes, choose(rank - 2, rows, limits.rows), choose(rank - 1, columns, limits.columns))
 
 
@@ -153,3 +173,21 @@ def cut_input(sizes: Sequence[int], limits: Limits, used: Sequence[Coordinate], 
         ordered = dict.fromkeys(c[:-2] for c in used) or {coordinate_of(0, leading): None}
         planes = sorted(itertools.islice(ordered, limits.planes))
     return Cut(tuple(sizes), tuple(planes), choose(-2, rows, limits.rows), choose(-1, columns, limits.columns))
+
+
+def choose_outputs(names: Sequence[str], limits: Limits) -> list[str]:
+    """The first of several outputs, and the last."""
+    if len(names) <= limits.tensors:
+        return list(names)
+    part = max(1, limits.tensors // 2)
+    return [*names[: part - 1], names[-1]] if part > 1 else list(names[:1])
+
+
+def choose_inputs(names: Sequence[str], used: Sequence[str], limits: Limits) -> list[str]:
+    """Of a field with more tensors than are drawn, those that the drawn output is made of."""
+    counts = Counter(map(bare_name, names))
+    chosen: dict[str, list[str]] = {field: [] for field in counts}
+    for name in used if max(counts.values(), default=0) > limits.tensors else names:
+        if len(chosen[bare_name(name)]) < limits.tensors:
+            chosen[bare_name(name)].append(name)
+    return [name for name in names if name in chosen[bare_name(name)]]

@@ -1,12 +1,13 @@
-"""A picture of a graph: its nodes, the passes over memory that they became, and what each of those moves."""
+"""From a graph to its picture: the nodes, the passes over memory that they became, and what each of those moves."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from anydml.explain.graph_words import short, word_count, word_step
+from anydml.explain.graph_picture import Became, GraphPicture, Pass, Tensor, group_passes, label_stores
+from anydml.explain.graph_words import short, word_step
 from anydml.graph.arena import lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
@@ -14,15 +15,13 @@ from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
-from anydml.memory import word_bytes
-from anydml.primitives import IndexedCopy, Scan, View
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.enums import DataType
     from anydml.graph.description import GraphDesc
-    from anydml.graph.recipe import Step, StoreKind
+    from anydml.graph.recipe import Step
     from anydml.tensor import TensorDesc
 
 _EMPTY = Recipe({}, ())
@@ -48,132 +47,6 @@ def recipes_of(desc: GraphDesc) -> Recipes:
     return Recipes(before, guard(after), once)
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """What a store holds."""
-
-    name: str
-    kind: StoreKind
-    data_type: DataType
-    sizes: tuple[int, ...]
-    size_in_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One pass over memory."""
-
-    nodes: tuple[str, ...]
-    """Whose work it does."""
-    does: str
-    """What that is, in words."""
-    reads: tuple[str, ...]
-    """The stores that it reads."""
-    writes: str
-    """The store that it writes."""
-    bytes_moved: int
-    operator: str = ""
-    """That of the node, where it is a node's own pass; a node's further passes are copies of its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Became:
-    """What became of a node's pass."""
-
-    passes: tuple[int, ...] = ()
-    """The numbers of the passes after that do its work, from 0."""
-    is_once: bool = False
-    """Whether some of it is done when the graph is compiled."""
-
-    def __str__(self) -> str:
-        several = "es" if len(self.passes) > 1 else ""
-        told = f"pass{several} {', '.join(str(n + 1) for n in self.passes)}" if self.passes else ""
-        once = "computed once" if self.is_once else ""
-        return " and ".join(filter(None, (once, told))) or "not needed"
-
-
-@dataclass(frozen=True, slots=True)
-class GraphPicture:
-    """A graph before and after it was compiled.
-
-    `print(picture)` writes it; `.svg()` and `.html()` draw it, and a notebook shows it by itself.
-    """
-
-    before: tuple[Pass, ...]
-    """A pass for each node."""
-    after: tuple[Pass, ...]
-    """The passes of a dispatch."""
-    once: tuple[Pass, ...]
-    """The passes that are made when the graph is compiled."""
-    became: tuple[Became, ...]
-    """What became of each pass before."""
-    tensors: Mapping[str, Tensor]
-    """By store."""
-    arena_bytes: int
-    """The scratch memory of a dispatch."""
-    notes: tuple[str, ...] = ()
-    title: str = ""
-
-    @property
-    def bytes_before(self) -> int:
-        """What the nodes move one by one."""
-        return sum(one.bytes_moved for one in self.before)
-
-    @property
-    def bytes_after(self) -> int:
-        """What a dispatch moves."""
-        return sum(one.bytes_moved for one in self.after)
-
-    @property
-    def summary(self) -> str:
-        """The whole in one line."""
-        count = len({node for one in self.before for node in one.nodes})
-        passes, saved = len(self.before) - len(self.after), self.bytes_before - self.bytes_after
-        told = f"{word_count(count, 'node')}: one by one {_moving(self.before)}, compiled {_moving(self.after)}"
-        less = [word_count(passes, "pass")] if passes > 0 else []
-        less += [f"{word_bytes(saved)} ({100 * saved // self.bytes_before}%)"] if saved > 0 else []
-        more = [word_count(-passes, "pass")] if passes < 0 else []
-        more += [word_bytes(-saved)] if saved < 0 else []
-        changes = [f"{' and '.join(parts)} {word}" for parts, word in ((less, "less"), (more, "more")) if parts]
-        return f"{told}: {', '.join(changes)}" if changes else told
-
-    def text(self) -> str:
-        """Two tables for a terminal, without colour."""
-        from anydml.explain.graph_text import plain
-
-        return plain(self)
-
-    def svg(self) -> str:
-        """The graph as a standalone SVG document, light or dark as its reader's system is."""
-        from anydml.explain.graph_svg import draw
-
-        return draw(self)
-
-    def html(self) -> str:
-        """The drawing and the tables as a page of their own."""
-        from anydml.explain.graph_html import page
-
-        return page(self)
-
-    def _repr_svg_(self) -> str:
-        """The drawing in a notebook."""
-        return self.svg()
-
-    def _repr_html_(self) -> str:
-        """The drawing and the tables in a notebook."""
-        from anydml.explain.graph_html import fragment
-
-        return fragment(self)
-
-    def __str__(self) -> str:
-        return self.text()
-
-
-def _moving(passes: Sequence[Pass]) -> str:
-    size = word_bytes(sum(one.bytes_moved for one in passes))
-    return f"{word_count(len(passes), 'pass')} that move{'s' if len(passes) == 1 else ''} {size}"
-
-
 def explain_desc(
     desc: GraphDesc, recipes: Recipes | None = None, *, arena_bytes: int | None = None, title: str = ""
 ) -> GraphPicture:
@@ -196,9 +69,26 @@ def explain_desc(
         constants={names[i]: (f"constant{i}", node.desc) for i, node in constants(desc).items()},
         arena_bytes=lay_out(recipes.after).size_in_bytes if arena_bytes is None else arena_bytes,
         operators={names[i]: node.kind for i, node in operators(desc).items()},
+        wholes=_wholes(desc, recipes.before),
         notes=idle,
         title=title,
     )
+
+
+def _wholes(desc: GraphDesc, before: Recipe) -> dict[str, TensorDesc]:
+    """What the stores hold that several steps write parts of: the description of the node that has these steps."""
+    shared, names = before.shared(), node_names(desc)
+    steps: dict[str, list[Step]] = {}
+    for step in before.steps:
+        steps.setdefault(step.nodes[0], []).append(step)
+    found: dict[str, TensorDesc] = {}
+    for i, node in operators(desc).items():
+        of_node = steps.get(names[i], [])
+        if any(step.target.tensor in shared for step in of_node):
+            outputs = dict(node.outputs)
+            pairs = zip(of_node, node.desc.lower(), strict=False)  # copies of its result come after
+            found |= {step.target.tensor: outputs[own.target.tensor] for step, own in pairs}
+    return found
 
 
 def explain_graph(
@@ -211,6 +101,7 @@ def explain_graph(
     constants: Mapping[str, tuple[str, TensorDesc | None]] | None = None,
     arena_bytes: int,
     operators: Mapping[str, str] | None = None,
+    wholes: Mapping[str, TensorDesc] | None = None,
     notes: tuple[str, ...] = (),
     title: str = "",
 ) -> GraphPicture:
@@ -218,7 +109,8 @@ def explain_graph(
 
     `inputs` and `outputs` are in their order, by name; `constants` say the store and, where it is known, the
     description of those that have a name; `operators` the operator of each node, for which its primitive stands in
-    where it is not said. `once` holds what is computed when the graph is compiled.
+    where it is not said; `wholes` what a store holds that several steps write parts of. `once` holds what is computed
+    when the graph is compiled.
     """
     once = once or _EMPTY
     slots = {f"input{i}": (name, desc) for i, (name, desc) in enumerate(inputs.items())}
@@ -228,7 +120,11 @@ def explain_graph(
     tensors: dict[str, Tensor] = {}
     whole = []
     for recipe in (before, once, after):
-        layouts = {store: View.of(store, desc) for store, (_, desc) in known.items() if desc is not None}
+        described = {**(wholes or {}), **{store: desc for store, (_, desc) in known.items() if desc is not None}}
+        for store in recipe.stores:  # what is made beside an output is laid out as the output is
+            if (made := _MADE.fullmatch(store)) and made[1] in described:
+                described[store] = described[made[1]]
+        layouts = {store: View.of(store, desc) for store, desc in described.items()}
         for step in recipe.steps:
             layouts.setdefault(step.target.tensor, step.target)
         views = {view.tensor: view for step in reversed(recipe.steps) for view in (*step.sources, step.target)}
@@ -245,17 +141,13 @@ def explain_graph(
     if any(store.endswith(" held back") and _MADE.fullmatch(store) for store in after.stores):
         notes = ("An output is held back until the last index is known to be inside its dimension.", *notes)
     kinds = {**{step.nodes[0]: _kind(step) for step in reversed(before.steps)}, **(operators or {})}
-    drawn = tuple(replace(one, operator=kinds.pop(one.nodes[0], "copy")) for one in drawn)
-    became = _became(drawn, run, made_once)
+    groups = {drawn[group[0]].nodes: group for group in reversed(group_passes(drawn))}  # copies of results come after
+    own = {number for group in groups.values() for number in group}
+    drawn = tuple(replace(one, operator=kinds[one.nodes[0]] if k in own else "copy") for k, one in enumerate(drawn))
+    became = _became(
+        drawn, run, made_once, [_place(step) for step in before.steps], [_place(step) for step in after.steps]
+    )
     return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80))
-
-
-def label_stores(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """What each store is called in words: its name, and its kind too where one of another kind has that name."""
-    kinds: dict[str, set[StoreKind]] = {}
-    for tensor in tensors.values():
-        kinds.setdefault(tensor.name, set()).add(tensor.kind)
-    return {store: f"{one.kind} {one.name}" if len(kinds[one.name]) > 1 else one.name for store, one in tensors.items()}
 
 
 def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str:
@@ -270,26 +162,49 @@ def _pass(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> 
 
 
 def _kind(step: Step) -> str:
-    if isinstance(step.primitive, Scan):
-        return f"running {step.primitive.function}"
-    return "gather" if isinstance(step.primitive, IndexedCopy) else "copy"
+    primitive = step.primitive
+    if isinstance(primitive, StridedCopy):
+        return "copy"
+    if isinstance(primitive, IndexedCopy):
+        return "gather"
+    if isinstance(primitive, Scan):
+        return f"running {primitive.function}"
+    if isinstance(primitive, Map):
+        return "conversion" if primitive.is_conversion else "scale"
+    if isinstance(primitive, Fill):
+        return "fill"
+    if isinstance(primitive, Reverse):
+        return "reverse"
+    assert_never(primitive)
 
 
-def _became(before: tuple[Pass, ...], after: tuple[Pass, ...], once: tuple[Pass, ...]) -> tuple[Became, ...]:
-    """By name, and by what is written where a node has several passes: an output that is a copy of another."""
+def _place(step: Step) -> View:
+    """What a step writes, and where something is made beside an output, what that will be of the output."""
+    made = _MADE.fullmatch(step.target.tensor)
+    return replace(step.target, tensor=made[1]) if made else step.target
+
+
+def _became(
+    before: Sequence[Pass],
+    after: Sequence[Pass],
+    once: Sequence[Pass],
+    places_before: Sequence[View],
+    places_after: Sequence[View],
+) -> tuple[Became, ...]:
+    """By name, and by what is written where a node has several passes: parts of its result, or copies of it."""
     homes: dict[str, list[int]] = {}
     for number, one in enumerate(after):
         for node in one.nodes:
             homes.setdefault(node, []).append(number)
     made_once = {node for one in once for node in one.nodes}
-    count: dict[str, int] = {}
-    for one in before:
-        for node in one.nodes:
-            count[node] = count.get(node, 0) + 1
+    places: dict[tuple[str, ...], set[View]] = {}
+    for one, place in zip(before, places_before, strict=True):
+        places.setdefault(one.nodes, set()).add(place)
     found = []
-    for one in before:
+    for one, place in zip(before, places_before, strict=True):
         numbers = sorted({number for node in one.nodes for number in homes.get(node, ())})
-        if any(count[node] > 1 for node in one.nodes):
-            numbers = [number for number in numbers if after[number].writes == one.writes] or numbers
+        if len(places[one.nodes]) > 1:
+            own = [number for number in numbers if places_after[number] == place]
+            numbers = own or [n for n in numbers if places_after[n] not in places[one.nodes]] or numbers
         found.append(Became(tuple(numbers), any(node in made_once for node in one.nodes)))
     return tuple(found)

@@ -10,7 +10,7 @@ from anydml.explain.graph_text import plain
 from anydml.explain.html import POLICY, document, escape
 
 if TYPE_CHECKING:
-    from anydml.explain.graph import GraphPicture
+    from anydml.explain.graph_picture import GraphPicture
 
 
 def page(picture: GraphPicture) -> str:

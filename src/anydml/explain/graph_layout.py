@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.explain.graph_words import short, word_sizes
+from anydml.explain.graph_picture import Became, group_passes
+from anydml.explain.graph_words import short, word_list, word_sizes
 from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.explain.graph import GraphPicture, Tensor
+    from anydml.explain.graph_picture import GraphPicture, Tensor
 
 LETTER = 0.62
 """The width of a monospaced letter, in its size."""
@@ -19,8 +20,8 @@ BOX_HEIGHT, STEM, ROW_GAP, COLUMN_GAP, LANE = 62, 44, 90, 28, 14
 """In pixels; a stem is what goes straight down from a box, beside its label, before an edge turns anywhere."""
 _LEAST_WIDTH, _MOST_IN_ROW = 120, 8
 _NAME_SIZE, _SMALL = 14, 11
-_LONGEST_TOLD = 200
-"""Of a name in the sentence that a box says of itself."""
+_LONGEST_TOLD, _MOST_TOLD = 200, 3
+"""Of a name in the sentence that a box says of itself, and of the passes that it tells."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +35,8 @@ class Box:
     says: str
     hue: int = 0
     """That of the pass that it shares with others, from 1 to 6."""
+    home: int | None = None
+    """The first of the passes that do a node's work, by number."""
     label: tuple[str, ...] = ()
     """What leaves it: sizes, then type and bytes."""
     row: int = 0
@@ -80,8 +83,13 @@ def arrange(picture: GraphPicture) -> Plan:
     The time it takes is about that of looking at every box and edge once, however large the graph.
     """
     hues = _hues(picture)
-    nodes = [_node_box(picture, number, hues) for number in range(len(picture.before))]
-    writers = {one.writes: nodes[number] for number, one in enumerate(picture.before)}
+    groups = group_passes(picture.before)
+    nodes = [_node_box(picture, numbers, hues) for numbers in groups]
+    writers = {picture.before[n].writes: box for box, numbers in zip(nodes, groups, strict=True) for n in numbers}
+    reads = {
+        box: list(dict.fromkeys(store for n in numbers for store in picture.before[n].reads))
+        for box, numbers in zip(nodes, groups, strict=True)
+    }
     sources: dict[str, Box] = {}
     used = {store for one in picture.before for store in one.reads}
     for store, tensor in picture.tensors.items():
@@ -89,15 +97,16 @@ def arrange(picture: GraphPicture) -> Plan:
             sources[store] = _plain_box(tensor.kind, tensor)
     outputs = {s: _plain_box("output", t) for s, t in picture.tensors.items() if t.kind == "output" and s in writers}
     givers = {**sources, **writers}
+    given: dict[Box, list[Tensor]] = {}
     for store, box in givers.items():
-        box.label = _label(picture.tensors[store])
+        given.setdefault(box, []).append(picture.tensors[store])
+    for box, tensors in given.items():
+        box.label = _label(tensors)
     links: list[tuple[str, Box, int, int]] = [
-        (store, nodes[number], slot, len(one.reads))
-        for number, one in enumerate(picture.before)
-        for slot, store in enumerate(one.reads)
+        (store, box, slot, len(stores)) for box, stores in reads.items() for slot, store in enumerate(stores)
     ]
     links += [(store, box, 0, 1) for store, box in outputs.items()]
-    layers = _layers(picture, nodes, givers, sources, outputs)
+    layers = _layers(reads, givers, sources, outputs)
     rows = _rows(layers, [(givers[store], box) for store, box, _, _ in links])
     inner = _place(rows)
     lanes = _lanes([(store, givers[store], box) for store, box, _, _ in links])
@@ -108,7 +117,7 @@ def arrange(picture: GraphPicture) -> Plan:
     boxes = [box for row in rows for box in row]
     width = inner + (max(lanes.values(), default=-1) + 1) * LANE + (COLUMN_GAP if lanes else 0)
     height = len(rows) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
-    return Plan(boxes, edges, _frames(picture, nodes, boxes, hues), inner, width, height)
+    return Plan(boxes, edges, _frames(nodes, boxes, hues), inner, width, height)
 
 
 def _hues(picture: GraphPicture) -> dict[int, int]:
@@ -117,18 +126,26 @@ def _hues(picture: GraphPicture) -> dict[int, int]:
     return {number: k % 6 + 1 for k, number in enumerate(shared)}
 
 
-def _node_box(picture: GraphPicture, number: int, hues: Mapping[int, int]) -> Box:
-    one, became = picture.before[number], picture.became[number]
-    said = str(became)
+def _node_box(picture: GraphPicture, numbers: Sequence[int], hues: Mapping[int, int]) -> Box:
+    passes, became = [picture.before[n] for n in numbers], _merged([picture.became[n] for n in numbers])
+    one, said = passes[0], str(became)
     if len(became.passes) == 1 and not became.is_once:
         home = picture.after[became.passes[0]]
         is_last = home.nodes[-1] in one.nodes  # the first may be part of several passes
         said = f"{said}: {word_bytes(home.bytes_moved)}" if is_last else f"in {said}"
     hue = next((hues[k] for k in became.passes if k in hues), 0)
-    says = (
-        f"{short(', '.join(one.nodes), _LONGEST_TOLD)}: {one.does}; {word_bytes(one.bytes_moved)} by itself; {became}"
-    )
-    return Box("node", short(", ".join(one.nodes)), (one.operator, said), says, hue)
+    does = "; ".join(each.does for each in passes[:_MOST_TOLD])
+    more = f"; and {len(passes) - _MOST_TOLD} more" if len(passes) > _MOST_TOLD else ""
+    size = word_bytes(sum(each.bytes_moved for each in passes))
+    says = f"{short(', '.join(one.nodes), _LONGEST_TOLD)}: {does}{more}; {size} by itself; {became}"
+    first = became.passes[0] if became.passes else None
+    return Box("node", short(", ".join(one.nodes)), (one.operator, said), says, hue, first)
+
+
+def _merged(several: Sequence[Became]) -> Became:
+    """What became of all of a node's passes together."""
+    numbers = sorted({number for one in several for number in one.passes})
+    return Became(tuple(numbers), any(one.is_once for one in several))
 
 
 def _plain_box(kind: str, tensor: Tensor) -> Box:
@@ -137,13 +154,15 @@ def _plain_box(kind: str, tensor: Tensor) -> Box:
     return Box(kind, tensor.name, lines, f"{kind} {tensor.name}: {what}, {word_bytes(tensor.size_in_bytes)}")
 
 
-def _label(tensor: Tensor) -> tuple[str, ...]:
-    return word_sizes(tensor.sizes), f"{tensor.data_type.name} {word_bytes(tensor.size_in_bytes)}"
+def _label(tensors: Sequence[Tensor]) -> tuple[str, ...]:
+    """Sizes, type and bytes of what leaves a box, which may be several tensors of one type."""
+    sizes = word_list([word_sizes(tensor.sizes) for tensor in tensors], 2)
+    size = word_bytes(sum(tensor.size_in_bytes for tensor in tensors))
+    return sizes, f"{tensors[0].data_type.name} {size}"
 
 
 def _layers(
-    picture: GraphPicture,
-    nodes: Sequence[Box],
+    reads: Mapping[Box, Sequence[str]],
     givers: Mapping[str, Box],
     sources: Mapping[str, Box],
     outputs: Mapping[str, Box],
@@ -151,9 +170,9 @@ def _layers(
     """Inputs on top, outputs at the bottom, a constant above the first that reads it."""
     depths = dict.fromkeys(sources.values(), 0)
     first: dict[Box, int] = {}
-    for box, one in zip(nodes, picture.before, strict=True):
-        depths[box] = 1 + max((depths[givers[store]] for store in one.reads), default=0)
-        for store in one.reads:
+    for box, stores in reads.items():
+        depths[box] = 1 + max((depths[givers[store]] for store in stores), default=0)
+        for store in stores:
             first[givers[store]] = min(first.get(givers[store], depths[box]), depths[box])
     for box in sources.values():
         depths[box] = first[box] - 1 if box.kind == "constant" else 0
@@ -216,13 +235,13 @@ def _lanes(links: Sequence[tuple[str, Box, Box]]) -> dict[str, int]:
 
 
 def _frames(
-    picture: GraphPicture, nodes: Sequence[Box], boxes: Sequence[Box], hues: Mapping[int, int]
+    nodes: Sequence[Box], boxes: Sequence[Box], hues: Mapping[int, int]
 ) -> list[tuple[int, float, float, float, float]]:
     """A frame around the boxes of a pass, where nothing else would be inside."""
     members: dict[int, list[Box]] = {}
-    for box, became in zip(nodes, picture.became, strict=True):
-        if became.passes and became.passes[0] in hues:
-            members.setdefault(became.passes[0], []).append(box)
+    for box in nodes:
+        if box.home is not None and box.home in hues:
+            members.setdefault(box.home, []).append(box)
     frames = []
     for number, inside in members.items():
         left, right = min(box.x for box in inside), max(box.x + box.width for box in inside)

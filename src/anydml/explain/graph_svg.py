@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.explain.colours import Scheme
-    from anydml.explain.graph import GraphPicture
     from anydml.explain.graph_layout import Box, Edge, Plan
+    from anydml.explain.graph_picture import GraphPicture
 
 _MARGIN, _LINE, _WRAP = 24, 20, 110
 _MOST_PASSES = 24

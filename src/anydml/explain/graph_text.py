@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.explain.graph import label_stores
+from anydml.explain.graph_picture import label_stores
 from anydml.explain.graph_words import short, word_count, word_list
 from anydml.explain.text import Piece
 from anydml.memory import word_bytes
@@ -12,7 +12,7 @@ from anydml.memory import word_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from anydml.explain.graph import GraphPicture, Pass
+    from anydml.explain.graph_picture import GraphPicture, Pass
     from anydml.explain.text import Line
 
 _LONGEST = 100
@@ -57,7 +57,7 @@ def _passes(labels: Mapping[str, str], head: str, passes: Sequence[Pass]) -> Ite
 
 def _cells(labels: Mapping[str, str], number: int, one: Pass) -> tuple[str, ...]:
     names = [labels[store] for store in (*one.reads, one.writes)]
-    data = f"{', '.join(names[:-1])} → {names[-1]}"
+    data = f"{word_list(names[:-1])} → {names[-1]}".strip()
     return str(number), f"{one.operator} {word_list(one.nodes)}".strip(), one.does, data, word_bytes(one.bytes_moved)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from anydml.explain.layout import clean
+from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
 from anydml.memory import layout_of, packed_strides
-from anydml.primitives import IndexedCopy, Scan, StridedCopy
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import Step
     from anydml.graph.views import Trace
-    from anydml.primitives import View
+    from anydml.primitives import Primitive, View
 
 _LONGEST_NAME = 32
 _ARABIC_MARK = "\u061c"
@@ -30,24 +31,86 @@ def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str])
     def word(view: View) -> str:
         return word_view(view, layouts.get(view.tensor), names[view.tensor])
 
-    primitive = step.primitive
+    primitive, target = step.primitive, step.target
+    axis = _axis_of_elements(primitive, layouts.get(target.tensor))
+    if isinstance(primitive, IndexedCopy) and axis is not None:
+        order = _moved(axis, len(target.sizes))
+        source, indices, target = (view.pick(order) for view in views_of(primitive))
+        parts = [f"gather {word_sizes(target.sizes)} from {word(source)} by {word(indices)}"]
+        parts += [f"element by element along axis {axis}", *(["clamped"] if primitive.clamp else [])]
+    else:
+        parts = _parts(primitive, word)
+    where = word(target)
+    return ", ".join(parts) + ("" if where == names[target.tensor] else f", into {where}")
+
+
+def _axis_of_elements(primitive: Primitive, whole: View | None) -> int | None:
+    """The axis of a gather in which each index picks one element: it stands last in the primitive, not in the target.
+
+    None for everything else, and where the target is not a whole tensor that would say it.
+    """
+    if not isinstance(primitive, IndexedCopy) or whole is None or primitive.tuple_size != 1:
+        return None
+    rank = len(primitive.target.sizes)
+    ranks = {len(primitive.source.sizes), len(primitive.indices.sizes) - 1, primitive.batch_rank + 1}
+    if _is_shared(primitive) or ranks != {rank}:
+        return None
+    return next((k for k in range(rank) if primitive.target.pick(_moved(k, rank)) == whole), None)
+
+
+def _moved(axis: int, rank: int) -> list[int]:
+    """The order that moves the last dimension to where an axis is."""
+    return [*range(axis), rank - 1, *range(axis, rank - 1)]
+
+
+def _parts(primitive: Primitive, word: Callable[[View], str]) -> list[str]:
+    """What a primitive does, and how, in a few words each."""
+    sizes = word_sizes(primitive.target.sizes)
+    if isinstance(primitive, StridedCopy):
+        return [f"copy {sizes} from {word(primitive.source)}"]
     if isinstance(primitive, IndexedCopy):
-        parts = [f"gather {word_sizes(primitive.target.sizes)} from {word(primitive.source)}"]
-        parts[0] += f" by {word(primitive.indices)}"
-        if primitive.batch_rank:
-            parts.append(f"{primitive.batch_rank} batch dimension{'s' if primitive.batch_rank > 1 else ''}")
-        parts += ["clamped"] if primitive.clamp else []
-    elif isinstance(primitive, Scan):
+        return _gather_parts(primitive, word)
+    if isinstance(primitive, Scan):
         parts = [f"running {primitive.function} along axis {primitive.axis}"]
         parts += ["decreasing"] if primitive.reverse else []
         parts += ["exclusive"] if primitive.exclusive else []
         parts.append(f"of {word(primitive.source)}")
-        parts = [" ".join(parts)] if len(parts) == 2 else parts
-    else:
-        assert isinstance(primitive, StridedCopy)  # noqa: S101 - for type checkers: there are no others
-        parts = [f"copy {word_sizes(primitive.target.sizes)} from {word(primitive.source)}"]
-    target = word(step.target)
-    return ", ".join(parts) + ("" if target == names[step.target.tensor] else f", into {target}")
+        return [" ".join(parts)] if len(parts) == 2 else parts
+    if isinstance(primitive, Map):
+        kind = primitive.target.data_type
+        if primitive.is_conversion:
+            return [f"convert {word(primitive.source)} to {kind.name}"]
+        parts = [f"scale {word(primitive.source)} by {write_single(primitive.scale)}"]
+        parts += [f"add {write_single(primitive.bias)}"] if primitive.bias else []
+        return parts + ([f"convert to {kind.name}"] if kind != primitive.source.data_type else [])
+    if isinstance(primitive, Fill):
+        start, delta = (
+            write_number(number, primitive.target.data_type) for number in (primitive.start, primitive.delta)
+        )
+        return [f"fill {sizes} with {start}" + (f", {delta} more each time" if primitive.delta else "")]
+    if isinstance(primitive, Reverse):
+        return [
+            f"reverse {word(primitive.source)} along axis {primitive.axis}, as far as {word(primitive.lengths)} says"
+        ]
+    assert_never(primitive)
+
+
+def _gather_parts(primitive: IndexedCopy, word: Callable[[View], str]) -> list[str]:
+    rank, indices = primitive.batch_rank, primitive.indices
+    is_shared = _is_shared(primitive)
+    indices = indices.last(len(indices.sizes) - rank) if is_shared else indices
+    parts = [f"gather {word_sizes(primitive.target.sizes)} from {word(primitive.source)} by {word(indices)}"]
+    if is_shared:
+        parts.append(f"along axis {rank}")
+    elif rank:
+        parts.append(f"{rank} batch dimension{'s' if rank > 1 else ''}")
+    return parts + (["clamped"] if primitive.clamp else [])
+
+
+def _is_shared(primitive: IndexedCopy) -> bool:
+    """Whether all batches, of which there are several, have the same indices."""
+    indices, rank = primitive.indices, primitive.batch_rank
+    return any(size > 1 for size in indices.sizes[:rank]) and not any(indices.strides[:rank])
 
 
 def word_view(view: View, whole: View | None, name: str) -> str:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from anydml.explain.cut import matrix, with_gaps
-from anydml.explain.picture import Cell, Element, Grid, Plane, written
+from anydml.explain.picture import Cell, Element, Grid, Plane
 from anydml.explain.values import write_value
 
 if TYPE_CHECKING:
@@ -24,26 +24,30 @@ _MOST_NAMED = 3
 class Scene:
     """The output elements that are drawn, and through them what becomes of every input element."""
 
-    def __init__(self, tale: Tale, target: str, landings: Mapping[Coordinate, Landing], *, is_whole: bool) -> None:
-        self.tale, self.target, self.landings = tale, target, landings
+    def __init__(self, tale: Tale, landings: Mapping[Element, Landing], *, is_whole: bool) -> None:
+        self.tale, self.landings = tale, landings
         self._unused = "is not used" if is_whole else "goes to no element shown"
-        self._outputs: dict[Element, list[Coordinate]] = defaultdict(list)
-        self._chosen: dict[Element, list[Coordinate]] = defaultdict(list)
-        for coordinate, landing in landings.items():
+        self._outputs: dict[Element, list[Element]] = defaultdict(list)
+        self._chosen: dict[Element, list[Element]] = defaultdict(list)
+        for element, landing in landings.items():
             for source in landing.sources:
-                self._outputs[source].append(coordinate)
+                self._outputs[source].append(element)
             for index in landing.chosen_by:
-                self._chosen[index].append(coordinate)
+                self._chosen[index].append(element)
 
     def used(self, tensor: str) -> list[Coordinate]:
         """The elements of an input that the drawn output needs, in the order in which they are needed."""
         return [element.coordinate for element in (*self._outputs, *self._chosen) if element.tensor == tensor]
 
-    def output_cell(self, coordinate: Coordinate) -> Cell:
+    def tensors(self) -> dict[str, None]:
+        """The inputs that the drawn output needs, in the order in which they are needed."""
+        return dict.fromkeys(element.tensor for element in (*self._outputs, *self._chosen))
+
+    def output_cell(self, element: Element) -> Cell:
         """An output element."""
-        landing = self.landings[coordinate]
+        landing = self.landings[element]
         return Cell(
-            Element(self.target, coordinate),
+            element,
             landing.value,
             landing.says,
             landing.badge,
@@ -57,21 +61,19 @@ class Scene:
         """An input element, marked by the output elements that it goes to."""
         value = write_value(values.at(element.coordinate))
         outputs, chosen = self._outputs[element], self._chosen[element]
-        landings = [self.landings[coordinate] for coordinate in (*outputs, *chosen)]
+        landings = [self.landings[one] for one in (*outputs, *chosen)]
         badges = list(dict.fromkeys(landing.badge for landing in landings if landing.badge))
         badge = ",".join(badges[:2]) + ("…" if len(badges) > 2 else "")
-        hue = landings[0].hue if landings else 0
+        hue = next((landing.hue for landing in landings if landing.hue), 0)
         verb = self.tale.verb if outputs else "helps to choose"
-        named = ", ".join(written(self.target, coordinate) for coordinate in (*outputs, *chosen)[:_MOST_NAMED])
+        named = ", ".join(map(str, (*outputs, *chosen)[:_MOST_NAMED]))
         more = len(landings) - _MOST_NAMED
         says = f"{verb} {named}{f' and {more} more' if more > 0 else ''}" if landings else self._unused
         is_fault = any(landing.is_fault for landing in landings)
         return Cell(element, value, f"{element} = {value} {says}", badge, hue, is_fault=is_fault)
 
 
-def draw_grid(
-    tensor: str, desc: TensorDesc, role: Role, cut: Cut, tale: Tale, cell: Callable[[Coordinate], Cell]
-) -> Grid:
+def draw_grid(tensor: str, desc: TensorDesc, role: Role, cut: Cut, tale: Tale, cell: Callable[[Element], Cell]) -> Grid:
     """Lay a tensor out in planes."""
     leading, row_count, column_count = matrix(cut.sizes)
     rows, columns = with_gaps(cut.rows, row_count), with_gaps(cut.columns, column_count)
@@ -80,7 +82,10 @@ def draw_grid(
             plane,
             f"[{','.join(map(str, plane))},:,:]" if leading else "",
             tuple(
-                tuple(None if r is None or c is None else cell(cut.coordinate(plane, r, c)) for c in columns)
+                tuple(
+                    None if r is None or c is None else cell(Element(tensor, cut.coordinate(plane, r, c)))
+                    for c in columns
+                )
                 for r in rows
             ),
             window_in(tale.window, tensor, plane),

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.layout import clean, outline
+from anydml.explain.layout import clean, has_arrow, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,8 +97,8 @@ def _body(picture: Picture) -> Iterator[str]:
     yield f"<p>{escape(picture.summary)}</p>"
     keys = {cell.element: f"{k}.{i}" for k, grid in enumerate(picture.grids) for i, cell in enumerate(grid.cells())}
     yield '<div class="grids">'
-    for grid in picture.grids:
-        if grid.role == "output":
+    for k, grid in enumerate(picture.grids):
+        if has_arrow(picture.grids, k):
             yield '<div class="arrow" aria-hidden="true">→</div>'
         yield from _grid(grid, keys)
     yield "</div>"

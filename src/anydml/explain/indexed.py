@@ -1,4 +1,4 @@
-"""The tale of an indexed copy: tuples of indices pick elements, rows or blocks of the input."""
+"""The tale of an indexed copy: indices, alone or in tuples, pick elements, rows or blocks of the input."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from anydml.engines.reference import resolve
 from anydml.explain.picture import written
-from anydml.explain.tale import HUES, Landing, Tale, element_at, first_few
-from anydml.explain.values import ArrayValues, coordinate_of, number_of, write_value
-from anydml.primitives import IndexFault
+from anydml.explain.tale import HUES, Landing, Tale, element_at, first_few, place_in
+from anydml.explain.values import ArrayValues, number_of, write_value
+from anydml.primitives import IndexFault, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.explain.picture import Coordinate
+    from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
     from anydml.operators import OperatorDesc
     from anydml.primitives import IndexedCopy
@@ -26,10 +26,24 @@ if TYPE_CHECKING:
 _MOST_CHECKED = 1_000_000
 
 
+def indexed_frames(desc: OperatorDesc, primitive: IndexedCopy) -> dict[str, tuple[int, ...]]:
+    """The dimensions in which coordinates are told: those that count, where an operator says so.
+
+    An operator with an axis has indices that stand alone: what a tuple would add to their dimensions is left away.
+    """
+    if "axis" not in desc.field_types():
+        return {view.tensor: view.sizes for view in views_of(primitive)}
+    frames = {name: tensor.sizes for name, tensor in desc.tensors().items()}
+    sizes = frames[primitive.indices.tensor]
+    counted = getattr(desc, "index_dimensions", len(sizes))
+    return {**frames, primitive.indices.tensor: sizes[len(sizes) - counted :]}
+
+
 @dataclass(frozen=True, slots=True)
 class _Tuple:
-    """What a tuple of indices stands for."""
+    """What a tuple of indices, or an index alone, stands for."""
 
+    elements: tuple[Element, ...]
     written: str
     """`indices[1] = (-1)`."""
     remark: str
@@ -42,83 +56,119 @@ class IndexedTale(Tale):
     """Which tuple picks what, and where that lands."""
 
     def __init__(self, desc: OperatorDesc, primitive: IndexedCopy, values: Mapping[str, Values]) -> None:
-        self._desc = desc
-        self._primitive = primitive
+        self._desc, self._primitive = desc, primitive
+        self._frames = indexed_frames(desc, primitive)
         self._values = values[primitive.source.tensor]
         self._indices = values[primitive.indices.tensor]
-        self._tuples: dict[Coordinate, _Tuple] = {}
+        self._tuples: dict[tuple[Element, ...], _Tuple] = {}
         self._place_rank = len(primitive.indices.sizes) - 1
+        self._axis: int | None = getattr(desc, "axis", None)
+        batch = zip(primitive.indices.sizes, primitive.indices.strides, strict=True)
+        is_shared = any(size > 1 and not stride for size, stride in list(batch)[: primitive.batch_rank])
+        self._shared_rank = primitive.batch_rank if is_shared else 0
+        """The batch dimensions for which the indices are the same: what one index picks reaches through them."""
         rest = primitive.source.sizes[primitive.batch_rank + primitive.tuple_size :]
         self._rest_rank = len(rest)
-        self._kind = "element" if not rest else "row" if len(rest) == 1 else "block"
-        count = math.prod(primitive.indices.sizes[:-1])
-        whole = f" of {','.join(map(str, rest))}" if len(rest) > 1 else f" of {rest[0]}" if rest else ""
-        plural = "" if count == 1 else "s"
-        batch = f", within {_dimensions(primitive.batch_rank)} of batches" if primitive.batch_rank else ""
-        self.summary = (
-            f"{count} tuple{plural} of {primitive.tuple_size} pick{'s' if count == 1 else ''} {count}"
-            f" {self._kind}{plural}{whole}{batch}"
-        )
-        self.legend = (("marked", "picked, with the number of the tuple that picks it"),)
+        whole = (*primitive.source.sizes[: self._shared_rank], *rest)
+        self._kind = "element" if not whole else "block" if len(whole) > 1 else "row" if rest else "column"
+        self.summary = self._summary(whole)
+        what = "index" if self._axis is not None else "tuple"
+        self.legend = (("marked", f"picked, with the number of the {what} that picks it"),)
 
-    def landing(self, coordinate: Coordinate) -> Landing:
+    def _summary(self, whole: tuple[int, ...]) -> str:
+        p = self._primitive
+        count = math.prod(p.indices.sizes[self._shared_rank : -1])
+        of = f" of {','.join(map(str, whole))}" if whole else ""
+        one = count == 1
+        picked = f"pick{'s' if one else ''} {count} {self._kind}{'' if one else 's'}{of}"
+        if self._axis is not None:
+            return f"{count} {'index' if one else 'indices'} along dimension {self._axis} {picked}"
+        batch = f", within {_dimensions(p.batch_rank)} of batches" if p.batch_rank else ""
+        return f"{count} tuple{'' if one else 's'} of {p.tuple_size} {picked}{batch}"
+
+    def landing(self, element: Element) -> Landing:
         """One element of what a tuple picks."""
         p = self._primitive
-        place, rest = coordinate[: self._place_rank], coordinate[self._place_rank :]
+        place, rest = self._split(element)
         found = self._tuple(place)
-        indices = tuple(element_at(p.indices, (*place, k), p.indices.sizes) for k in range(p.tuple_size))
-        number = number_of(place, p.indices.sizes[:-1])
-        target = written(p.target.tensor, coordinate)
+        number = number_of(found.elements[0].coordinate, self._frames[p.indices.tensor]) // p.tuple_size
+        badge, hue = str(number + 1), 1 + number % HUES
         if found.chosen is None:
-            says = f"{target} is not written: {found.written} {found.remark}"
-            return Landing("?", says, (), indices, str(number + 1), 1 + number % HUES, is_fault=True)
-        source = element_at(p.source, (*place[: p.batch_rank], *found.chosen, *rest), p.source.sizes)
+            says = f"{element} is not written: {found.written} {found.remark}"
+            return Landing("?", says, (), found.elements, badge, hue, is_fault=True)
+        source = self._source((*place[: p.batch_rank], *found.chosen, *rest))
         value = write_value(self._values.at(source.coordinate))
         remark = f", which {found.remark}" if found.remark else ""
-        says = f"{target} = {source} = {value}, picked by {found.written}{remark}"
-        return Landing(value, says, (source,), indices, str(number + 1), 1 + number % HUES)
+        says = f"{element} = {source} = {value}, picked by {found.written}{remark}"
+        return Landing(value, says, (source,), found.elements, badge, hue)
+
+    def _split(self, element: Element) -> tuple[Coordinate, Coordinate]:
+        """The place of the tuple that picks an element, and the element's place in what is picked."""
+        number = number_of(element.coordinate, self._frames[element.tensor])
+        at = place_in(self._primitive.target, number)
+        return at[: self._place_rank], at[self._place_rank :]
+
+    def _source(self, coordinate: Coordinate) -> Element:
+        source = self._primitive.source
+        return element_at(source, coordinate, self._frames[source.tensor])
 
     def _tuple(self, place: Coordinate) -> _Tuple:
-        if place not in self._tuples:
-            self._tuples[place] = self._read(place)
-        return self._tuples[place]
+        p = self._primitive
+        frame = self._frames[p.indices.tensor]
+        elements = tuple(element_at(p.indices, (*place, k), frame) for k in range(p.tuple_size))
+        if elements not in self._tuples:
+            self._tuples[elements] = self._read(elements)
+        return self._tuples[elements]
 
-    def _read(self, place: Coordinate) -> _Tuple:
+    def _read(self, elements: tuple[Element, ...]) -> _Tuple:
         """Have the reference engine resolve one tuple, which is how every tuple is resolved."""
         p = self._primitive
-        numbers = [self._indices.at((*place, k)) for k in range(p.tuple_size)]
+        numbers = [self._indices.at(element.coordinate) for element in elements]
         array = np.array([numbers], p.indices.data_type.dtype)
-        here = f"{written(p.indices.tensor, place)} = ({', '.join(map(str, numbers))})"
+        place = elements[0].coordinate
+        here = f"{written(p.indices.tensor, place if self._axis is not None else place[:-1])} = {self._write(numbers)}"
         clamped = tuple(int(c[0]) for c in resolve(replace(p, clamp=True), array))
-        as_tuple = f"({', '.join(map(str, clamped))})"
         try:
             resolve(replace(p, clamp=False), array)
         except IndexFault as fault:
-            outside = f"is outside dimension {fault.dimension} of size {fault.size}"
+            dimension = fault.dimension if self._axis is None else self._axis
+            outside = f"is outside dimension {dimension} of size {fault.size}"
             if p.clamp:
-                return _Tuple(here, f"{outside} and is clamped to {as_tuple}", clamped)
-            return _Tuple(here, outside, None)
+                return _Tuple(elements, here, f"{outside} and is clamped to {self._write(clamped)}", clamped)
+            return _Tuple(elements, here, outside, None)
         negative = any(number < 0 for number in numbers)
-        return _Tuple(here, f"counts from the end: {as_tuple}" if negative else "", clamped)
+        return _Tuple(elements, here, f"counts from the end: {self._write(clamped)}" if negative else "", clamped)
 
-    def sentences(self, landings: Mapping[Coordinate, Landing]) -> list[str]:
+    def _write(self, numbers: list[Any] | tuple[int, ...]) -> str:
+        return str(numbers[0]) if self._axis is not None else f"({', '.join(map(str, numbers))})"
+
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """One for each tuple."""
         p = self._primitive
-        everything = (":",) * self._rest_rank
+        places = {self._tuple(place).elements: place for place in (self._split(element)[0] for element in landings)}
         found = []
-        for place in dict.fromkeys(coordinate[: self._place_rank] for coordinate in landings):
+        for place in places.values():
             seen = self._tuple(place)
             if seen.chosen is None:
                 found.append(f"{seen.written} {seen.remark}: nothing is written")
                 continue
-            source = (*place[: p.batch_rank], *seen.chosen)
-            value = "" if self._rest_rank else f" = {write_value(self._values.at(source))}"
             remark = f" {seen.remark}, and" if seen.remark else ""
-            found.append(
-                f"{seen.written}{remark} picks {self._kind} {written(p.source.tensor, (*source, *everything))}{value},"
-                f" which lands in {written(p.target.tensor, (*place, *everything))}"
-            )
-        return first_few(found, math.prod(p.indices.sizes[:-1]), "tuples")
+            found.append(f"{seen.written}{remark} picks {self._kind} {self._picked(place, seen.chosen)}")
+        what = "tuples" if self._axis is None else "indices"
+        return first_few(found, math.prod(p.indices.sizes[self._shared_rank : -1]), what)
+
+    def _picked(self, place: Coordinate, chosen: tuple[int, ...]) -> str:
+        p = self._primitive
+        if self._kind == "element":
+            source = self._source((*place[: p.batch_rank], *chosen))
+            target = element_at(p.target, place, self._frames[p.target.tensor])
+            return f"{source} = {write_value(self._values.at(source.coordinate))}, which lands in {target}"
+        through, everything = (":",) * self._shared_rank, (":",) * self._rest_rank
+        source_at = (*through, *place[self._shared_rank : p.batch_rank], *chosen, *everything)
+        target_at = (*through, *place[self._shared_rank :], *everything)
+        rank = len(self._frames[p.target.tensor])  # leading sizes of 1 may be more than are gathered, or fewer
+        target_at = (0,) * (rank - len(target_at)) + target_at[max(len(target_at) - rank, 0) :]
+        return f"{written(p.source.tensor, source_at)}, which lands in {written(p.target.tensor, target_at)}"
 
     def notes(self) -> Iterator[str]:
         """Whether a dispatch would fail, as far as the tuples can be looked at."""
@@ -129,12 +179,12 @@ class IndexedTale(Tale):
             yield f"A dispatch raises an IndexRangeError and writes nothing: {self._desc.word_index_fault(fault).rule}."
 
     def _first_outside(self, indices: np.ndarray[Any, Any]) -> IndexFault | None:
-        sizes = self._primitive.indices.sizes
-        first = indices.flat[: _MOST_CHECKED * sizes[-1]].reshape(-1, sizes[-1])
+        size = self._primitive.tuple_size
+        first = indices.flat[: _MOST_CHECKED * size].reshape(-1, size)
         try:
             resolve(self._primitive, first)
         except IndexFault as fault:
-            place = coordinate_of(fault.position[0], sizes[:-1])
+            place = place_in(self._primitive.indices, fault.position[0] * size)[:-1]
             return IndexFault(place, fault.indices, fault.dimension, fault.size)
         return None
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.explain.picture import Grid
+
 # What is no character, and what is one only to a terminal: control codes, halves of surrogates; and what turns the
 # text after it around.
 _UNWRITABLE = re.compile(
@@ -44,3 +46,24 @@ def outline(drawn: Sequence[int | None], window: range) -> Outline | None:
     first -= 0 if is_first_closed or first == 0 else 1
     last += 0 if is_last_closed or last == len(drawn) - 1 else 1
     return Outline(first, last, is_first_closed, is_last_closed)
+
+
+def in_rows(grids: Sequence[Grid], widths: Sequence[float], between: float, most: float) -> list[list[int]]:
+    """Which grids stand beside one another, by number: all of them where there is room, else outputs below inputs."""
+    if sum(widths) + between * (len(widths) - 1) <= most:
+        return [list(range(len(grids)))] if grids else []
+    rows: list[list[int]] = []
+    used = most
+    for k, width in enumerate(widths):
+        if used + between + width > most or has_arrow(grids, k):
+            rows.append([k])
+            used = width
+        else:
+            rows[-1].append(k)
+            used += between + width
+    return rows
+
+
+def has_arrow(grids: Sequence[Grid], k: int) -> bool:
+    """Whether a grid is the first of the outputs, to which an arrow leads from the inputs."""
+    return k > 0 and grids[k].role == "output" != grids[k - 1].role

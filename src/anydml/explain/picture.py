@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -26,9 +27,19 @@ class Element(NamedTuple):
 
 
 def written(tensor: str, coordinate: tuple[object, ...]) -> str:
-    """Write a place of a tensor: `input[0,0,1,3]`, `output[1,:]`; a tensor of no dimensions is its only element."""
-    name = tensor.removesuffix("Tensor").lower() or tensor
+    """Write a place of a tensor: `input[0,0,1,3]`, `output[1,:]`, `inputs[2][0]`.
+
+    A tensor of no dimensions is its only element.
+    """
+    name = spoken(tensor)
     return f"{name}[{','.join(map(str, coordinate))}]" if coordinate else name
+
+
+def spoken(tensor: str) -> str:
+    """A tensor's name in a sentence: `input`, `sequence_lengths`, `inputs[2]`."""
+    field, bracket, place = tensor.partition("[")
+    stem, _, plural = field.rpartition("Tensor")
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", stem or field).lower() + plural * bool(stem) + bracket + place
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +119,7 @@ class Picture:
     """The attributes, by DirectML's names."""
     summary: str = ""
     grids: tuple[Grid, ...] = ()
-    """The inputs in binding order, then the output."""
+    """The inputs in binding order, then the outputs."""
     legend: tuple[tuple[str, str], ...] = ()
     """What the marks mean: kind of mark (`marked`, `window`) and words."""
     sentences: tuple[str, ...] = ()

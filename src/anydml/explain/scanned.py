@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.reference import scan
-from anydml.explain.picture import Element, written
-from anydml.explain.tale import Landing, Tale, element_at, first_few
+from anydml.explain.tale import Landing, Tale, element_at, first_few, wrapped
 from anydml.explain.values import write_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.explain.picture import Coordinate
+    from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
     from anydml.operators import OperatorDesc
     from anydml.primitives import Scan
@@ -40,8 +39,9 @@ class ScannedTale(Tale):
             self.legend = (("marked", "belongs to the line that is written out"),)
         self.summary = f"{verb} along dimension {primitive.axis}, from the {first} to the {last}, {when}"
 
-    def landing(self, coordinate: Coordinate) -> Landing:
+    def landing(self, element: Element) -> Landing:
         """The elements up to this one, in the order in which they are taken."""
+        coordinate = element.coordinate
         sources = self._sources(coordinate)
         terms = [self._values.at(source.coordinate) for source in sources]
         value = self._tally(terms)
@@ -52,8 +52,8 @@ class ScannedTale(Tale):
         elif len(terms) == 1:
             said = words[0]
         else:
-            said = f"{sign.join(words)} = {write_value(value)}{self._wrap(terms, value)}"
-        says = f"{written(self._primitive.target.tensor, coordinate)} = {said}"
+            said = f"{sign.join(words)} = {write_value(value)}{self._wrapped(terms, value)}"
+        says = f"{element} = {said}"
         return Landing(write_value(value), says, sources, hue=int(self._is_first_line(coordinate)))
 
     def _is_first_line(self, coordinate: Coordinate) -> bool:
@@ -78,20 +78,20 @@ class ScannedTale(Tale):
         scan(replace(self._primitive, axis=0, reverse=False, exclusive=False), np.array(terms, dtype), tallies)
         return tallies[-1]
 
-    def _wrap(self, terms: list[Any], value: Any) -> str:
+    def _wrapped(self, terms: list[Any], value: Any) -> str:
         if isinstance(value, np.floating):
             return ""
         whole = [int(term) for term in terms]
-        exact = sum(whole) if self._is_sum else math.prod(whole)
-        return "" if exact == int(value) else f", wrapped to {8 * value.itemsize} bits"
+        return wrapped(value, sum(whole) if self._is_sum else math.prod(whole))
 
-    def sentences(self, landings: Mapping[Coordinate, Landing]) -> list[str]:
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first line along the axis, as it is walked."""
         p = self._primitive
-        lines: dict[Coordinate, list[Coordinate]] = {}
-        for coordinate in landings:
-            lines.setdefault((*coordinate[: p.axis], 0, *coordinate[p.axis + 1 :]), []).append(coordinate)
-        first = sorted(next(iter(lines.values())), key=lambda c: c[p.axis], reverse=p.reverse)
+        lines: dict[Coordinate, list[Element]] = {}
+        for element in landings:
+            at = element.coordinate
+            lines.setdefault((*at[: p.axis], 0, *at[p.axis + 1 :]), []).append(element)
+        first = sorted(next(iter(lines.values())), key=lambda one: one.coordinate[p.axis], reverse=p.reverse)
         found = first_few([landings[at].says for at in first], p.source.sizes[p.axis], "along the axis")
         others = math.prod(p.source.sizes) // p.source.sizes[p.axis] - 1
         if others:

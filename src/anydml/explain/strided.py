@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anydml.explain.picture import Element, written
+from anydml.explain.picture import written
 from anydml.explain.tale import Landing, Tale, Window, element_at, first_few
 from anydml.explain.values import number_of, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.explain.picture import Coordinate
+    from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
     from anydml.operators import OperatorDesc
     from anydml.primitives import StridedCopy
@@ -30,12 +30,21 @@ class StridedTale(Tale):
         self._steps = [self._step(k) for k in range(len(target))]
         given = desc.input_window()
         self._is_given = given is not None
+        self._is_whole = not given and self._sizes == target and self._is_in_place()
+        self.legend = (("marked", "copied, with the order in which it lands"),)
+        count = math.prod(target)
+        if self._is_whole:
+            self.summary = f"copies every one of {count} elements to its own place"
+            return
         start, sizes = given or self._reach()
         self.window = Window(primitive.source.tensor, tuple(start), tuple(sizes))
-        count = math.prod(target)
         self.summary = f"copies {count} of {math.prod(self._sizes)} elements"
         outline = "the input window" if given else "from the first to the last element copied"
-        self.legend = (("marked", "copied, with the order in which it lands"), ("window", outline))
+        self.legend += (("window", outline),)
+
+    def _is_in_place(self) -> bool:
+        sizes = self._primitive.target.sizes
+        return not any(self._start) and self._steps == [int(size > 1) for size in sizes]
 
     def _source(self, coordinate: Coordinate) -> Element:
         return element_at(self._primitive.source, coordinate, self._sizes)
@@ -59,17 +68,17 @@ class StridedTale(Tale):
         pairs = [(min(a, b), max(a, b)) for a, b in zip(self._start, ends, strict=True)]
         return tuple(low for low, _ in pairs), tuple(high - low + 1 for low, high in pairs)
 
-    def landing(self, coordinate: Coordinate) -> Landing:
+    def landing(self, element: Element) -> Landing:
         """One element, moved."""
+        coordinate = element.coordinate
         source = self._source(coordinate)
         value = write_value(self._values.at(source.coordinate))
-        target = self._primitive.target
-        parts = [written(target.tensor, coordinate), self._arithmetic(coordinate), str(source), value]
-        number = number_of(coordinate, target.sizes) + 1
+        parts = [str(element), self._arithmetic(coordinate), str(source), value]
+        number = number_of(coordinate, self._primitive.target.sizes) + 1
         return Landing(value, " = ".join(filter(None, parts)), (source,), badge=str(number), hue=1)
 
     def _arithmetic(self, coordinate: Coordinate) -> str:
-        if None in self._steps or not any(self._steps):
+        if self._is_whole or None in self._steps or not any(self._steps):
             return ""
         terms = [
             f"{start} {'-' if step < 0 else '+'} {abs(step)}*{i}" if step else str(start)
@@ -78,7 +87,7 @@ class StridedTale(Tale):
         ]
         return written(self._primitive.source.tensor, ()) + f"[{', '.join(terms)}]"
 
-    def sentences(self, landings: Mapping[Coordinate, Landing]) -> list[str]:
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """Where a walk from the end starts, then the first elements."""
         backwards = [
             f"dimension {k} is walked from the window's end, {start} + {size} - 1 = {self._start[k]}"

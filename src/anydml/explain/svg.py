@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.layout import clean, outline
+from anydml.explain.layout import clean, has_arrow, in_rows, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,11 +33,11 @@ def draw(picture: Picture) -> str:
     """Draw it."""
     head, foot = list(_head(picture)), list(_foot(picture))
     blocks = [_Block(grid) for grid in picture.grids]
-    across = sum(block.width for block in blocks) + _SPACE * (len(blocks) - 1)
-    is_row = across + 2 * _MARGIN <= _WIDEST
+    rows = in_rows(picture.grids, [block.width for block in blocks], _SPACE, _WIDEST - 2 * _MARGIN)
+    widest = max((sum(blocks[k].width for k in row) + _SPACE * (len(row) - 1) for row in rows), default=0)
     longest = max(_text_width(line) for line in (*head, *foot))
     longest = max(longest, sum(46 + _text_width(_Text("s", words)) for _, words in picture.legend) - 24)
-    inner = max(longest, across if is_row else max((block.width for block in blocks), default=0))
+    inner = max(longest, widest)
     parts: list[str] = []
     y = float(_MARGIN)
     for line in head:
@@ -45,7 +45,7 @@ def draw(picture: Picture) -> str:
         parts.append(_text(_MARGIN, y - 6, line))
     if blocks:
         y += 12
-        y = _place(blocks, y, is_row, parts)
+        y = _place(picture.grids, blocks, rows, y, parts)
     if picture.legend:
         y += 14
         parts += _legend(picture, y)
@@ -116,20 +116,19 @@ def _legend(picture: Picture, y: float) -> Iterator[str]:
         x += 22 + _text_width(_Text("s", words)) + 24
 
 
-def _place(blocks: Sequence[_Block], top: float, is_row: bool, parts: list[str]) -> float:
-    """Lay the grids out, an arrow before the output; returns where they end."""
-    x, y = float(_MARGIN), top
-    height = min(block.height for block in blocks)
-    for k, block in enumerate(blocks):
-        if k == len(blocks) - 1 and is_row:
-            middle = top + height / 2 + 10
-            parts.append(f'<path class="a" d="M{x - 33:g} {middle:g}h20m-7 -6l7 6l-7 6"/>')
-        parts += block.draw(x, y)
-        if is_row:
-            x += block.width + _SPACE
-        else:
-            y += block.height + 16
-    return top + max(block.height for block in blocks) if is_row else y - 16
+def _place(
+    grids: Sequence[Grid], blocks: Sequence[_Block], rows: Sequence[Sequence[int]], y: float, parts: list[str]
+) -> float:
+    """Lay the grids out, an arrow after the inputs; returns where they end."""
+    for row in rows:
+        x, middle = float(_MARGIN), y + min(blocks[k].height for k in row) / 2 + 10
+        for k in row:
+            if k != row[0] and has_arrow(grids, k):
+                parts.append(f'<path class="a" d="M{x - 33:g} {middle:g}h20m-7 -6l7 6l-7 6"/>')
+            parts += blocks[k].draw(x, y)
+            x += blocks[k].width + _SPACE
+        y += max(blocks[k].height for k in row) + 16
+    return y - 16
 
 
 class _Block:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.explain.picture import Element
 from anydml.explain.values import coordinate_of
@@ -61,12 +64,15 @@ class Tale(abc.ABC):
     verb: str = "lands in"
     """What a source does to an output element."""
 
+    marks: Mapping[int, Sequence[int]] = MappingProxyType({})
+    """For some dimensions of the output, the places along them that are to be seen first."""
+
     @abc.abstractmethod
-    def landing(self, coordinate: Coordinate) -> Landing:
+    def landing(self, element: Element) -> Landing:
         """Where an output element comes from."""
 
     @abc.abstractmethod
-    def sentences(self, landings: Mapping[Coordinate, Landing]) -> list[str]:
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The arithmetic, for the output elements that are drawn."""
 
     def notes(self) -> Iterator[str]:
@@ -74,11 +80,9 @@ class Tale(abc.ABC):
         yield from ()
 
 
-def lower_packed(desc: OperatorDesc) -> Primitive:
+def lower_packed(desc: OperatorDesc) -> tuple[Primitive, ...]:
     """Lower a description as if its tensors had no gaps: where an element lies is then its number."""
-    names = (*desc.input_names(), *desc.output_names())
-    packed = {name: TensorDesc(getattr(desc, name).data_type, getattr(desc, name).sizes) for name in names}
-    return replace(desc, **packed).lower()[0]  # type: ignore[type-var]  # every subclass is a dataclass
+    return desc.with_tensors(lambda _, tensor: TensorDesc(tensor.data_type, tensor.sizes)).lower()
 
 
 def element_at(view: View, coordinate: Sequence[int], sizes: Sequence[int]) -> Element:
@@ -87,7 +91,24 @@ def element_at(view: View, coordinate: Sequence[int], sizes: Sequence[int]) -> E
     return Element(view.tensor, coordinate_of(place, sizes))
 
 
+def place_in(view: View, number: int) -> Coordinate:
+    """Where a view of a whole packed tensor, its dimensions in any order, has the element of a number.
+
+    In a dimension along which it repeats its elements that is the first place.
+    """
+    found = [0] * len(view.sizes)
+    for k in sorted(range(len(found)), key=lambda k: -view.strides[k]):
+        if view.strides[k]:
+            found[k], number = divmod(number, view.strides[k])
+    return tuple(found)
+
+
 def first_few(sentences: Sequence[str], count: int, what: str) -> list[str]:
     """As many as can be read, and how many there are beside them."""
     shown = list(sentences[:MOST_SENTENCES])
     return [*shown, f"… and {count - len(shown)} more {what}"] if count > len(shown) else shown
+
+
+def wrapped(value: Any, exact: int) -> str:
+    """Say that an integer type did not hold a number, and kept its last bits."""
+    return "" if isinstance(value, np.floating) or exact == int(value) else f", wrapped to {8 * value.itemsize} bits"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.explain.layout import clean, outline
+from anydml.explain.layout import clean, has_arrow, in_rows, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,26 +93,27 @@ def _heading(picture: Picture, width: int) -> Iterator[Line]:
 
 
 def _beside(grids: Sequence[Grid], width: int) -> Iterator[Line]:
-    """The grids beside one another where there is room, the inputs before an arrow."""
+    """The grids beside one another where there is room, an arrow after the inputs."""
     blocks = [_block(grid) for grid in grids]
     widths = [max(_length(line) for line in block) for block in blocks]
-    if sum(widths) + _BETWEEN * len(blocks) + 1 > width:
-        for i, block in enumerate(blocks):
-            if i:
-                yield []
-            for line in block:
-                yield [Piece("    "), *line]
-        return
-    height = max(map(len, blocks))
-    middle = min(map(len, blocks)) // 2 + 1
-    for i in range(height):
-        row: Line = [Piece("    ")]
-        for k, (block, block_width) in enumerate(zip(blocks, widths, strict=True)):
-            line = block[i] if i < len(block) else []
-            if k == len(blocks) - 1:
-                row.append(Piece("→   " if i == middle else "    ", "arrow"))
-            row += [*line, Piece(" " * (block_width - _length(line) + _BETWEEN))]
-        yield row
+    for number, row in enumerate(in_rows(grids, widths, _BETWEEN, width - _BETWEEN - 1)):
+        if number:
+            yield []
+        yield from _row(grids, row, blocks, widths)
+
+
+def _row(
+    grids: Sequence[Grid], row: Sequence[int], blocks: Sequence[list[Line]], widths: Sequence[int]
+) -> Iterator[Line]:
+    middle = min(len(blocks[k]) for k in row) // 2 + 1
+    for i in range(max(len(blocks[k]) for k in row)):
+        line: Line = [Piece("    ")]
+        for k in row:
+            own = blocks[k][i] if i < len(blocks[k]) else []
+            if k != row[0] and has_arrow(grids, k):
+                line.append(Piece("→   " if i == middle else "    ", "arrow"))
+            line += [*own, Piece(" " * (widths[k] - _length(own) + _BETWEEN))]
+        yield line
 
 
 def _length(line: Line) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays import ArrayView
+    from anydml.enums import DataType
     from anydml.explain.picture import Coordinate
     from anydml.primitives import IndexedCopy
     from anydml.tensor import TensorDesc
@@ -55,6 +56,8 @@ class CountedValues:
     """1, 2, 3 … as the elements lie in memory, so that a repeated element has one value."""
 
     tensor: TensorDesc
+    before: int = 0
+    """The number after which they begin."""
 
     @property
     def _most(self) -> int:
@@ -65,16 +68,34 @@ class CountedValues:
     def note(self) -> str:
         """Say that they are numbers and no data."""
         order = "" if self.tensor.element_strides == packed_strides(self.tensor.sizes) else " as they lie in memory"
-        again = f", from 1 again after {self._most}" if self.tensor.extent > self._most else ""
+        again = f", from 1 again after {self._most}" if self.before + self.tensor.extent > self._most else ""
         return f"No data was given: the values number the elements{order}{again}."
 
     def at(self, coordinate: Coordinate) -> Any:
         """Number it."""
-        sizes, strides = self.tensor.sizes, self.tensor.element_strides
-        below, _ = span(sizes, strides)
-        places = zip(coordinate, strides[len(strides) - len(coordinate) :], strict=True)
-        number = sum(c * stride for c, stride in places) - below
+        number = self.before + _place(self.tensor, coordinate)
         return self.tensor.data_type.dtype.type(number % self._most + 1)
+
+
+def _place(tensor: TensorDesc, coordinate: Coordinate) -> int:
+    """Where an element lies in memory, from the one that lies first."""
+    sizes, strides = tensor.sizes, tensor.element_strides
+    below, _ = span(sizes, strides)
+    places = zip(coordinate, strides[len(strides) - len(coordinate) :], strict=True)
+    return sum(c * stride for c, stride in places) - below
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLengths:
+    """Lengths that grow shorter from line to line, and begin again: the first leaves something as it is."""
+
+    tensor: TensorDesc
+    most: int
+    note: str = "No lengths were given: these grow shorter from line to line."
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """Make one up."""
+        return self.tensor.data_type.dtype.type((self.most - 2 - _place(self.tensor, coordinate)) % self.most + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +104,8 @@ class CountedIndices:
 
     tensor: TensorDesc
     primitive: IndexedCopy
+    frame: tuple[int, ...]
+    """The sizes of the dimensions that count."""
     note: str = "No indices were given: these pick the elements from the last to the first."
 
     def at(self, coordinate: Coordinate) -> Any:
@@ -90,10 +113,9 @@ class CountedIndices:
         index_type = self.tensor.data_type.dtype.type
         if self.tensor.overlaps_itself:  # one element is part of several tuples: 0 is in every dimension
             return index_type(0)
-        sizes = self.primitive.indices.sizes
-        number = number_of(coordinate[:-1], sizes[:-1])
+        number, k = divmod(number_of(coordinate, self.frame), self.primitive.tuple_size)
         indexed = self.primitive.indexed_sizes
-        return index_type(coordinate_of((-1 - number) % math.prod(indexed), indexed)[coordinate[-1]])
+        return index_type(coordinate_of((-1 - number) % math.prod(indexed), indexed)[k])
 
 
 def number_of(coordinate: Sequence[int], sizes: Sequence[int]) -> int:
@@ -155,3 +177,13 @@ def write_value(value: Any) -> str:
         return f"{number:.0f}"
     shortest = str(value)
     return shortest if len(shortest) <= _LONGEST_NUMBER else f"{number:.5g}"
+
+
+def write_single(number: float) -> str:
+    """A FLOAT, as short as it can be written."""
+    return write_value(np.float32(number))
+
+
+def write_number(number: float, data_type: DataType) -> str:
+    """A number of a description as its type writes it; a step down may be one that an unsigned type does not have."""
+    return write_value(data_type.dtype.type(number)) if data_type.is_float else str(number)

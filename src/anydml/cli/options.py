@@ -1,0 +1,154 @@
+"""The options of an operator, as its fields say them: tensors by sizes, type and data, attributes by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import click
+
+from anydml.cli.values import DATA, INTS, FieldValue
+from anydml.operators.fields import FIELD_TYPES, OptionalScaleBias, ValueType, dml_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.operators import OperatorDesc
+
+_ARRAYS = ("UINT_ARRAY", "INT_ARRAY")
+ALONG = "sizes_along_axis"
+"""The option of an operator that takes a tensor apart: where it is cut, in place of every output's sizes."""
+
+
+def options_of(cls: type[OperatorDesc]) -> list[click.Option]:
+    """The options of an operator: its tensors first, then its attributes by their full names and shorter ones."""
+    taken: set[str] = set()
+    found = [option for name in cls.input_names() for option in _tensor_options(cls, name)]
+    found += _output_options(cls, cls.output_names()[0])
+    for option in found:
+        taken.update(option.opts)
+    for name, kind in cls.field_types().items():
+        if kind.kind not in ("input", "output"):
+            option = _attribute_option(cls, name, taken)
+            taken.update(option.opts)
+            found.append(option)
+    return found
+
+
+def _names(field: str, *parts: str) -> list[str]:
+    """`--input-tensor-sizes` and shorter."""
+    return [f"--{field.replace('_', '-')}-{parts[0]}", *[f"--{part}" for part in parts[1:]]]
+
+
+def base_name(field: str) -> str:
+    """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths."""
+    stem, _, plural = field.rpartition("_tensor")
+    return stem.rpartition("_")[2] + plural
+
+
+def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
+    base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
+    is_first = name == cls.input_names()[0]
+    short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
+    what = "input's" if is_first and not is_several else base + "'"
+    again = "; once for each" if is_several else ""
+    follows = "; they follow from the input's and the axis" if follows_axis(name) else ""
+    yield click.Option(
+        [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *short[0])],
+        type=INTS,
+        multiple=is_several,
+        help=f"The {what} sizes{again}{follows}.",
+    )
+    default = "float32" if is_first else "uint32"
+    default += ", or a signed type for negative ones" if not is_first and _may_be_signed(cls, name) else ""
+    yield click.Option(
+        [f"{name}_type", *_names(name, "type", f"{base}-type", *short[1])],
+        metavar="TYPE",
+        help=f"The {what} data type; by default that of the data, or {default}.",
+    )
+    names = _names(name, "data", f"{base}-data", *(short[2] or [base]))
+    yield click.Option(
+        [f"{name}_data", *names],
+        type=DATA,
+        multiple=is_several,
+        help=f"The {what} values{again}; made up by default.",
+    )
+
+
+def _may_be_signed(cls: type[OperatorDesc], name: str) -> bool:
+    return any(one.is_signed for row in cls.support for one in row.tensors[dml_name(name)].data_types)
+
+
+def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
+    """What the output is: where nothing else says it that must be given."""
+    base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
+    is_first = not cls.input_names()
+    default = "the largest by default" if cls.implies_output else "the input's by default"
+    told, owns = "once for each" if is_several else "" if is_first else default, "'" if is_several else "'s"
+    yield click.Option(
+        [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *(["sizes"] if is_first else []))],
+        type=INTS,
+        multiple=is_several,
+        help=f"The {base}{owns} sizes{'; ' if told else ''}{told}.",
+    )
+    if is_several:
+        help_text = "The outputs' sizes along the axis, which say all of them."
+        yield click.Option([ALONG, "--sizes-along-axis", "--along"], type=INTS, help=help_text)
+    elif not cls.implies_output:
+        default = f"{dml_name(named)} by default" if (named := type_field(cls)) else "what the input is converted to"
+        names = _names(name, "type", f"{base}-type", *([] if named else ["to"]))
+        yield click.Option([f"{name}_type", *names], metavar="TYPE", help=f"The {base}'s data type; {default}.")
+
+
+def type_field(cls: type[OperatorDesc]) -> str | None:
+    """The attribute that says the output's type, where there is one."""
+    return next((name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[ValueType]), None)
+
+
+def _short_name(field: str) -> str:
+    """What people say: `input_window_offsets` are the offsets, `has_exclusive_sum` is exclusive, a type is a type."""
+    words = field.split("_")
+    if words[-1] == "sizes":
+        return "window"  # the sizes are the input's
+    if words[0] == "has":
+        return words[1]
+    return words[0] if words[-2:] == ["dimension", "count"] else words[-1]
+
+
+def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> click.Option:
+    kind = cls.field_types()[name]
+    full = f"--{name.replace('_', '-')}"
+    if full in taken:
+        full = f"--{cls.type.name.lower().replace('_', '-')}-{name}"
+    short = full if kind is FIELD_TYPES[OptionalScaleBias] else f"--{_short_name(name)}"
+    label = [name, *[n for n in dict.fromkeys((full, short)) if n not in taken]]
+    if kind is FIELD_TYPES[bool]:
+        return click.Option(label, is_flag=True, help=f"{dml_name(name)}.")
+    has_default = _default(cls, name) is not dataclasses.MISSING or follows(cls, name)
+    is_array = kind.type in _ARRAYS
+    return click.Option(
+        label,
+        type=INTS if is_array else FieldValue(dml_name(name), kind),
+        required=not has_default,
+        help=f"{dml_name(name)}{'; float32 by default' if name == type_field(cls) else ''}.",
+    )
+
+
+def _default(cls: type[OperatorDesc], name: str) -> object:
+    return next(f.default for f in dataclasses.fields(cls) if f.name == name)  # type: ignore[arg-type]  # a dataclass
+
+
+def follows(cls: type[OperatorDesc], name: str) -> bool:
+    """Whether a value follows where none is given: a stride of 1, the dimensions of the data, the type of most data."""
+    return name.endswith("strides") or name == type_field(cls) or counted_tensor(name) is not None
+
+
+def counted_tensor(name: str) -> str | None:
+    """The tensor whose dimensions that count a field gives."""
+    counts = {"input_dimension_count": "input_tensor", "indices_dimension_count": "indices_tensor"}
+    return {**counts, "index_dimensions": "indices_tensor"}.get(name)
+
+
+def follows_axis(name: str) -> bool:
+    """Whether a tensor's sizes are the input's, but 1 along the axis."""
+    return name == "sequence_lengths_tensor"
