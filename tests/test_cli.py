@@ -185,7 +185,7 @@ def test_piped_tables_have_no_blanks_at_their_ends() -> None:
 
 def test_shells_complete_operators_and_levels() -> None:
     complete = ShellComplete(app, {}, "anydml", "_ANYDML_COMPLETE")
-    assert [item.value for item in complete.get_completions(["support"], "GATHER")] == ["gather_nd", "gather_nd1"]
+    assert [item.value for item in complete.get_completions(["support"], "GATHER_ND")] == ["gather_nd", "gather_nd1"]
     assert [item.value for item in complete.get_completions(["support", "--feature-level"], "5")] == [
         "5_0",
         "5_1",
