@@ -17,8 +17,8 @@ from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.memory import numpy_address, span
 from anydml.primitives import IndexedCopy, Scan, StridedCopy, View
+from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
 from places import WIPED, get_bytes, is_on_gpu, put_bytes
-from strategies import SEEDS, Array, _nested, draw_sizes, packed, pick, places, random_values, upto
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,7 +133,7 @@ class Random:
 
     def target(self, data_type: DataType, sizes: tuple[int, ...], *, kind: StoreKind | None = None) -> View:
         """Lay a result out: packed, or in any order with gaps."""
-        strides = _nested(self.draw, sizes) if pick(self.draw, (0, 0, 1)) else packed(sizes)
+        strides = nested(self.draw, sizes) if pick(self.draw, (0, 0, 1)) else packed(sizes)
         extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
         kinds: tuple[StoreKind, ...] = (kind,) if kind else ("scratch", "scratch", "output")
         name = self.add(pick(self.draw, kinds), data_type, extent)
