@@ -93,7 +93,8 @@ def check_index_error(case: Case, memory: Memory, outside: oracle.OutsideError, 
         run(case, memory, engine)
     assert caught.value.value == outside.indices
     assert f"[{', '.join(map(str, outside.position))}]" in str(caught.value) or not outside.position
-    assert f"dimension {outside.dimension} of size {outside.size}" in str(caught.value)
+    what = f"dimension {outside.dimension}" if "input_dimension_count" in case.attributes else "the axis"
+    assert f"is outside {what} of size {outside.size}; take" in str(caught.value)
     where = case.tensors["output_tensor"].places
     assert (bits(memory.elements("output_tensor"))[where].copy().view(np.uint8) == WIPED).all()
 
