@@ -192,7 +192,7 @@ def any_tensor(spec: Spec, chance: random.Random) -> Arguments:
 def junk_anywhere(spec: Spec, chance: random.Random) -> None:
     """Put anything in the place of anything; now and then that is valid."""
     holders: list[dict[str, Any]] = [tensor for tensor in spec.tensors.values() if isinstance(tensor, Arguments)]
-    holders += [spec.tensors, spec.attributes]
+    holders += [holder for holder in (spec.tensors, spec.attributes) if holder]
     holder = chance.choice(holders)
     name = chance.choice(list(holder))
     value = holder[name]
