@@ -2,192 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
-from strategies import OPERATORS, SEEDS, UINT32_MAX, Case, Operator, cases, describe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-
-class Arguments(dict[str, Any]):
-    """What TensorDesc is to be called with."""
-
-
-@dataclass(slots=True)
-class Spec:
-    """A description before anything of it is checked, to be broken."""
-
-    cls: Operator
-    level: Any
-    tensors: dict[str, Any]
-    attributes: dict[str, Any]
-
-    @classmethod
-    def of(cls, case: Case) -> Spec:
-        tensors = {name: Arguments(tensor.arguments()) for name, tensor in case.tensors.items()}
-        return cls(case.cls, case.level, tensors, dict(case.attributes))
-
-    def create(self) -> dml.Operator:
-        """Describe everything, and create the operator on a device."""
-        tensors = {
-            name: dml.TensorDesc(**tensor) if isinstance(tensor, Arguments) else tensor
-            for name, tensor in self.tensors.items()
-        }
-        desc = describe(self.cls, {**tensors, **self.attributes})
-        return dml.Device(feature_level=self.level).create_operator(desc)
-
-    def tensor(self, name: str) -> Arguments:
-        """A tensor's arguments, made up anew where an earlier breakage put something else in their place."""
-        if not isinstance(self.tensors[name], Arguments):
-            self.tensors[name] = Arguments(data_type="float32", sizes=(1, 1, 2, 2), strides=None)
-        arguments: Arguments = self.tensors[name]
-        if not _are_sizes(arguments["sizes"]):
-            arguments["sizes"] = (1, 1, 2, 2)
-        return arguments
-
-    def number(self, name: str, position: int | None = None, otherwise: int = 1) -> int:
-        """An attribute, or an element of one that is a list; another number where an earlier breakage took it away."""
-        value = self.attributes.get(name)
-        if position is not None:
-            value = value[position] if isinstance(value, list) and position < len(value) else None
-        return value if type(value) is int and abs(value) < 2**40 else otherwise
-
-    def lists(self) -> list[str]:
-        """The attributes that are lists with something in them."""
-        return [name for name, value in self.attributes.items() if isinstance(value, list) and value]
-
-
-def _are_sizes(value: object) -> bool:
-    return isinstance(value, tuple) and bool(value) and all(type(size) is int for size in value)
-
-
-class Hostile:
-    """An object that answers no question without an error."""
-
-    def _refuse(self, *_: object) -> Any:
-        raise RuntimeError("hostile")
-
-    __index__ = __len__ = __iter__ = __repr__ = __str__ = __bool__ = __getitem__ = __float__ = _refuse
-
-
-# What is no number of any field, no list and no tensor.
-NO_NUMBERS: tuple[Any, ...] = (
-    None,
-    "",
-    "two",
-    b"2",
-    1.5,
-    math.nan,
-    -math.inf,
-    10**6000,
-    -(10**6000),
-    2**64,
-    2j,
-    [[1]],
-    [[[1, 2], [3]]],
-    {},
-    {1: 2},
-    {3},
-    object(),
-    Hostile(),
-    int,
-    np.float32(2),
-    np.ones((2, 2)),
-    np.array([1, None]),
+import more_breakages  # noqa: F401 - it enters its own in the list
+from breaking import (
+    ALWAYS_WRONG,
+    NO_LEVELS,
+    NO_NUMBERS,
+    NO_TYPES,
+    Hostile,
+    Spec,
+    always_wrong,
+    any_tensor,
+    junk_anywhere,
+    with_value,
 )
-NO_LEVELS: tuple[Any, ...] = (
-    "",
-    "9_9",
-    "LEVEL",
-    -1,
-    7,
-    10**6000,
-    5.0,
-    math.nan,
-    [],
-    {},
-    object(),
-    Hostile(),
-    "5_0\n6_0",
-)
-NO_TYPES: tuple[Any, ...] = (
-    None,
-    "",
-    "float99",
-    "bool",
-    "complex64",
-    99,
-    -1,
-    10**6000,
-    math.nan,
-    [1],
-    {},
-    Hostile(),
-    "O",
-)
-# What some field may well take, and others not.
-JUNK: tuple[Any, ...] = (
-    *NO_NUMBERS,
-    0,
-    1,
-    2,
-    5,
-    -1,
-    -2,
-    2**31,
-    UINT32_MAX,
-    2**32,
-    True,
-    False,
-    (),
-    [],
-    [1],
-    (0,),
-    [True],
-)
-JUNK = (*JUNK, np.int64(3), np.array([1, 2]), range(4), "float16", "decreasing", "clamp", "OWNED_BY_DML", [1] * 100)
-
-Breakage: TypeAlias = "Callable[[Spec, random.Random], None]"
-ALWAYS_WRONG: dict[str, tuple[tuple[Operator, ...], Breakage]] = {}
-"""Breakages that leave no description valid: the operators concerned, and what to do to a description."""
-
-
-def always_wrong(*operators: Operator) -> Callable[[Breakage], Breakage]:
-    """Enter a breakage in the list, by the name of its function."""
-
-    def enter(breakage: Breakage) -> Breakage:
-        ALWAYS_WRONG[breakage.__name__.strip("_").replace("_", " ")] = (operators or OPERATORS, breakage)
-        return breakage
-
-    return enter
-
+from drawing import OPERATORS, SEEDS, UINT32_MAX, Case, Operator
+from strategies import cases
 
 SLICES: tuple[Operator, ...] = (dml.Slice, dml.Slice1)
 GATHERS: tuple[Operator, ...] = (dml.GatherND, dml.GatherND1)
 TALLIES: tuple[Operator, ...] = (dml.CumulativeSummation, dml.CumulativeProduct)
 
 
-def _with(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]:
-    changed = list(values)
-    changed[position] = value
-    return tuple(changed)
-
-
-def _any_tensor(spec: Spec, chance: random.Random) -> Arguments:
-    return spec.tensor(chance.choice(list(spec.tensors)))
+WITH_AXIS = tuple(cls for cls in OPERATORS if "axis" in cls.field_types())
+WITH_INDICES = tuple(cls for cls in OPERATORS if "indices_tensor" in cls.input_names())
+FILLS: tuple[Operator, ...] = (dml.FillValueConstant, dml.FillValueSequence)
+NO_FILLS = tuple(cls for cls in OPERATORS if cls not in FILLS)
+"""Operators whose tensors hang together: a fill may be of any sizes."""
 
 
 def _replace_size(spec: Spec, chance: random.Random, value: Any) -> None:
-    tensor = _any_tensor(spec, chance)
-    tensor["sizes"] = _with(tensor["sizes"], chance.randrange(len(tensor["sizes"])), value)
+    tensor = any_tensor(spec, chance)
+    tensor["sizes"] = with_value(tensor["sizes"], chance.randrange(len(tensor["sizes"])), value)
 
 
 @always_wrong()
@@ -212,38 +64,38 @@ def _size_that_is_none(spec: Spec, chance: random.Random) -> None:
 
 @always_wrong()
 def _sizes_that_are_none(spec: Spec, chance: random.Random) -> None:
-    _any_tensor(spec, chance)["sizes"] = chance.choice(NO_NUMBERS)
+    any_tensor(spec, chance)["sizes"] = chance.choice(NO_NUMBERS)
 
 
 @always_wrong()
 def _too_many_dimensions(spec: Spec, chance: random.Random) -> None:
-    tensor = _any_tensor(spec, chance)
+    tensor = any_tensor(spec, chance)
     tensor["sizes"] = (1,) * (9 - len(tensor["sizes"])) + tuple(tensor["sizes"])
 
 
 @always_wrong()
 def _too_many_elements(spec: Spec, chance: random.Random) -> None:
-    tensor = _any_tensor(spec, chance)
+    tensor = any_tensor(spec, chance)
     tensor["sizes"] = (UINT32_MAX,) * max(len(tensor["sizes"]), 2)
 
 
-@always_wrong()
+@always_wrong(*NO_FILLS)
 def _another_dimension_count(spec: Spec, chance: random.Random) -> None:
-    tensor = _any_tensor(spec, chance)
+    tensor = any_tensor(spec, chance)
     tensor["sizes"] = tensor["sizes"][1:] or (1, *tensor["sizes"])
     tensor["strides"] = None
 
 
 @always_wrong()
 def _strides_of_another_length(spec: Spec, chance: random.Random) -> None:
-    tensor = _any_tensor(spec, chance)
+    tensor = any_tensor(spec, chance)
     tensor["strides"] = (1,) * (len(tensor["sizes"]) + chance.choice((-1, 1)))
 
 
 def _replace_stride(spec: Spec, chance: random.Random, value: Any) -> None:
-    tensor = _any_tensor(spec, chance)
+    tensor = any_tensor(spec, chance)
     strides = (1,) * len(tensor["sizes"])
-    tensor["strides"] = _with(strides, chance.randrange(len(strides)), value)
+    tensor["strides"] = with_value(strides, chance.randrange(len(strides)), value)
 
 
 @always_wrong()
@@ -258,56 +110,56 @@ def _stride_that_is_none(spec: Spec, chance: random.Random) -> None:
 
 @always_wrong()
 def _elements_far_apart(spec: Spec, chance: random.Random) -> None:
-    tensor = _any_tensor(spec, chance)
-    tensor["sizes"] = _with(tensor["sizes"], 0, 3)
+    tensor = any_tensor(spec, chance)
+    tensor["sizes"] = with_value(tensor["sizes"], 0, 3)
     tensor["strides"] = (2**31,) * len(tensor["sizes"])
 
 
 @always_wrong()
 def _small_total(spec: Spec, chance: random.Random) -> None:
-    _any_tensor(spec, chance)["total_tensor_size_in_bytes"] = chance.choice((0, 1, -1, 1.5, "4", 10**6000, Hostile()))
+    any_tensor(spec, chance)["total_tensor_size_in_bytes"] = chance.choice((0, 1, -1, 1.5, "4", 10**6000, Hostile()))
 
 
 @always_wrong()
 def _odd_alignment(spec: Spec, chance: random.Random) -> None:
     wrong = (3, 48, -16, None, "16", 16.0, 10**6000, Hostile())
-    _any_tensor(spec, chance)["guaranteed_base_offset_alignment"] = chance.choice(wrong)
+    any_tensor(spec, chance)["guaranteed_base_offset_alignment"] = chance.choice(wrong)
 
 
 @always_wrong()
 def _unknown_flags(spec: Spec, chance: random.Random) -> None:
     wrong: tuple[Any, ...] = (None, 2, "", "OWNED", 1.5, 10**6000, [], {}, Hostile())
-    _any_tensor(spec, chance)["flags"] = chance.choice(wrong)
+    any_tensor(spec, chance)["flags"] = chance.choice(wrong)
 
 
 @always_wrong()
 def _unknown_data_type(spec: Spec, chance: random.Random) -> None:
-    _any_tensor(spec, chance)["data_type"] = chance.choice(NO_TYPES)
+    any_tensor(spec, chance)["data_type"] = chance.choice(NO_TYPES)
 
 
-@always_wrong()
+@always_wrong(*(cls for cls in OPERATORS if cls is not dml.Cast))
 def _data_types_that_differ(spec: Spec, chance: random.Random) -> None:
-    name = chance.choice(("input_tensor", "output_tensor"))
+    name = chance.choice([*spec.inputs(), *spec.outputs()])
     own = spec.tensor(name)["data_type"]
     spec.tensor(name)["data_type"] = chance.choice([other for other in dml.DataType if other is not own])
 
 
-@always_wrong()
+@always_wrong(*NO_FILLS)
 def _large_output(spec: Spec, chance: random.Random) -> None:
-    output = spec.tensor("output_tensor")
+    output = spec.tensor(chance.choice(spec.outputs()))
     position = chance.randrange(len(output["sizes"]))
     most = output["sizes"][position]
     if spec.cls is dml.Slice1:  # whose output may also be smaller than it could be
         size, stride = (spec.number(f"input_window_{name}", position) for name in ("sizes", "strides"))
         most = max(most, 1 + (size - 1) // abs(stride or 1))
-    output["sizes"] = _with(output["sizes"], position, most + chance.choice((1, 1000)))
+    output["sizes"] = with_value(output["sizes"], position, most + chance.choice((1, 1000)))
 
 
 @always_wrong()
 def _output_that_overlaps_itself(spec: Spec, chance: random.Random) -> None:
-    output = spec.tensor("output_tensor")
+    output = spec.tensor(chance.choice(spec.outputs()))
     if max(output["sizes"]) == 1:
-        output["sizes"] = _with(output["sizes"], 0, 2)
+        output["sizes"] = with_value(output["sizes"], 0, 2)
     output["strides"] = (chance.choice((0, 0, 1)),) * len(output["sizes"])
     if sum(size > 1 for size in output["sizes"]) < 2:
         output["strides"] = (0,) * len(output["sizes"])
@@ -315,7 +167,9 @@ def _output_that_overlaps_itself(spec: Spec, chance: random.Random) -> None:
 
 @always_wrong()
 def _output_owned_by_dml(spec: Spec, chance: random.Random) -> None:
-    spec.tensor("output_tensor")["flags"] = chance.choice((1, "OWNED_BY_DML", dml.TensorFlags.OWNED_BY_DML))
+    spec.tensor(chance.choice(spec.outputs()))["flags"] = chance.choice(
+        (1, "OWNED_BY_DML", dml.TensorFlags.OWNED_BY_DML)
+    )
 
 
 @always_wrong()
@@ -326,7 +180,7 @@ def _unknown_level(spec: Spec, chance: random.Random) -> None:
 @always_wrong()
 def _low_level(spec: Spec, chance: random.Random) -> None:
     spec.level = chance.choice(("1_0", "2_0", "DML_FEATURE_LEVEL_1_0", 0x1000))
-    for name in ("input_tensor", "output_tensor"):
+    for name in (*spec.inputs(), *spec.outputs()):
         spec.tensor(name)["data_type"] = "float64"
 
 
@@ -346,14 +200,14 @@ def _list_that_is_none(spec: Spec, chance: random.Random) -> None:
 def _element_that_is_none(spec: Spec, chance: random.Random) -> None:
     for name in [chance.choice(names)] if (names := spec.lists()) else []:
         values = spec.attributes[name]
-        spec.attributes[name] = list(_with(values, chance.randrange(len(values)), chance.choice(NO_NUMBERS)))
+        spec.attributes[name] = list(with_value(values, chance.randrange(len(values)), chance.choice(NO_NUMBERS)))
 
 
 @always_wrong(*SLICES)
 def _zero_in_sizes_or_strides(spec: Spec, chance: random.Random) -> None:
     for name in [chance.choice(names)] if (names := spec.lists()[1:]) else []:
         values = spec.attributes[name]
-        spec.attributes[name] = list(_with(values, chance.randrange(len(values)), 0))
+        spec.attributes[name] = list(with_value(values, chance.randrange(len(values)), 0))
 
 
 @always_wrong(*SLICES)
@@ -368,7 +222,7 @@ def _one_element_beyond_the_input(spec: Spec, chance: random.Random) -> None:
         offset = sizes[position] - spec.number("input_window_sizes", position) + 1
     name = "offsets" if spec.cls is dml.Slice else "input_window_offsets"
     offsets = spec.attributes[name] if name in spec.lists() else [0] * len(sizes)
-    spec.attributes[name] = list(_with(offsets, min(position, len(offsets) - 1), offset))
+    spec.attributes[name] = list(with_value(offsets, min(position, len(offsets) - 1), offset))
 
 
 @always_wrong(*SLICES)
@@ -383,13 +237,13 @@ def _window_stride_beyond_32_bits(spec: Spec, chance: random.Random) -> None:
     spec.attributes["input_window_strides"] = [chance.choice((2**31, -(2**31) - 1))] * count
 
 
-@always_wrong(*TALLIES)
+@always_wrong(*WITH_AXIS)
 def _axis_out_of_range(spec: Spec, chance: random.Random) -> None:
-    count = len(spec.tensor("input_tensor")["sizes"])
+    count = len(spec.tensor(spec.inputs()[0])["sizes"])
     spec.attributes["axis"] = chance.choice((-1, count, UINT32_MAX))
 
 
-@always_wrong(*TALLIES)
+@always_wrong(*WITH_AXIS)
 def _axis_that_is_none(spec: Spec, chance: random.Random) -> None:
     spec.attributes["axis"] = chance.choice((True, *NO_NUMBERS))
 
@@ -409,7 +263,7 @@ def _exclusive_that_is_no_boolean(spec: Spec, chance: random.Random) -> None:
 def _large_tuples(spec: Spec, chance: random.Random) -> None:
     indices = spec.tensor("indices_tensor")
     most = spec.number("input_dimension_count") - spec.number("batch_dimension_count", otherwise=0)
-    indices["sizes"] = _with(indices["sizes"], -1, chance.choice((most + 1, 9, UINT32_MAX)))
+    indices["sizes"] = with_value(indices["sizes"], -1, chance.choice((most + 1, 9, UINT32_MAX)))
 
 
 @always_wrong(*GATHERS)
@@ -425,12 +279,12 @@ def _count_that_is_none(spec: Spec, chance: random.Random) -> None:
     spec.attributes[name] = chance.choice((True, *NO_NUMBERS))
 
 
-@always_wrong(*GATHERS)
+@always_wrong(*WITH_INDICES)
 def _indices_of_another_type(spec: Spec, chance: random.Random) -> None:
     spec.tensor("indices_tensor")["data_type"] = chance.choice(("float32", "float16", "int8", "uint16", "float64"))
 
 
-@always_wrong(*GATHERS)
+@always_wrong(*WITH_INDICES)
 def _unknown_index_mode(spec: Spec, chance: random.Random) -> None:
     spec.attributes["index_mode"] = chance.choice(("wrap", 0, 1, *NO_NUMBERS))
 
@@ -446,20 +300,7 @@ def _batches_that_differ(spec: Spec, chance: random.Random) -> None:
     indices, count = spec.tensor("indices_tensor"), len(spec.tensor("input_tensor")["sizes"])
     spec.attributes["batch_dimension_count"] = 1
     spec.attributes["input_dimension_count"] = spec.attributes["indices_dimension_count"] = count
-    indices["sizes"] = _with(indices["sizes"], 0, indices["sizes"][0] + chance.randrange(1, 9) + 64)
-
-
-def junk_anywhere(spec: Spec, chance: random.Random) -> None:
-    """Put anything in the place of anything; now and then that is valid."""
-    holders: list[dict[str, Any]] = [tensor for tensor in spec.tensors.values() if isinstance(tensor, Arguments)]
-    holders += [spec.tensors, spec.attributes]
-    holder = chance.choice(holders)
-    name = chance.choice(list(holder))
-    value = holder[name]
-    junk = chance.choice(JUNK)
-    if isinstance(value, (list, tuple)) and value and chance.random() < 0.5:
-        junk = type(value)(_with(value, chance.randrange(len(value)), junk))
-    holder[name] = junk
+    indices["sizes"] = with_value(indices["sizes"], 0, indices["sizes"][0] + chance.randrange(1, 9) + 64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import anydml as dml
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # `cuda` needs a process of its own: on a GPU, or with TRITON_INTERPRET=1 before Triton is first imported.
 ENGINES = os.environ.get("ANYDML_TEST_ENGINES", "reference cpu").split()
 GRID = np.arange(1, 17).reshape(1, 1, 4, 4)
 ROWS = np.array([[2, 1, 3, 5], [3, 8, 7, 3], [9, 6, 2, 4]]).reshape(1, 1, 3, 4)
 INCREASING, DECREASING = "DML_AXIS_DIRECTION_INCREASING", "DML_AXIS_DIRECTION_DECREASING"
+FLOAT32, UINT32 = dml.DataType.FLOAT32, dml.DataType.UINT32
 
 
 @dataclass(frozen=True)
@@ -23,49 +27,106 @@ class Case:
 
     name: str
     operator: type[dml.OperatorDesc]
-    x: np.ndarray
-    expected: np.ndarray
+    sources: tuple[np.ndarray, ...]
+    """The inputs of the data's type."""
+    results: tuple[np.ndarray, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
     indices: np.ndarray | None = None
+    """Or lengths: the input whose type is its own."""
 
     def __str__(self) -> str:
         return self.name
 
-    def desc(self, data_type: dml.DataType, index_type: dml.DataType = dml.DataType.UINT32) -> dml.OperatorDesc:
-        """The description, as the document has it."""
-        tensors = {
-            "input_tensor": dml.TensorDesc(data_type, self.x.shape),
-            "output_tensor": dml.TensorDesc(data_type, self.expected.shape),
-        }
-        if self.indices is not None:
-            tensors["indices_tensor"] = dml.TensorDesc(index_type, self.indices.shape)
-        return self.operator(**tensors, **self.attributes)
+    @property
+    def x(self) -> np.ndarray:
+        """The first input."""
+        return self.sources[0]
 
-    def inputs(self, data_type: dml.DataType, index_type: dml.DataType = dml.DataType.UINT32) -> list[np.ndarray]:
+    @property
+    def expected(self) -> np.ndarray:
+        """The first output."""
+        return self.results[0]
+
+    @property
+    def rank(self) -> int:
+        """The dimensions that a description has."""
+        return self.expected.ndim
+
+    def desc(
+        self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
+    ) -> dml.OperatorDesc:
+        """The description, as the document has it. CAST alone has results of another type."""
+        inputs = [dml.TensorDesc(data_type, x.shape) for x in self.sources]
+        if self.indices is not None:
+            inputs.append(dml.TensorDesc(index_type, self.indices.shape))
+        outputs = [dml.TensorDesc(result_type or data_type, y.shape) for y in self.results]
+        attributes = dict(self.attributes)
+        if "value_data_type" in self.operator.field_types():
+            attributes["value_data_type"] = data_type
+        tensors = {**by_field(self.operator, "input", inputs), **by_field(self.operator, "output", outputs)}
+        return self.operator(**tensors, **attributes)
+
+    def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:
         """The input arrays in binding order."""
-        arrays = [self.x.astype(data_type.dtype)]
+        arrays = [x.astype(data_type.dtype) for x in self.sources]
         if self.indices is not None:
             arrays.append(self.indices.astype(index_type.dtype))
         return arrays
 
+    def outputs(self, result_type: dml.DataType) -> list[np.ndarray]:
+        """What the document says, wrapped to the width of a narrow type (products reach 504)."""
+        return [y.astype(result_type.dtype) for y in self.results]
+
     def bare(self) -> Case:
         """The same without the leading 1s that a document writes, as the functions take it."""
-        lead = next(i for i, n in enumerate(self.x.shape) if n != 1)
-        x, indices = self.x.reshape(self.x.shape[lead:]), self.indices
-        attributes: dict[str, Any] = {
-            name: v[lead:] if isinstance(v, tuple) else v for name, v in self.attributes.items()
-        }
+        attributes, axis = dict(self.attributes), self.attributes.get("axis", self.rank)
+        sources, results, indices = self.sources, self.results, self.indices
+        lead = min(axis, *map(_leading_ones, sources or results))
+        for name, value in attributes.items():
+            if isinstance(value, tuple) and name != "scale_bias":
+                attributes[name] = value[lead:]
         if "axis" in attributes:
-            attributes["axis"] -= self.x.ndim  # the same axis, counted from the end
+            attributes["axis"] -= self.rank  # the same axis, counted from the end
+        counted = attributes.get("indices_dimension_count", attributes.get("index_dimensions"))
+        if counted is None:
+            results = tuple(_without(y, lead) for y in results)
+        else:  # ranks are of each tensor's own
+            results = tuple(_without(y, _leading_ones(y)) for y in results)
         if indices is not None:
-            indices = indices.reshape(indices.shape[indices.ndim - self.attributes["indices_dimension_count"] :])
-        return replace(self, x=x, attributes=attributes, indices=indices)
+            indices = _without(indices, lead if counted is None else indices.ndim - counted)
+        sources = tuple(_without(x, lead) for x in sources)
+        return replace(self, sources=sources, results=results, attributes=attributes, indices=indices)
 
-    def call(self, *arrays: Any, **options: Any) -> Any:
-        """The same through the function door, which knows ranks by the arrays' own."""
-        counts = {"input_dimension_count", "indices_dimension_count"}
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The same through the function door, which knows ranks by the arrays' own; several results are a list."""
+        counts = {"input_dimension_count", "indices_dimension_count", "index_dimensions"}
         attributes = {name: value for name, value in self.attributes.items() if name not in counts}
-        return FUNCTIONS[self.operator](*arrays, **attributes, **options)
+        function = FUNCTIONS[self.operator]
+        if self.operator is dml.Join:
+            return function(list(arrays), **attributes, **options)
+        if self.operator is dml.Split:
+            attributes["output_axis_sizes"] = [y.shape[attributes["axis"]] for y in self.results]
+        elif not self.sources:
+            arrays, options["data_type"] = (self.expected.shape,), result_type
+        elif self.operator is dml.Cast:
+            options["data_type"] = result_type
+        return function(*arrays, **attributes, **options)
+
+
+def _leading_ones(array: np.ndarray) -> int:
+    return next(i for i, size in enumerate(array.shape) if size != 1)
+
+
+def _without(array: np.ndarray, lead: int) -> np.ndarray:
+    return array.reshape(array.shape[lead:])
+
+
+def by_field(cls: type[dml.OperatorDesc], kind: str, tensors: Sequence[Any]) -> dict[str, Any]:
+    """Tensors in binding order as the fields of a description that they are for."""
+    names = cls.input_names() if kind == "input" else cls.output_names()
+    if any(cls.field_types()[name].is_tensor_array for name in names):
+        return {names[0]: tuple(tensors)}
+    return dict(zip(names, tensors, strict=True))
 
 
 FUNCTIONS: dict[type[dml.OperatorDesc], Any] = {
@@ -75,12 +136,32 @@ FUNCTIONS: dict[type[dml.OperatorDesc], Any] = {
     dml.GatherND1: dml.gather_nd,
     dml.CumulativeSummation: dml.cumulative_summation,
     dml.CumulativeProduct: dml.cumulative_product,
+    dml.Gather: dml.gather,
+    dml.GatherElements: dml.gather_elements,
+    dml.ElementWiseIdentity: dml.identity,
+    dml.Cast: dml.cast,
+    dml.Join: dml.join,
+    dml.Split: dml.split,
+    dml.FillValueConstant: dml.fill_value_constant,
+    dml.FillValueSequence: dml.fill_value_sequence,
+    dml.ReverseSubsequences: dml.reverse_subsequences,
 }
 
 
+def _of(operator: type[dml.OperatorDesc], name: str, x: Any, expected: Any, **attributes: Any) -> Case:
+    """A case with one input and one output."""
+    indices = attributes.pop("indices", None)
+    name = f"{operator.type.name} {name}"
+    return Case(name, operator, (np.array(x),), (np.array(expected),), attributes, _array(indices))
+
+
+def _array(values: Any) -> np.ndarray | None:
+    return None if values is None else np.array(values)
+
+
 def _slice(name: str, offsets: Any, sizes: Any, strides: Any, expected: Any) -> Case:
-    attributes = {"offsets": offsets, "sizes": sizes, "strides": strides}
-    return Case(f"SLICE {name}", dml.Slice, GRID, np.array(expected).reshape(sizes), attributes)
+    shaped = np.array(expected).reshape(sizes)
+    return _of(dml.Slice, name, GRID, shaped, offsets=offsets, sizes=sizes, strides=strides)
 
 
 def _slice1(name: str, strides: Any, expected: Any) -> Case:
@@ -89,50 +170,72 @@ def _slice1(name: str, strides: Any, expected: Any) -> Case:
         "input_window_sizes": (1, 1, 4, 3),
         "input_window_strides": strides,
     }
-    return Case(f"SLICE1 {name}", dml.Slice1, GRID, np.array(expected).reshape(1, 1, 2, 2), attributes)
+    return _of(dml.Slice1, name, GRID, np.array(expected).reshape(1, 1, 2, 2), **attributes)
 
 
-def _gather(name: str, x: Any, indices: Any, expected: Any, counts: tuple[int, int], batch: int | None = None) -> Case:
-    attributes = {"input_dimension_count": counts[0], "indices_dimension_count": counts[1]}
-    operator: type[dml.OperatorDesc] = dml.GatherND
-    if batch is not None:
-        operator, attributes = dml.GatherND1, {**attributes, "batch_dimension_count": batch}
-    title = "GATHER_ND" if batch is None else "GATHER_ND1"
-    return Case(f"{title} {name}", operator, np.array(x), np.array(expected), attributes, np.array(indices))
+def _gather_nd(name: str, x: Any, indices: Any, expected: Any, counts: Any, batch: int | None = None) -> Case:
+    attributes = {"input_dimension_count": counts[0], "indices_dimension_count": counts[1], "indices": indices}
+    if batch is None:
+        return _of(dml.GatherND, name, x, expected, **attributes)
+    return _of(dml.GatherND1, name, x, expected, **attributes, batch_dimension_count=batch)
 
 
 def _sum(name: str, axis: int, direction: str, exclusive: bool, expected: Any) -> Case:
     attributes = {"axis": axis, "axis_direction": direction, "has_exclusive_sum": exclusive}
-    shaped = np.array(expected).reshape(1, 1, 3, 4)
-    return Case(f"CUMULATIVE_SUMMATION {name}", dml.CumulativeSummation, ROWS, shaped, attributes)
+    return _of(dml.CumulativeSummation, name, ROWS, np.array(expected).reshape(ROWS.shape), **attributes)
 
 
 def _product(name: str, axis: int, direction: str, exclusive: bool, expected: Any) -> Case:
     attributes = {"axis": axis, "axis_direction": direction, "has_exclusive_product": exclusive}
-    shaped = np.array(expected).reshape(1, 1, 3, 4)
-    return Case(f"CUMULATIVE_PRODUCT {name}", dml.CumulativeProduct, ROWS, shaped, attributes)
+    return _of(dml.CumulativeProduct, name, ROWS, np.array(expected).reshape(ROWS.shape), **attributes)
+
+
+def _gather(name: str, x: Any, indices: Any, expected: Any, axis: int, index_dimensions: int) -> Case:
+    return _of(dml.Gather, name, x, expected, indices=indices, axis=axis, index_dimensions=index_dimensions)
+
+
+def _join(name: str, axis: int, sources: Sequence[np.ndarray], expected: Any, sizes: tuple[int, ...]) -> Case:
+    return Case(f"JOIN {name}", dml.Join, tuple(sources), (np.array(expected).reshape(sizes),), {"axis": axis})
+
+
+def _split(name: str, axis: int, *results: Any) -> Case:
+    shaped = tuple(np.array(y)[None, None] for y in results)
+    return Case(f"SPLIT {name}", dml.Split, (np.arange(1, 13).reshape(1, 1, 6, 2),), shaped, {"axis": axis})
+
+
+def _fill(operator: type[dml.OperatorDesc], name: str, expected: Any, **numbers: float) -> Case:
+    return Case(f"{operator.type.name} {name}", operator, (), (np.array(expected),), numbers)
+
+
+def _reverse(name: str, axis: int, lengths: Any, expected: Any) -> Case:
+    x, shaped = np.arange(1, 13).reshape(1, 1, 3, 4), np.array(expected).reshape(1, 1, 3, 4)
+    return _of(dml.ReverseSubsequences, name, x, shaped, indices=lengths, axis=axis)
 
 
 BATCHES = [[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]]
 BATCH_INDICES = [[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [1, 0]]]]
+PAIRS = [[1, 2], [3, 4], [5, 6]]
+NESTED = [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]
+SQUARE = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+SQUARES = [np.arange(first, first + 4).reshape(1, 1, 2, 2) for first in (1, 5, 9)]
 
 CASES = [
     _slice("example 1", (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1), [7, 8, 11, 12, 15, 16]),
     _slice("example 2", (0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3), [5, 8, 13, 16]),
     _slice1("example 1", (1, 1, 2, 2), [2, 4, 10, 12]),
     _slice1("example 2", (1, 1, -2, 2), [14, 16, 6, 8]),
-    _gather("example 1", [[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]], (2, 2)),
+    _gather_nd("example 1", [[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]], (2, 2)),
     # Level 2_1 takes four dimensions only: the same data, with leading 1s.
-    _gather("example 1 padded", [[[[0, 1], [2, 3]]]], [[[[1], [0]]]], [[[[2, 3], [0, 1]]]], (2, 2)),
-    _gather(
+    _gather_nd("example 1 padded", [[[[0, 1], [2, 3]]]], [[[[1], [0]]]], [[[[2, 3], [0, 1]]]], (2, 2)),
+    _gather_nd(
         "example 2",
         [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]],
         [[[[0, 1], [1, 0]]]],
         [[[[2, 3], [4, 5]]]],
         (3, 2),
     ),
-    _gather("example 1", [[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]], (2, 2), batch=0),
-    _gather("example 2", BATCHES, BATCH_INDICES, [[[[0, 3], [7, 4], [9, 10]]]], (3, 3), batch=1),
+    _gather_nd("example 1", [[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]], (2, 2), batch=0),
+    _gather_nd("example 2", BATCHES, BATCH_INDICES, [[[[0, 3], [7, 4], [9, 10]]]], (3, 3), batch=1),
     _sum("example 1", 3, INCREASING, False, [2, 3, 6, 11, 3, 11, 18, 21, 9, 15, 17, 21]),
     _sum("example 2", 3, INCREASING, True, [0, 2, 3, 6, 0, 3, 11, 18, 0, 9, 15, 17]),
     _sum("example 3", 3, DECREASING, False, [11, 9, 8, 5, 21, 18, 10, 3, 21, 12, 6, 4]),
@@ -141,4 +244,42 @@ CASES = [
     _product("example 2", 3, INCREASING, True, [1, 2, 2, 6, 1, 3, 24, 168, 1, 9, 54, 108]),
     _product("example 3", 3, DECREASING, False, [30, 15, 15, 5, 504, 168, 21, 3, 432, 48, 8, 4]),
     _product("example 4", 2, INCREASING, False, [2, 1, 3, 5, 6, 8, 21, 15, 54, 48, 42, 60]),
+    _gather("example 1", [11, 12, 13, 14], [3, 1, 3, 0, 2], [14, 12, 14, 11, 13], 0, 1),
+    _gather("example 2", PAIRS, [[0, 1, 1, 2]], [[1, 2], [3, 4], [3, 4], [5, 6]], 0, 1),
+    # The document has IndexDimensions 2 here, which would give three dimensions; its own output has two.
+    _gather("example 3", PAIRS, [[1, 0]], [[2, 1], [4, 3], [6, 5]], 1, 1),
+    _gather("example 4", [SQUARE], [[[0, 2]]], [[[1, 3]], [[4, 6]], [[7, 9]]], 2, 2),
+    _gather("example 5", [PAIRS], [[[0, 1], [1, 2]]], NESTED, 1, 2),
+    # Levels below 3_0 take four dimensions only.
+    _gather("example 5 padded", [[PAIRS]], [[[[0, 1], [1, 2]]]], [NESTED], 2, 2),
+    _of(dml.GatherElements, "example 1", SQUARE, [[4, 8, 3], [7, 2, 3]], indices=[[1, 2, 0], [2, 0, 0]], axis=0),
+    _of(
+        dml.GatherElements,
+        "example 1 padded",
+        [[SQUARE]],
+        [[[[4, 8, 3], [7, 2, 3]]]],
+        indices=[[[[1, 2, 0], [2, 0, 0]]]],
+        axis=2,
+    ),
+    # The pages of these two have formulas, and no example.
+    _of(dml.ElementWiseIdentity, "f(x) = x", GRID, GRID),
+    _of(dml.ElementWiseIdentity, "g(x) = x * scale + bias", GRID, GRID * 3 + 2, scale_bias=(3.0, 2.0)),
+    _of(dml.Cast, "of small numbers", GRID, GRID),
+    _join(
+        "example 1",
+        3,
+        [np.arange(1, 7).reshape(1, 1, 2, 3), np.arange(7, 15).reshape(1, 1, 2, 4)],
+        [1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11, 12, 13, 14],
+        (1, 1, 2, 7),
+    ),
+    _join("example 2, axis 1", 1, SQUARES, range(1, 13), (1, 3, 2, 2)),
+    _join("example 2, axis 2", 2, SQUARES, range(1, 13), (1, 1, 6, 2)),
+    _join("example 2, axis 3", 3, SQUARES, [1, 2, 5, 6, 9, 10, 3, 4, 7, 8, 11, 12], (1, 1, 2, 6)),
+    _split("example 1", 2, [[1, 2], [3, 4]], [[5, 6]], [[7, 8], [9, 10], [11, 12]]),
+    _split("example 2", 3, [[1], [3], [5], [7], [9], [11]], [[2], [4], [6], [8], [10], [12]]),
+    _fill(dml.FillValueConstant, "example 1", [[[[13] * 4] * 2]], value=13.0),
+    _fill(dml.FillValueSequence, "example 1", [[[[3, 5, 7]]]], value_start=3, value_delta=2),
+    _fill(dml.FillValueSequence, "example 2", [[[[10, 8], [6, 4]]]], value_start=10, value_delta=-2),
+    _reverse("example 1", 3, [[[[2], [4], [3]]]], [2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12]),
+    _reverse("example 2", 2, [[[[2, 3, 1, 0]]]], [5, 10, 3, 4, 1, 6, 7, 8, 9, 2, 11, 12]),
 ]

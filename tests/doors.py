@@ -1,4 +1,4 @@
-"""The three doors, each as one function from a description and arrays to the output array."""
+"""The three doors, each as one function from a description and arrays to the output arrays."""
 
 from __future__ import annotations
 
@@ -13,26 +13,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray]) -> np.ndarray:
+def as_list(given: Any) -> list[Any]:
+    """What a door gives: one array alone, or several."""
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """`device.compile(desc)`, called; and bound and dispatched twice, which must agree."""
     run = device.compile(desc)
     there = [put(array, device) for array in arrays]
-    result = get(run(*there))
-    (output,) = run.outputs.values()
-    again = put(np.empty(output.sizes, output.data_type.dtype), device)
-    bound = run.bind(*there, out=again)
+    results = [get(result) for result in as_list(run(*there))]
+    again = [put(np.empty(output.sizes, output.data_type.dtype), device) for output in run.outputs.values()]
+    bound = run.bind(*there, out=again if len(again) > 1 else again[0])
     for _ in range(2):
-        wipe(again)
-        assert bound.dispatch() is again
-        assert get(again).tobytes() == result.tobytes()
-    return result
+        for out in again:
+            wipe(out)
+        for back, out, result in zip(as_list(bound.dispatch()), again, results, strict=True):
+            assert back is out
+            assert get(out).tobytes() == result.tobytes()
+    return results
 
 
 def as_it_is(memory: Any) -> Any:
     return memory
 
 
-def through_objects(
+def through_objects(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray], **ways: Any) -> np.ndarray:
+    """DirectML's objects, for an operator with one output."""
+    (output,) = all_through_objects(device, desc, arrays, **ways)
+    return output
+
+
+def all_through_objects(
     device: dml.Device,
     desc: dml.OperatorDesc,
     arrays: list[np.ndarray],
@@ -41,8 +53,8 @@ def through_objects(
     owned: bool = False,
     put: Callable[[bytearray], Any] | None = None,
     get: Callable[[Any], bytearray] | None = None,
-) -> np.ndarray:
-    """DirectML's objects over one raw buffer: inputs at offsets, the output behind them or, in place, the input itself.
+) -> list[np.ndarray]:
+    """DirectML's objects over one raw buffer: inputs at offsets, outputs behind them or, in place, the input itself.
 
     With `owned` the first input is handed over to the initializer; it must be described so. `put` and `get` copy bytes
     to the memory of a device that works in its own, and back.
@@ -50,9 +62,9 @@ def through_objects(
     if put is None or get is None:
         put, get = (put_bytes, get_bytes) if is_on_gpu(device) else (as_it_is, as_it_is)
     compiled = device.compile_operator(device.create_operator(desc))
-    (output,) = compiled.outputs.values()
+    outputs = compiled.outputs.values()
     offsets, size = [], 16
-    for tensor in (*compiled.inputs.values(), output):
+    for tensor in (*compiled.inputs.values(), *outputs):
         offsets.append(size)
         size += -(-tensor.total_tensor_size_in_bytes // 16) * 16 + 16
     filled = bytearray(b"\xa5" * size)
@@ -63,8 +75,13 @@ def through_objects(
         dml.BufferBinding(arena, offset, tensor.total_tensor_size_in_bytes)
         for tensor, offset in zip(compiled.inputs.values(), offsets, strict=False)
     ]
-    target = bindings[0] if in_place else dml.BufferBinding(arena, offsets[-1], output.total_tensor_size_in_bytes)
-    assert target is not None
+    targets = [
+        dml.BufferBinding(arena, offset, tensor.total_tensor_size_in_bytes)
+        for tensor, offset in zip(outputs, offsets[len(bindings) :], strict=True)
+    ]
+    if in_place:
+        assert bindings[0] is not None
+        targets = [bindings[0]]
 
     commands, recorder = device.create_command_list(), device.create_command_recorder()
     initializer = device.create_operator_initializer([compiled])
@@ -77,12 +94,13 @@ def through_objects(
     recorder.record_dispatch(commands, initializer, table)
     table.reset(compiled)
     table.bind_inputs(bindings)
-    table.bind_outputs([target])
+    table.bind_outputs(targets)
     if owned:
         table.bind_persistent_resource(dml.BufferBinding(persistent))
     recorder.record_dispatch(commands, compiled, table)
     device.execute(commands)
-    return view_output(get(arena), target.offset, output)
+    back = get(arena)
+    return [view_output(back, target.offset, output) for target, output in zip(targets, outputs, strict=True)]
 
 
 def view_output(arena: bytearray, offset: int, output: dml.TensorDesc) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The six operators in plain Python, coordinate by coordinate, as the documents word them: slow and obviously right."""
+"""Six operators in plain Python, coordinate by coordinate, as documents word them: slow and obviously right."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ def wrapped(value: int, data_type: str) -> int:
 
 
 def rounded(value: float, data_type: str) -> float:
-    """The nearest number of a narrower float type, infinity above its largest."""
-    letter = _FLOATS[data_type]
+    """The nearest number of a float type, infinity above its largest."""
+    letter = _FLOATS.get(data_type, "d")
     try:
         number: float = struct.unpack(letter, struct.pack(letter, value))[0]
     except OverflowError:

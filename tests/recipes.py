@@ -16,12 +16,12 @@ from anydml.enums import DataType
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.memory import numpy_address, span
-from anydml.primitives import IndexedCopy, Scan, StridedCopy, View
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
+from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
 from places import WIPED, get_bytes, is_on_gpu, put_bytes
-from strategies import SEEDS, Array, _nested, draw_sizes, packed, pick, places, random_values, upto
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import StoreKind
     from anydml.primitives import Primitive
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 F32 = DataType.FLOAT32
 TYPES = (F32, DataType.FLOAT16, DataType.INT32, DataType.UINT64, DataType.UINT8)
 INDEX_TYPES = (DataType.UINT32, DataType.INT64)
+MOST_JOINED = 4000
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 RANDOM = settings(
     deadline=None,
@@ -56,18 +57,34 @@ def recipe(stores: Mapping[str, StoreKind], *steps: Primitive) -> Recipe:
 
 
 def check(made: Recipe) -> None:
-    """Every view lies in its store, inputs and constants are not written, and what is read was written before."""
-    known = {name for name, store in made.stores.items() if store.kind in ("input", "constant")}
+    """Every view lies in its store, every element that is read was written before, and none is written twice.
+
+    Inputs and constants are there from the start, so that writing to them is writing twice.
+    """
+    there = {
+        name: np.full(store.size_in_bytes, store.kind in ("input", "constant")) for name, store in made.stores.items()
+    }
     for step in made.steps:
-        assert {source.tensor for source in step.sources} <= known, step
-        assert step.target.tensor not in known, step
-        known.add(step.target.tensor)
         for part in (*step.sources, step.target):
             low, high = span(part.sizes, part.strides)
             end = (part.offset + high + 1) * part.data_type.size_in_bytes
             assert part.offset + low >= 0, step
             assert end <= made.stores[part.tensor].size_in_bytes, step
-    assert {name for name, store in made.stores.items() if store.kind == "output"} <= known
+        for source in step.sources:
+            assert there[source.tensor][_bytes_of(source)].all(), step
+        written = _bytes_of(step.target)
+        assert not there[step.target.tensor][written].any(), step
+        there[step.target.tensor][written] = True
+    assert all(there[name].any() for name, store in made.stores.items() if store.kind == "output")
+
+
+def _bytes_of(of: View) -> Array:
+    """Where the bytes of a view's elements lie."""
+    width = of.data_type.size_in_bytes
+    found = np.array([of.offset * width])
+    for size, stride in (*zip(of.sizes, of.strides, strict=True), (width, None)):
+        found = np.add.outer(found, np.arange(size) * (1 if stride is None else stride * width))
+    return found.ravel()
 
 
 def run(made: Recipe, engine: str, contents: Mapping[str, Array], *, shares: bool = False) -> dict[str, bytes]:
@@ -133,7 +150,7 @@ class Random:
 
     def target(self, data_type: DataType, sizes: tuple[int, ...], *, kind: StoreKind | None = None) -> View:
         """Lay a result out: packed, or in any order with gaps."""
-        strides = _nested(self.draw, sizes) if pick(self.draw, (0, 0, 1)) else packed(sizes)
+        strides = nested(self.draw, sizes) if pick(self.draw, (0, 0, 1)) else packed(sizes)
         extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
         kinds: tuple[StoreKind, ...] = (kind,) if kind else ("scratch", "scratch", "output")
         name = self.add(pick(self.draw, kinds), data_type, extent)
@@ -227,6 +244,64 @@ class Random:
         part = brought.window(start, [sign * factor] * len(sizes), sizes)
         return self.does(StridedCopy(part, self.target(data_type, sizes, kind="scratch")))
 
+    def map(self, source: View) -> View:
+        """Conversions of numbers, or a scale."""
+        if pick(self.draw, (0, 1)):
+            target = self.target(pick(self.draw, TYPES), source.sizes)
+            return self.does(Map(source, target), blurs=target.data_type.is_float)
+        scale, bias = pick(self.draw, ((1.0, 0.0), (-0.5, 1.0), (3.0, -0.0)))
+        return self.does(Map(source, self.target(source.data_type, source.sizes), scale, bias), blurs=True)
+
+    def fill(self, like: View) -> View:
+        """Of the sizes of something."""
+        target = self.target(like.data_type, like.sizes)
+        numbers = (0.0, -0.0, 1.5, 0.25) if like.data_type.is_float else (0, 7, 255, 1)
+        return self.does(Fill(target, pick(self.draw, numbers), pick(self.draw, (*numbers[:1], *numbers))))
+
+    def reverse(self, source: View) -> View:
+        axis = pick(self.draw, range(len(source.sizes)))
+        sizes = tuple(1 if k == axis else size for k, size in enumerate(source.sizes))
+        lengths = self.indices(DataType.UINT32, sizes, source.sizes[axis] + 2)
+        return self.does(Reverse(source, lengths, self.target(source.data_type, source.sizes), axis))
+
+    def join(self, source: View) -> View:
+        """Several windows of a tensor, or what fits otherwise, side by side in one store."""
+        axis, count = pick(self.draw, range(len(source.sizes))), 2 + self.draw(upto(2))
+
+        def kind(of: View) -> tuple[object, ...]:
+            return (of.data_type, len(of.sizes), of.sizes[:axis], of.sizes[axis + 1 :])
+
+        fitting = [of for of in self.tensors if kind(of) == kind(source)]
+        parts = [source, *(pick(self.draw, fitting or [source]) for _ in range(count - 1))]
+        sizes = [*source.sizes]
+        sizes[axis] = sum(part.sizes[axis] for part in parts)
+        if math.prod(sizes) > MOST_JOINED:
+            return self.copy(source)
+        whole, start = self.target(source.data_type, tuple(sizes)), [0] * len(sizes)
+        for part in parts:
+            target = whole.window(start, [1] * len(sizes), part.sizes)
+            self.does(StridedCopy(part, target))
+            start[axis] += part.sizes[axis]
+            del self.tensors[-1]
+        self.tensors.append(whole)
+        return whole
+
+    def split(self, source: View) -> View:
+        """Parts of a tensor along an axis, each in a store of its own."""
+        axis = max(range(len(source.sizes)), key=source.sizes.__getitem__)
+        cut = self.draw(upto(source.sizes[axis] - 1))
+        for start, end in ((0, cut), (cut, source.sizes[axis])):
+            if start < end:
+                sizes = [end - start if k == axis else size for k, size in enumerate(source.sizes)]
+                at = [start if k == axis else 0 for k in range(len(sizes))]
+                part = source.window(at, [1] * len(sizes), sizes)
+                made = self.does(StridedCopy(part, self.target(part.data_type, part.sizes)))
+        return made
+
+    def others(self) -> tuple[Callable[[View], View], ...]:
+        """What later operators are made of."""
+        return (self.map, self.fill, self.reverse, self.join, self.join, self.split)
+
     def again(self) -> View:
         """A step that was there before, into another store."""
         step = pick(self.draw, self.steps)
@@ -255,7 +330,7 @@ def random_recipes(draw: st.DrawFn) -> Drawn:
         made.bring(pick(draw, TYPES), (*sizes, last * pick(draw, (1, 1, 1, 17))))  # 16 columns are done at once
     count = draw(upto(11))
     while len(made.steps) < count:
-        act = pick(draw, (made.copy, made.scan, made.copy, made.gather, made.turned, None))
+        act = pick(draw, (made.copy, made.scan, made.copy, made.gather, made.turned, None, *made.others()))
         if act:
             act(made.choose())
         elif made.steps:

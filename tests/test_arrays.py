@@ -11,6 +11,7 @@ import pytest
 
 import anydml as dml
 from cases import CASES, Case
+from doors import as_list
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
@@ -184,16 +185,18 @@ def torch() -> Any:
 def test_pytorch_tensors(torch: Any, case: Case) -> None:
     row = dml.support(case.operator)
     assert row is not None
-    for data_type in row.tensors["InputTensor"].data_types:
+    for data_type in next(iter(row.tensors.values())).data_types:
         arrays = [torch.from_numpy(array) for array in case.inputs(data_type)]
-        result = dml.Device().compile(case.desc(data_type))(*arrays)
-        assert isinstance(result, torch.Tensor)
-        assert dml.DataType(result.dtype) is data_type
-        np.testing.assert_array_equal(result.numpy(), case.expected.astype(data_type.dtype))
-        out = torch.empty_like(result)
-        bound = dml.Device().compile(case.desc(data_type)).bind(*arrays, out=out)
-        assert bound.dispatch() is out
-        assert torch.equal(out.view(torch.uint8), result.view(torch.uint8))
+        run = dml.Device().compile(case.desc(data_type))
+        outs = [torch.from_numpy(np.zeros_like(array)) for array in case.outputs(data_type)]
+        bound = run.bind(*arrays, out=outs if len(outs) > 1 else outs[0])
+        for back, out, expected in zip(as_list(bound.dispatch()), outs, case.outputs(data_type), strict=True):
+            assert back is out
+            np.testing.assert_array_equal(out.numpy(), expected)
+        for result, out in zip(as_list(run(*arrays)), outs, strict=True) if arrays else ():
+            assert isinstance(result, torch.Tensor)
+            assert dml.DataType(result.dtype) is data_type
+            assert torch.equal(out.view(torch.uint8), result.view(torch.uint8))
 
 
 def test_pytorch_through_the_functions(torch: Any) -> None:

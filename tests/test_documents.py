@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,14 +16,18 @@ from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
 from anydml.operators.fields import dml_name
 from cases import CASES, Case
-from doors import through_compiled, through_objects
+from doors import all_through_objects, as_list, through_compiled, through_objects
 from places import get, put, wipe
 
 if TYPE_CHECKING:
     from anydml.operators.tables import LevelSupport
 
 FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "facts.json").read_text())
-UNSIGNED = [t for t in DataType if not t.is_float and not t.is_signed]
+AT_EVERY_LEVEL = {
+    dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
+}  # fmt: skip
+IMPLIED = ("DimensionCount", "InputCount", "OutputCount")
+"""What follows from the arrays."""
 
 
 @pytest.fixture(params=CASES, ids=str)
@@ -31,54 +36,74 @@ def case(request: pytest.FixtureRequest) -> Case:
     return found
 
 
-def allowed(case: Case, level: FeatureLevel) -> list[tuple[DataType, DataType]]:
-    """The pairs of a data type and an index type that the level takes, for the case's dimension count."""
+class Types(NamedTuple):
+    """The types of a case's data, of its indices or lengths, and of its results."""
+
+    data: DataType
+    indices: DataType
+    result: DataType
+
+
+def allowed(case: Case, level: FeatureLevel) -> list[Types]:
+    """The types that the level takes, for the case's dimension count."""
     row = dml.support(case.operator, level)
-    if row is None or case.x.ndim not in row.tensors["InputTensor"].dimension_counts:
+    if row is None or case.rank not in next(iter(row.tensors.values())).dimension_counts:
         return []
-    return pairs_of(case, row)
+    return types_of(case, row, level)
 
 
-def pairs_of(case: Case, row: LevelSupport) -> list[tuple[DataType, DataType]]:
-    index_types = row.tensors["IndicesTensor"].data_types if case.indices is not None else {DataType.UINT32}
-    return [(t, i) for t in sorted(row.tensors["InputTensor"].data_types) for i in sorted(index_types)]
+def types_of(case: Case, row: LevelSupport, level: FeatureLevel) -> list[Types]:
+    """Every type with every type of indices; those that CAST gives go round from level to level."""
+    own = row.tensors.get("IndicesTensor", row.tensors.get("SequenceLengthsTensor"))
+    data_types = sorted(next(iter(row.tensors.values())).data_types)
+    index_types = [DataType.UINT32] if own is None else sorted(own.data_types)
+    first = list(FeatureLevel).index(level) if case.operator is dml.Cast else 0
+    results = [data_types[(first + k) % len(data_types)] for k in range(len(data_types))]
+    return [Types(t, i, r) for t, r in zip(data_types, results, strict=True) for i in index_types]
 
 
-def some(pairs: list[tuple[DataType, DataType]], level: FeatureLevel) -> list[tuple[DataType, DataType]]:
-    """What a level runs: all, or where kernels are interpreted its share, so that eight levels in a row run all."""
-    if not is_interpreted():
-        return pairs
+def some(case: Case, found: list[Types], level: FeatureLevel) -> list[Types]:
+    """What a level runs: all, or its share of what eight levels in a row run.
+
+    Where kernels are interpreted a share is all that there is time for. Of the later operators the level at which a
+    row of the table begins runs all of it: the others of the row run the very same kernels.
+    """
+    begins = level in {row.level for row in case.operator.support}
+    if not is_interpreted() and (begins or case.operator in AT_EVERY_LEVEL):
+        return found
     first = list(FeatureLevel).index(level) % 8
-    return pairs[first % max(len(pairs), 1) :: 8]
+    return found[first % max(len(found), 1) :: 8]
 
 
-def expect(case: Case, data_type: DataType) -> np.ndarray:
-    """What the document says, wrapped to the width of a narrow type (products reach 504)."""
-    return case.expected.astype(data_type.dtype)
+def check_results(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+    for result, expected in zip(got, wanted, strict=True):
+        assert result.dtype == expected.dtype
+        assert result.shape == expected.shape
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_every_level_has_the_examples_that_it_should() -> None:
     at_first = {case.name: allowed(case, case.operator.introduced()) for case in CASES}
-    # The document gives this example in two dimensions, which the operator's first level does not take.
-    assert [name for name, pairs in at_first.items() if not pairs] == ["GATHER_ND example 1"]
+    # The documents give these examples in fewer dimensions than the operators' first levels take.
+    assert [name for name, found in at_first.items() if not found] == [
+        "GATHER_ND example 1",
+        *(f"GATHER example {number}" for number in range(1, 6)),
+        "GATHER_ELEMENTS example 1",
+    ]
     assert all(allowed(case, FeatureLevel.LEVEL_3_0) for case in CASES if "PRODUCT" not in case.name)
 
 
 @pytest.mark.parametrize("level", FeatureLevel, ids=str)
 def test_example_through_every_door(case: Case, level: FeatureLevel, engine: str) -> None:
     device = dml.Device(engine, feature_level=level)
-    pairs = allowed(case, level)
-    if not pairs:
+    found = allowed(case, level)
+    if not found:
         with pytest.raises(dml.FeatureLevelError, match="needs DML_FEATURE_LEVEL_"):
             device.create_operator(case.desc(DataType.FLOAT32))
-    for data_type, index_type in some(pairs, level):
-        desc, arrays = case.desc(data_type, index_type), case.inputs(data_type, index_type)
-        expected = expect(case, data_type)
-        by_compiled = through_compiled(device, desc, arrays)
-        by_objects = through_objects(device, desc, arrays)
-        for result in (by_compiled, by_objects):
-            assert result.dtype == data_type.dtype
-            np.testing.assert_array_equal(result, expected)
+    for types in some(case, found, level):
+        desc, arrays = case.desc(*types), case.inputs(types.data, types.indices)
+        check_results(through_compiled(device, desc, arrays), case.outputs(types.result))
+        check_results(all_through_objects(device, desc, arrays), case.outputs(types.result))
 
 
 @pytest.mark.parametrize("level", FeatureLevel, ids=str)
@@ -89,26 +114,23 @@ def test_example_through_the_functions_without_padding(case: Case, level: Featur
     operator = dml.GatherND if case.attributes.get("batch_dimension_count") == 0 else case.operator
     if (row := dml.support(operator, level)) is None:
         with pytest.raises(dml.FeatureLevelError, match="the operator needs"):
-            bare(case, np.float32, np.uint32, device)
+            bare(case, Types(DataType.FLOAT32, DataType.UINT32, DataType.FLOAT32), device)
         return
-    for data_type, index_type in some(pairs_of(case, row), level):
-        result = bare(case, data_type.dtype, index_type.dtype, device)
-        assert result.dtype == data_type.dtype
-        np.testing.assert_array_equal(result, expect(case, data_type).reshape(result.shape))
-        assert result.shape == tuple(n for n in case.expected.shape if n != 1)
+    for types in some(case, types_of(case, row, level), level):
+        check_results(bare(case, types, device), case.bare().outputs(types.result))
 
 
-def bare(case: Case, dtype: Any, index_dtype: Any, device: dml.Device) -> np.ndarray:
+def bare(case: Case, types: Types, device: dml.Device) -> list[np.ndarray]:
     """Call the function on arrays from which the leading 1s are gone."""
     bare_case = case.bare()
-    arrays = bare_case.inputs(DataType(dtype), DataType(index_dtype))
-    return get(bare_case.call(*(put(array, device) for array in arrays), device=device))
+    arrays = [put(array, device) for array in bare_case.inputs(types.data, types.indices)]
+    return [get(result) for result in as_list(bare_case.call(*arrays, result_type=types.result, device=device))]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.operator.in_place], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if c.operator.in_place and c.sources], ids=str)
 def test_in_place_through_every_door(case: Case, engine: str) -> None:
     device = dml.Device(engine)
-    desc, expected = case.desc(DataType.FLOAT32), expect(case, DataType.FLOAT32)
+    desc, expected = case.desc(DataType.FLOAT32), case.expected
     for run in (functools.partial(case.call, device=device), device.compile(desc)):
         x = put(case.inputs(DataType.FLOAT32)[0], device)
         assert run(x, out=x) is x
@@ -117,17 +139,31 @@ def test_in_place_through_every_door(case: Case, engine: str) -> None:
     np.testing.assert_array_equal(in_place, expected)
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_in_arrays_of_the_callers(case: Case, engine: str) -> None:
+    """Other than what was in them, and where they lie in another order."""
+    device, bare_case = dml.Device(engine), case.bare()
+    arrays = [put(array, device) for array in bare_case.inputs(DataType.FLOAT32)]
+    outs = [put(np.full(y.shape[::-1], 99, "float32").T, device) for y in bare_case.results]
+    given = outs if case.operator is dml.Split else outs[0]
+    back = bare_case.call(*arrays, out=given, device=device)
+    assert all(result is out for result, out in zip(as_list(back), outs, strict=True))
+    check_results([get(out) for out in outs], bare_case.outputs(DataType.FLOAT32))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.sources], ids=str)
 def test_an_input_owned_by_dml(case: Case, engine: str) -> None:
-    device = dml.Device(engine)
-    desc = case.desc(DataType.FLOAT32)
+    device, desc = dml.Device(engine), case.desc(DataType.FLOAT32)
+    first = next(iter(desc.inputs()))
     tensor = dml.TensorDesc("float32", case.x.shape, flags="DML_TENSOR_FLAG_OWNED_BY_DML")
-    desc = type(desc)(**{**{name: getattr(desc, name) for name in desc.field_types()}, "input_tensor": tensor})
+    desc = desc.with_tensors(lambda field, own: tensor if field == first else own)
     x, *others = case.inputs(DataType.FLOAT32)
-    np.testing.assert_array_equal(through_objects(device, desc, [x, *others], owned=True), case.expected)
+    wanted = case.outputs(DataType.FLOAT32)
+    check_results(all_through_objects(device, desc, [x, *others], owned=True), wanted)
     given = put(x, device)
     run = device.compile(desc).initialize(given)
     wipe(given)  # the operator has a copy of its own
-    np.testing.assert_array_equal(get(run(*(put(other, device) for other in others))), case.expected)
+    check_results([get(result) for result in as_list(run(*(put(other, device) for other in others)))], wanted)
 
 
 def test_the_sizes_that_the_gather_document_works_out() -> None:
@@ -158,5 +194,11 @@ def test_descriptions_say_what_the_reference_says(name: str) -> None:
         for field, kind in cls.field_types().items()
         if kind.kind != "addition"
     ]
-    documented = [{k: v for k, v in field.items() if k != "enum"} for field in facts["fields"]]
-    assert fields == [field for field in documented if field["name"] != "DimensionCount"]  # it follows from the arrays
+    documented = [{k: v for k, v in field.items() if k not in ("enum", "optional")} for field in facts["fields"]]
+    assert fields == [field for field in documented if field["name"] not in IMPLIED]
+    optional = {dml_name(field.name) for field in dataclasses.fields(cls) if field.default is None}  # type: ignore[arg-type]  # every subclass is a dataclass
+    assert optional == {field["name"] for field in facts["fields"] if field.get("optional")}
+
+
+def test_the_facts_are_of_every_operator() -> None:
+    assert set(FACTS) == {kind.name for kind in dml.OPERATORS}

@@ -1,7 +1,9 @@
-"""Random graphs over the six operators: as they are simplified, as they are not, and function by function."""
+"""Random graphs over all operators: as they are simplified, as they are not, and function by function."""
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import anydml as dml
 from agreement import assert_same
 from cases import ENGINES
+from doors import as_list
 from places import get, put
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ EXAMPLES = settings(
 )
 TYPES = ("float32", "float16", "int32", "uint32", "uint64", "uint8")
 SUMMED = TYPES[:-1]
+CASTS = (*TYPES, "int8", "int64", "float64")
+LARGEST = 4000
+"""Elements of what is put together."""
 MOST_NODES = 12
 
 
@@ -50,7 +56,13 @@ class Built:
 
     def call(self, function: Callable[..., Any], chosen: tuple[int, ...], **options: Any) -> None:
         expressions, arrays = zip(*(self.values[i] for i in chosen), strict=True)
-        self.values.append((function(*expressions, **options), function(*arrays, device=self.device, **options)))
+        self.add(function(*expressions, **options), function(*arrays, device=self.device, **options))
+
+    def add(self, made: Any, found: Any) -> None:
+        self.values += zip(as_list(made), as_list(found), strict=True)
+
+    def dtype(self, i: int) -> str:
+        return self.values[i][0].data_type.dtype.name
 
     def flatten(self, i: int) -> int:
         """The same memory as one line."""
@@ -110,6 +122,83 @@ def add_gather(draw: Draw, built: Built, i: int) -> None:
     built.call(dml.gather_nd, (i, len(built.values) - 1), batch_dimension_count=batch, index_mode=mode)
 
 
+def add_gather_along(draw: Draw, built: Built, i: int) -> None:
+    sizes = built.values[i][0].sizes
+    axis = draw(st.integers(0, len(sizes) - 1))
+    is_by_element = draw(st.booleans())
+    shape = [draw(st.integers(1, 4)) for _ in range(draw(st.integers(0, 2)))]
+    if is_by_element:
+        shape = [draw(st.integers(1, 4)) if k == axis else size for k, size in enumerate(sizes)]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    mode, dtype = draw(st.sampled_from(("raise", "clamp"))), draw(st.sampled_from(("int32", "uint64")))
+    low, high = 0 if dtype == "uint64" else -sizes[axis], sizes[axis] + (3 if mode == "clamp" else 0)
+    indices = np.asarray(rng.integers(low, high, shape or (1,))).astype(dtype)
+    (built.constant if draw(st.booleans()) else built.input)(indices)
+    function = dml.gather_elements if is_by_element else dml.gather
+    built.call(function, (i, len(built.values) - 1), axis=axis, index_mode=mode)
+
+
+def add_map(draw: Draw, built: Built, i: int) -> None:
+    if draw(st.booleans()):
+        built.call(dml.cast, (i,), data_type=draw(st.sampled_from(CASTS)))
+    else:
+        built.call(dml.identity, (i,), scale_bias=draw(st.sampled_from((None, None, (2.0, -1.0), (-0.5, 0.25)))))
+
+
+def add_join(draw: Draw, built: Built, i: int) -> None:
+    """With itself, or with anything else that fits."""
+    expression = built.values[i][0]
+    axis = draw(st.integers(0, len(expression.sizes) - 1))
+
+    def kind(j: int) -> tuple[Any, ...]:
+        other = built.values[j][0]
+        sizes = other.sizes
+        return (other.data_type, len(sizes), sizes[:axis], sizes[axis + 1 :])
+
+    fitting = [j for j in range(len(built.values)) if kind(j) == kind(i)]
+    chosen = [i, *draw(st.lists(st.sampled_from(fitting), max_size=3))]
+    if sum(math.prod(built.values[j][0].sizes) for j in chosen) > LARGEST:
+        chosen = [i]
+    given = [built.values[j] for j in draw(st.permutations(chosen))]
+    made, found = ([one[k] for one in given] for k in (0, 1))
+    built.add(dml.join(made, axis), dml.join(found, axis, device=built.device))
+
+
+def add_split(draw: Draw, built: Built, i: int) -> None:
+    sizes = built.values[i][0].sizes
+    axis = draw(st.integers(0, len(sizes) - 1))
+    parts: list[int] = []
+    while sum(parts) < sizes[axis]:
+        parts.append(draw(st.integers(1, sizes[axis] - sum(parts))))
+    built.call(dml.split, (i,), output_axis_sizes=parts, axis=axis)
+
+
+def add_fill(draw: Draw, built: Built, i: int) -> None:
+    """Of the sizes and the type of another, so that it can be put together with that."""
+    expression, dtype = built.values[i][0], built.dtype(i)
+    start, delta = (draw(st.sampled_from((0, 1, 7, -0.0 if dtype.startswith("f") else 3))) for _ in range(2))
+    if draw(st.booleans()) and dtype != "float64":
+        function: Any = functools.partial(dml.fill_value_sequence, expression.sizes, start, delta, dtype)
+    else:
+        function = functools.partial(dml.fill_value_constant, expression.sizes, start, dtype)
+    built.add(function(graph=built.graph), function(device=built.device))
+
+
+def add_reverse(draw: Draw, built: Built, i: int) -> None:
+    sizes = built.values[i][0].sizes
+    axis = draw(st.integers(0, len(sizes) - 1))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    lengths = rng.integers(0, sizes[axis] + 2, [1 if k == axis else size for k, size in enumerate(sizes)])
+    (built.constant if draw(st.booleans()) else built.input)(
+        lengths.astype(draw(st.sampled_from(("uint32", "uint64"))))
+    )
+    built.call(dml.reverse_subsequences, (i, len(built.values) - 1), axis=axis)
+
+
+KINDS = (add_slice, add_slice, add_scan, add_scan, add_gather, add_gather_along, add_map, add_map, add_join, add_join,
+         add_split, add_fill, add_reverse)  # fmt: skip
+
+
 @st.composite
 def graphs(draw: Draw, engine: str) -> tuple[Built, list[int]]:
     """A graph of 1 to 12 nodes, and which of its expressions are outputs."""
@@ -123,12 +212,13 @@ def graphs(draw: Draw, engine: str) -> tuple[Built, list[int]]:
     made = []
     for _ in range(draw(st.integers(1, MOST_NODES))):
         i = usable[-1] if draw(st.integers(0, 3)) else draw(st.sampled_from(usable))
-        kinds = [add_slice, add_slice, add_gather, *((add_scan, add_scan) if dtype in SUMMED else ())]
-        kind = draw(st.sampled_from(kinds))
-        if kind is add_gather and len(built.values[i][0].sizes) > 4:
+        kind = draw(st.sampled_from(KINDS))
+        is_large = kind in (add_gather, add_gather_along) and len(built.values[i][0].sizes) > 4
+        if is_large or (kind is add_scan and built.dtype(i) not in SUMMED):
             kind = add_slice
         kind(draw, built, i)
-        usable.append(len(built.values) - 1)
+        last = 1 if kind is not add_split else draw(st.integers(1, len(built.values[-1][0].source.descs)))
+        usable.append(len(built.values) - last)
         made.append(usable[-1])
         if policy == "default" and draw(st.integers(0, 5)) == 0:
             usable.append(built.flatten(usable[-1]))

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from anydml.enums import DataType
 from anydml.graph.views import Trace, straightened, through, trace
 from anydml.primitives import StridedCopy
+from drawing import draw_sizes, nested, packed, pick, upto
 from recipes import RANDOM, elements, view
-from strategies import _nested, draw_sizes, packed, pick, upto
 
 if TYPE_CHECKING:
     from anydml.primitives import View
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def copies(draw: st.DrawFn) -> tuple[View, View]:
     """A target whose strides nest, of any signs and order, and a source of any strides."""
     sizes = draw_sizes(draw, 1 + draw(upto(2)), 36)
-    strides = [stride * pick(draw, (1, -1)) for stride in _nested(draw, sizes)]
+    strides = [stride * pick(draw, (1, -1)) for stride in nested(draw, sizes)]
     any_strides = [draw(st.integers(-7, 12)) for _ in sizes]
     source_strides = pick(draw, (any_strides, list(packed(sizes))))
     return view("t", sizes, strides, draw(upto(5))), view("s", sizes, source_strides, draw(upto(5)))

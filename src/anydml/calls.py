@@ -9,7 +9,7 @@ from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import describe
 from anydml.builder import Expression
 from anydml.describing import Call, name_slots
-from anydml.errors import DescriptionError, Fault
+from anydml.errors import DescriptionError, Fault, show
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
@@ -39,8 +39,7 @@ class Attempt:
         self._inputs, self._out = inputs, out
         self.key: object = None
         try:
-            given = () if out is None else out if isinstance(out, (list, tuple)) else (out,)
-            self._arrays: list[Any] = [as_plain(x) for x in (*inputs, *given)]
+            self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
             key = (
                 cls,
                 device,
@@ -92,6 +91,15 @@ def make_call(
     return ArrayCall(cls, device, out, inputs, output_sizes, key)
 
 
+def _several(cls: type[OperatorDesc], out: object) -> list[object]:
+    """The arrays that were given for the outputs: a list of them, where the operator gives one."""
+    if not cls.gives_several():
+        return [out]
+    if not isinstance(out, (list, tuple)):
+        raise DescriptionError(cls.type.name, Fault(field="out", rule="out must be a list of arrays", found=show(out)))
+    return list(out)
+
+
 class ArrayCall(Call):
     """A call on arrays, which runs at once."""
 
@@ -106,7 +114,7 @@ class ArrayCall(Call):
         output_sizes: Any,
         key: object,
     ) -> None:
-        outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
+        outs = None if out is None else _several(cls, out)
         if device is None:
             place = place_of(next(iter((*inputs, *(outs or ()))), None))
             device = device_named(place if place.startswith("cuda:") else None)
@@ -117,9 +125,6 @@ class ArrayCall(Call):
         seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
-            if len(fields) != len(outs):
-                rule = "out must be one array"
-                raise DescriptionError(name, Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
             self.outs = [
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, outs, strict=True)
             ]
@@ -156,7 +161,7 @@ class ArrayCall(Call):
         targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
-        return found if self.gives_several else found[0]
+        return found if self.cls.gives_several() else found[0]
 
 
 class NodeCall(Call):
@@ -225,4 +230,4 @@ class NodeCall(Call):
         """Add the node."""
         outputs = [self._bare(output) for output in desc.outputs().values()]
         found = self._graph.add(desc, tuple(self.inputs), outputs)
-        return found if self.gives_several else found[0]
+        return found if self.cls.gives_several() else found[0]

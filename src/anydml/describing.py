@@ -63,11 +63,11 @@ class Call(abc.ABC):
     ) -> None:
         self.cls, self.device, self.inputs, self.output_sizes = cls, device, inputs, output_sizes
         self.name = cls.type.name
-        self.gives_several = any(cls.field_types()[name].is_tensor_array for name in cls.output_names())
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
         self.result_rank = self.rank
         self.common_rank = max(self.rank, 1)
+        self.has_room = False
 
     @abc.abstractmethod
     def finish(self, desc: OperatorDesc) -> Any:
@@ -88,6 +88,7 @@ class Call(abc.ABC):
 
     def make_room(self, result_rank: int) -> None:
         """A gather's tensors have different ranks, and are described with as many dimensions as the largest."""
+        self.has_room = True
         self.result_rank = max(result_rank, 0)
         self.common_rank = max(1, *(len(tensor.sizes) for tensor in self.inputs)) if self.inputs else self.result_rank
         if not self.inputs:
@@ -129,7 +130,9 @@ class Call(abc.ABC):
 
     def _describe(self, outputs: Sequence[TensorDesc] | None, attributes: dict[str, Any]) -> OperatorDesc:
         fields = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
-        found = [self.describe(field, x).padded(self.common_rank) for field, x in zip(fields, self.inputs, strict=True)]
+        found = [self.describe(field, x) for field, x in zip(fields, self.inputs, strict=True)]
+        if self.has_room:  # other operators' inputs are of one rank, which a check tells
+            found = [tensor.padded(self.common_rank) for tensor in found]
         tensors = _by_field(self.cls, self.cls.input_names(), found)
         if self.output_sizes is not None:
             try:
@@ -177,7 +180,7 @@ class Call(abc.ABC):
         changes: dict[str, Any] = {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
         if "axis" in desc.field_types():
             changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
-        return desc.with_tensors(lambda _, tensor: tensor.padded(tensor.dimension_count + added), **changes)
+        return desc.with_tensors(lambda _, tensor: tensor.padded(max(tensor.dimension_count, rank)), **changes)
 
     def _in_callers_dimensions(self, fault: Fault) -> Fault:
         """Number a gather's dimensions as the caller's arrays have them, without those added to match ranks."""

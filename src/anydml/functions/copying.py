@@ -101,7 +101,7 @@ def split(
     >>> split(np.array([1, 2, 3]), [2, 1], axis=0)
     [array([1, 2]), array([3])]
     """
-    call = make_call(Split, device, None if out is None else list(out), x)
+    call = make_call(Split, device, out, x)
     number = call.axis(axis)
     sizes = read_ints(output_axis_sizes, "output_axis_sizes", call.faults, 1, most=MOST_PARTS)
     if not sizes and not call.faults:

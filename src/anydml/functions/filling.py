@@ -10,6 +10,8 @@ from anydml.describing import described
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.operators import FillValueConstant, FillValueSequence
+from anydml.operators.fields import dml_name
+from anydml.operators.scalars import read_number
 from anydml.parse import read_enum
 
 if TYPE_CHECKING:
@@ -73,12 +75,14 @@ def _fill(
     if graph is not None and not isinstance(graph, Graph):
         rule = "graph must be a Graph, or None"
         faults.append(Fault(field="graph", rule=rule, value=graph, found=show(graph)))
+    numbers: dict[str, Any] = {name: read_number(value, dml_name(name), faults) for name, value in values.items()}
     if faults:
         raise DescriptionError(cls.type.name, faults)
-    attempt = Attempt(cls, device, out, (), graph is None, kind, sizes, *map(repr, values.values()))
+    exact = [repr(number) if isinstance(number, float) else number for number in numbers.values()]  # -0.0 equals 0.0
+    attempt = Attempt(cls, device, out, (), graph is None, kind, sizes, *exact)
     if graph is None and (result := attempt.run()) is not None:
         return result
     output = described(cls, "OutputTensor", kind, sizes)
     call = make_call(cls, device, out, key=attempt.key, graph=graph)
     call.make_room(output.dimension_count)
-    return call.run(outputs=[output], value_data_type=kind, **values)
+    return call.run(outputs=[output], value_data_type=kind, **numbers)

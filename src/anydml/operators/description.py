@@ -87,6 +87,12 @@ class OperatorDesc(abc.ABC):
         """The output tensors' fields, in binding order."""
         return tuple(name for name, kind in cls.field_types().items() if kind.kind == "output")
 
+    @classmethod
+    @functools.cache
+    def gives_several(cls) -> bool:
+        """Whether a list of tensors comes out, if only of one."""
+        return any(cls.field_types()[name].is_tensor_array for name in cls.output_names())
+
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
         return dict(self._inputs)

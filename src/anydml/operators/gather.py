@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
-def word_outside(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str = "") -> Fault:
-    """Word an index outside its dimension that stands at a position among the indices."""
+def word_outside(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str) -> Fault:
+    """Word an index, found at a position among the indices, that is outside what it is to lie in."""
     place = f"indices[{', '.join(map(str, position))}]" if position else "indices"
     low = -fault.size if index_type.is_signed else 0
-    rule = f"{place} = {found or fault.indices[0]} is outside dimension {fault.dimension} of size {fault.size}"
+    rule = f"{place} = {found} is outside {what} of size {fault.size}"
     way_out = f'take {low} .. {fault.size - 1}, or index_mode="clamp" for the nearest element'
     return Fault(field="IndicesTensor", rule=rule, value=fault.indices, way_out=way_out)
 
@@ -134,7 +134,8 @@ class _GatherDesc(OperatorDesc):
     def word_index_fault(self, fault: IndexFault) -> Fault:
         """Name the tuple by its place among the dimensions of IndicesTensor that count."""
         tuple_text = f"({', '.join(map(str, fault.indices))}{',' if len(fault.indices) == 1 else ''})"
-        return word_outside(fault, fault.position, self.indices_tensor.data_type, tuple_text)
+        what = f"dimension {fault.dimension}"
+        return word_outside(fault, fault.position, self.indices_tensor.data_type, tuple_text, what)
 
 
 @dataclass(frozen=True, kw_only=True)

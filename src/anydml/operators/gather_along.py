@@ -19,10 +19,18 @@ from anydml.operators.description import (
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.gather import INDEX_TYPES, word_outside
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
-from anydml.primitives import IndexedCopy, IndexFault, View
+from anydml.primitives import IndexedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from anydml.enums import DataType
+    from anydml.primitives import IndexFault
+
+
+def _word_outside_axis(fault: IndexFault, position: tuple[int, ...], index_type: DataType) -> Fault:
+    """Word an index outside the axis, which has no number: leading 1s that the caller did not write count in it."""
+    return word_outside(fault, position, index_type, str(fault.indices[0]), "the axis")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +125,7 @@ class Gather(OperatorDesc):
 
     def word_index_fault(self, fault: IndexFault) -> Fault:
         """Name the index by its place among the dimensions of IndicesTensor that count."""
-        return word_outside(fault, fault.position[self.axis :], self.indices_tensor.data_type)
+        return _word_outside_axis(fault, fault.position[self.axis :], self.indices_tensor.data_type)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +187,4 @@ class GatherElements(OperatorDesc):
     def word_index_fault(self, fault: IndexFault) -> Fault:
         """Name the index by its place in IndicesTensor."""
         position = dict(zip(self._order(), fault.position, strict=True))
-        return word_outside(
-            IndexFault(fault.position, fault.indices, self.axis, fault.size),
-            tuple(position[k] for k in sorted(position)),
-            self.indices_tensor.data_type,
-        )
+        return _word_outside_axis(fault, tuple(position[k] for k in sorted(position)), self.indices_tensor.data_type)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.primitives import Exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from anydml.enums import DataType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,15 +27,10 @@ class ScaleBias(Exact):
     def __post_init__(self) -> None:
         faults: list[Fault] = []
         for name in ("scale", "bias"):
-            object.__setattr__(self, name, _single(read_number(getattr(self, name), name.capitalize(), faults)))
+            number = read_number(getattr(self, name), name.capitalize(), faults)
+            object.__setattr__(self, name, as_type(number, DataType.FLOAT32))
         if faults:
             raise DescriptionError("ScaleBias", faults)
-
-
-def _single(number: float) -> float:
-    """The nearest FLOAT."""
-    with np.errstate(all="ignore"):
-        return float(np.float32(number))
 
 
 def read_scale_bias(value: object, field: str, faults: list[Fault]) -> ScaleBias | None:

@@ -84,6 +84,10 @@ class CompiledOperator(Compiled):
         """What dispatches, given the address of each tensor's first element; no engine needs scratch memory here."""
         return in_a_row([program.bind(places) for program in self._programs])
 
+    def several(self, out: object) -> list[object]:
+        """A list is for operators that give one; to others it is no array."""
+        return super().several(out) if self.desc.gives_several() else [out]
+
     def bind(self, *inputs: object, out: object) -> BoundOperator:
         """Attach arrays: inputs in the order of the fields, and the output, or a list of several."""
         outputs = self.several(out)

@@ -1,0 +1,202 @@
+"""How descriptions are broken on purpose: what a breakage takes, what it puts there, and the list of breakages."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+import anydml as dml
+from drawing import OPERATORS, UINT32_MAX, Case, Operator, describe
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+
+class Arguments(dict[str, Any]):
+    """What TensorDesc is to be called with."""
+
+
+@dataclass(slots=True)
+class Spec:
+    """A description before anything of it is checked, to be broken."""
+
+    cls: Operator
+    level: Any
+    tensors: dict[str, Any]
+    attributes: dict[str, Any]
+
+    @classmethod
+    def of(cls, case: Case) -> Spec:
+        tensors = {name: Arguments(tensor.arguments()) for name, tensor in case.tensors.items()}
+        return cls(case.cls, case.level, tensors, dict(case.attributes))
+
+    def create(self) -> dml.Operator:
+        """Describe everything, and create the operator on a device."""
+        tensors = {
+            name: dml.TensorDesc(**tensor) if isinstance(tensor, Arguments) else tensor
+            for name, tensor in self.tensors.items()
+        }
+        desc = describe(self.cls, {**tensors, **self.attributes})
+        return dml.Device(feature_level=self.level).create_operator(desc)
+
+    def tensor(self, name: str) -> Arguments:
+        """A tensor's arguments, made up anew where an earlier breakage put something else in their place."""
+        if not isinstance(self.tensors[name], Arguments):
+            self.tensors[name] = Arguments(data_type="float32", sizes=(1, 1, 2, 2), strides=None)
+        arguments: Arguments = self.tensors[name]
+        if not _are_sizes(arguments["sizes"]):
+            arguments["sizes"] = (1, 1, 2, 2)
+        return arguments
+
+    def inputs(self) -> list[str]:
+        """The slots of the inputs that are data, without indices and lengths."""
+        return [name for name in self.tensors if name.startswith("input_")]
+
+    def outputs(self) -> list[str]:
+        """The slots of the outputs."""
+        return [name for name in self.tensors if name.startswith("output_")]
+
+    def number(self, name: str, position: int | None = None, otherwise: int = 1) -> int:
+        """An attribute, or an element of one that is a list; another number where an earlier breakage took it away."""
+        value = self.attributes.get(name)
+        if position is not None:
+            value = value[position] if isinstance(value, list) and position < len(value) else None
+        return value if type(value) is int and abs(value) < 2**40 else otherwise
+
+    def lists(self) -> list[str]:
+        """The attributes that are lists with something in them."""
+        return [name for name, value in self.attributes.items() if isinstance(value, list) and value]
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(type(size) is int for size in value)
+
+
+class Hostile:
+    """An object that answers no question without an error."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise RuntimeError("hostile")
+
+    __index__ = __len__ = __iter__ = __repr__ = __str__ = __bool__ = __getitem__ = __float__ = _refuse
+
+
+# What is no number of any field, no list and no tensor.
+NO_NUMBERS: tuple[Any, ...] = (
+    None,
+    "",
+    "two",
+    b"2",
+    1.5,
+    math.nan,
+    -math.inf,
+    10**6000,
+    -(10**6000),
+    2**64,
+    2j,
+    [[1]],
+    [[[1, 2], [3]]],
+    {},
+    {1: 2},
+    {3},
+    object(),
+    Hostile(),
+    int,
+    np.float32(2),
+    np.ones((2, 2)),
+    np.array([1, None]),
+)
+NO_LEVELS: tuple[Any, ...] = (
+    "",
+    "9_9",
+    "LEVEL",
+    -1,
+    7,
+    10**6000,
+    5.0,
+    math.nan,
+    [],
+    {},
+    object(),
+    Hostile(),
+    "5_0\n6_0",
+)
+NO_TYPES: tuple[Any, ...] = (
+    None,
+    "",
+    "float99",
+    "bool",
+    "complex64",
+    99,
+    -1,
+    10**6000,
+    math.nan,
+    [1],
+    {},
+    Hostile(),
+    "O",
+)
+# What some field may well take, and others not.
+JUNK: tuple[Any, ...] = (
+    *NO_NUMBERS,
+    0,
+    1,
+    2,
+    5,
+    -1,
+    -2,
+    2**31,
+    UINT32_MAX,
+    2**32,
+    True,
+    False,
+    (),
+    [],
+    [1],
+    (0,),
+    [True],
+)
+JUNK = (*JUNK, np.int64(3), np.array([1, 2]), range(4), "float16", "decreasing", "clamp", "OWNED_BY_DML", [1] * 100)
+
+Breakage: TypeAlias = "Callable[[Spec, random.Random], None]"
+ALWAYS_WRONG: dict[str, tuple[tuple[Operator, ...], Breakage]] = {}
+"""Breakages that leave no description valid: the operators concerned, and what to do to a description."""
+
+
+def always_wrong(*operators: Operator) -> Callable[[Breakage], Breakage]:
+    """Enter a breakage in the list, by the name of its function."""
+
+    def enter(breakage: Breakage) -> Breakage:
+        ALWAYS_WRONG[breakage.__name__.strip("_").replace("_", " ")] = (operators or OPERATORS, breakage)
+        return breakage
+
+    return enter
+
+
+def with_value(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]:
+    """The same but for one of them."""
+    changed = list(values)
+    changed[position] = value
+    return tuple(changed)
+
+
+def any_tensor(spec: Spec, chance: random.Random) -> Arguments:
+    """One of the tensors."""
+    return spec.tensor(chance.choice(list(spec.tensors)))
+
+
+def junk_anywhere(spec: Spec, chance: random.Random) -> None:
+    """Put anything in the place of anything; now and then that is valid."""
+    holders: list[dict[str, Any]] = [tensor for tensor in spec.tensors.values() if isinstance(tensor, Arguments)]
+    holders += [holder for holder in (spec.tensors, spec.attributes) if holder]
+    holder = chance.choice(holders)
+    name = chance.choice(list(holder))
+    value = holder[name]
+    junk = chance.choice(JUNK)
+    if isinstance(value, (list, tuple)) and value and chance.random() < 0.5:
+        junk = type(value)(with_value(value, chance.randrange(len(value)), junk))
+    holder[name] = junk

@@ -1,0 +1,349 @@
+"""The optimiser's rules on what later operators are made of: joins, maps, fills and reversals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anydml.enums import DataType
+from anydml.graph.arena import Arena, lay_out
+from anydml.graph.guard import guard
+from anydml.graph.optimise import optimise
+from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.rules.absorb import absorb
+from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.dead import dead
+from anydml.graph.rules.direction import direction
+from anydml.graph.rules.forward import forward
+from anydml.graph.rules.narrow import narrow
+from anydml.graph.rules.same import same
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
+from recipes import recipe, view
+
+if TYPE_CHECKING:
+    from anydml.graph.recipe import StoreKind
+    from anydml.primitives import Primitive
+
+XY: dict[str, StoreKind] = {"x": "input", "y": "output"}
+XSY: dict[str, StoreKind] = {"x": "input", "s": "scratch", "y": "output"}
+WXY: dict[str, StoreKind] = {"w": "input", "x": "input", "y": "output"}
+FRONT, BACK = view("y", (2, 3), (7, 1)), view("y", (2, 4), (7, 1), 3)
+"""The parts of an output of 2 x 7."""
+
+
+def summed(source: View, target: View, axis: int = 0) -> Scan:
+    return Scan(source, target, axis, "sum", reverse=False, exclusive=False)
+
+
+def gathered(source: View, indices: View, target: View) -> IndexedCopy:
+    return IndexedCopy(source, replace(indices, data_type=DataType.UINT32), target, 0, clamp=False)
+
+
+def made(stores: dict[str, StoreKind], *steps: tuple[Primitive, str], **sizes: int) -> Recipe:
+    """What a rule should have made: steps with their nodes, and stores whose size in bytes changed."""
+    held = {name: Store(kind, sizes.get(name, 400)) for name, kind in stores.items()}
+    return Recipe(held, tuple(Step(primitive, tuple(nodes)) for primitive, nodes in steps))
+
+
+def of(target: View, tensor: str) -> View:
+    return replace(target, tensor=tensor)
+
+
+# Joins
+
+
+def test_what_is_joined_is_computed_in_its_place() -> None:
+    given = recipe(
+        WXY | {"s": "scratch", "t": "scratch"},
+        summed(view("w", (2, 3)), view("s", (2, 3)), 1),
+        Map(view("x", (2, 4)), view("t", (2, 4)), 2.0, 1.0),
+        StridedCopy(view("s", (2, 3)), FRONT),
+        StridedCopy(view("t", (2, 4)), BACK),
+    )
+    wanted = ((summed(view("w", (2, 3)), FRONT, 1), "ac"), (Map(view("x", (2, 4)), BACK, 2.0, 1.0), "bd"))
+    assert absorb(given) == made(WXY | {"s": "scratch", "t": "scratch"}, *wanted)
+    assert optimise(given) == made(WXY, *wanted)
+
+
+def test_a_slice_of_one_part_of_a_join_reads_that_alone() -> None:
+    """The other part is not computed."""
+    given = recipe(
+        WXY | {"s": "scratch", "t": "scratch", "j": "scratch"},
+        summed(view("w", (2, 3)), view("s", (2, 3)), 1),
+        summed(view("x", (2, 4)), view("t", (2, 4)), 1),
+        StridedCopy(view("s", (2, 3)), of(FRONT, "j")),
+        StridedCopy(view("t", (2, 4)), of(BACK, "j")),
+        StridedCopy(view("j", (2, 2), (7, 1), 1), view("y", (2, 2))),
+    )
+    kept = [step.primitive for step in forward(given).steps]
+    assert StridedCopy(view("s", (2, 2), (3, 1), 1), view("y", (2, 2))) in kept
+    found = optimise(given)
+    assert [type(step.primitive) for step in found.steps] == [Scan, StridedCopy]
+    assert {source.tensor for step in found.steps for source in step.sources} == {"w", "s"}
+    assert [step.nodes for step in found.steps] == [("a",), ("c", "e")]
+
+
+def test_a_slice_across_the_parts_of_a_join_reads_the_join() -> None:
+    given = recipe(
+        WXY | {"j": "scratch"},
+        StridedCopy(view("w", (2, 3)), of(FRONT, "j")),
+        StridedCopy(view("x", (2, 4)), of(BACK, "j")),
+        StridedCopy(view("j", (2, 2), (7, 1), 2), view("y", (2, 2))),
+    )
+    assert optimise(given) is given
+
+
+def test_what_several_steps_write_is_no_ones_own() -> None:
+    """A scan of a join cannot write over it, be narrowed to what is read of one part, or turned round."""
+    parts = (
+        summed(view("w", (2, 3)), of(FRONT, "j"), 1),
+        summed(view("x", (2, 4), (4, -1), 3), of(BACK, "j"), 1),
+        Scan(view("j", (14,)), view("y", (14,)), 0, "sum", reverse=False, exclusive=True),
+    )
+    given = recipe(WXY | {"j": "scratch"}, *parts)
+    assert given.shared() == {"j"}
+    for rule in (narrow, absorb, direction):
+        assert rule(given) is given
+
+
+def test_a_join_that_is_copied_whole_is_copied() -> None:
+    """Both parts could be written to the output at once, which no rule does: nothing else reads them then."""
+    given = recipe(
+        WXY | {"j": "scratch"},
+        summed(view("w", (2, 3)), of(FRONT, "j"), 1),
+        summed(view("x", (2, 4)), of(BACK, "j"), 1),
+        StridedCopy(view("j", (2, 7)), view("y", (2, 7))),
+    )
+    assert optimise(given) is given
+
+
+def test_parts_of_a_join_that_are_the_same_are_computed_once() -> None:
+    given = recipe(
+        XY | {"s": "scratch", "t": "scratch"},
+        summed(view("x", (2, 3)), view("s", (2, 3)), 1),
+        summed(view("x", (2, 3)), view("t", (2, 3)), 1),
+        StridedCopy(view("s", (2, 3)), view("y", (2, 3), (6, 1))),
+        StridedCopy(view("t", (2, 3)), view("y", (2, 3), (6, 1), 3)),
+    )
+    first, second = optimise(given).steps
+    assert isinstance(first.primitive, Scan)
+    assert isinstance(second.primitive, StridedCopy)
+    assert {first.target, second.target} == {view("y", (2, 3), (6, 1)), view("y", (2, 3), (6, 1), 3)}
+    assert second.sources == (first.target,)
+
+
+def test_a_join_of_constants_is_put_together_at_every_dispatch() -> None:
+    """What goes into it is computed once."""
+    stores: dict[str, StoreKind] = {"c": "constant", "s": "scratch", "j": "scratch", "y": "output"}
+    given = recipe(
+        stores,
+        summed(view("c", (3,)), view("s", (3,))),
+        StridedCopy(view("s", (3,)), view("j", (3,))),
+        StridedCopy(view("c", (3,)), view("j", (3,), (1,), 3)),
+        summed(view("j", (6,)), view("y", (6,))),
+    )
+    once, always = split_constants(given)
+    assert [step.nodes for step in once.steps] == [("a",)]
+    assert [step.nodes for step in always.steps] == [("b",), ("c",), ("d",)]
+    assert (once.stores["s"].kind, always.stores["s"].kind) == ("output", "constant")
+    assert always.stores["j"].kind == "scratch"
+
+
+def test_parts_that_nobody_reads_go_with_their_join() -> None:
+    given = recipe(
+        WXY | {"j": "scratch", "s": "scratch"},
+        summed(view("w", (2, 3)), view("s", (2, 3))),
+        StridedCopy(view("s", (2, 3)), of(FRONT, "j")),
+        StridedCopy(view("x", (2, 4)), of(BACK, "j")),
+        StridedCopy(view("x", (2,)), view("y", (2,))),
+    )
+    assert dead(given) == made(WXY, (StridedCopy(view("x", (2,)), view("y", (2,))), "d"))
+
+
+# Splits
+
+
+def test_parts_of_a_split_that_nobody_needs_are_not_made() -> None:
+    given = recipe(
+        XY | {"s": "scratch", "t": "scratch", "u": "scratch"},
+        StridedCopy(view("x", (1, 4), (0, 1)), view("s", (1, 4), (0, 1))),
+        StridedCopy(view("x", (2, 4), None, 4), view("t", (2, 4))),
+        StridedCopy(view("x", (3, 4), None, 12), view("u", (3, 4))),
+        summed(view("t", (2, 4)), view("y", (2, 4))),
+    )
+    assert optimise(given) == made(XY, (summed(view("x", (2, 4), None, 4), view("y", (2, 4))), "bd"))
+
+
+def test_what_is_split_and_joined_again_is_a_copy_of_each_part() -> None:
+    given = recipe(
+        XY | {"s": "scratch", "t": "scratch"},
+        StridedCopy(view("x", (2, 3), (7, 1)), view("s", (2, 3))),
+        StridedCopy(view("x", (2, 4), (7, 1), 3), view("t", (2, 4))),
+        StridedCopy(view("t", (2, 4)), view("y", (2, 4), (7, 1))),
+        StridedCopy(view("s", (2, 3)), view("y", (2, 3), (7, 1), 4)),
+    )
+    assert optimise(given) == made(
+        XY,
+        (StridedCopy(view("x", (2, 4), (7, 1), 3), view("y", (2, 4), (7, 1))), "bc"),
+        (StridedCopy(view("x", (2, 3), (7, 1)), view("y", (2, 3), (7, 1), 4)), "ad"),
+    )
+
+
+# Maps, fills and reversals
+
+
+def test_a_transposed_copy_is_the_strides_of_its_reader() -> None:
+    """ELEMENT_WISE_IDENTITY from rows into columns, and a map and a reversal of that."""
+    columns = view("s", (4, 6), (1, 4))
+    for reader, wanted in (
+        (Map(columns, view("y", (4, 6)), 2.0), Map(view("x", (4, 6)), view("y", (4, 6)), 2.0)),
+        (Map(view("s", (6, 4)), view("y", (6, 4))), Map(view("x", (6, 4), (1, 6)), view("y", (6, 4)))),
+        (
+            Reverse(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            Reverse(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+        ),
+    ):
+        stores: dict[str, StoreKind] = XSY | {"l": "input"}
+        given = recipe(stores, StridedCopy(view("x", (4, 6)), columns), reader)
+        assert forward(given) == made(stores, (wanted, "ab"))
+
+
+def test_a_slice_of_lengths_is_read_at_once() -> None:
+    stores: dict[str, StoreKind] = XSY | {"l": "input"}
+    given = recipe(
+        stores,
+        StridedCopy(view("l", (4, 1), (2, 0), 1), view("s", (4, 1), (1, 0))),
+        Reverse(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
+    )
+    wanted = Reverse(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
+    assert forward(given) == made(stores, (wanted, "ab"))
+
+
+READ = StridedCopy(view("s", (2, 3), (12, 2), 7), view("y", (2, 3)))
+"""Rows 1 and 3 and columns 1, 3 and 5 of 5 x 6."""
+
+
+def test_of_a_map_what_is_read_is_computed() -> None:
+    given = recipe(XSY, Map(view("x", (5, 6)), view("s", (5, 6)), 2.0, 0.5), READ)
+    part = Map(view("x", (2, 3), (12, 2), 7), view("s", (2, 3)), 2.0, 0.5)
+    assert narrow(given) == made(XSY, (part, "a"), (StridedCopy(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
+    assert optimise(given) == made(XY, (replace(part, target=view("y", (2, 3))), "ab"))
+
+
+def test_of_a_constant_fill_what_is_read_is_written() -> None:
+    given = recipe(XSY, Fill(view("s", (5, 6)), 1.5, 0.0), READ)
+    assert optimise(given) == made(XY, (Fill(view("y", (2, 3)), 1.5, 0.0), "ab"))
+
+
+def test_a_fill_that_counts_counts_all() -> None:
+    given = recipe(XSY, Fill(view("s", (5, 6)), 1.5, 2.0), READ)
+    assert optimise(given) is given
+
+
+def test_a_reversal_needs_its_whole_axis() -> None:
+    stores: dict[str, StoreKind] = XSY | {"l": "input"}
+    lengths = replace(view("l", (5, 1), (1, 0)), data_type=DataType.UINT32)
+    given = recipe(stores, Reverse(view("x", (5, 6)), lengths, view("s", (5, 6)), 1), READ)
+    part = Reverse(
+        view("x", (2, 6), (12, 1), 6), replace(lengths, sizes=(2, 1), strides=(2, 0), offset=1), view("s", (2, 6)), 1
+    )
+    rest = StridedCopy(view("s", (2, 3), (6, 2), 1), view("y", (2, 3)))
+    assert narrow(given) == made(stores, (part, "a"), (rest, "b"), s=48)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Fill(view("y", (6,)), 0.0, 0.0), Fill(view("z", (6,)), -0.0, 0.0)),
+        (Fill(view("y", (6,)), 1.0, 0.0), Fill(view("z", (6,)), 1.0, 1.0)),
+        (Map(view("x", (6,)), view("y", (6,)), 2.0, 0.0), Map(view("x", (6,)), view("z", (6,)), 2.0, -0.0)),
+        (Map(view("x", (6,)), view("y", (6,)), 0.0, 1.0), Map(view("x", (6,)), view("z", (6,)), -0.0, 1.0)),
+        (
+            Map(view("x", (6,)), view("y", (6,))),
+            Map(view("x", (6,)), replace(view("z", (6,)), data_type=DataType.INT32)),
+        ),
+        (
+            Reverse(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
+            Reverse(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
+        ),
+    ],
+)
+def test_what_differs_is_computed_apart(one: Primitive, other: Primitive) -> None:
+    given = recipe(XY | {"z": "output"}, one, other)
+    assert one != other
+    assert optimise(given) is given
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        Fill(view("y", (6,)), -0.0, 0.0),
+        Fill(view("y", (6,)), float("nan"), 0.0),
+        Map(view("x", (6,)), view("y", (6,)), 2.0, -0.0),
+        Reverse(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
+    ],
+)
+def test_what_is_the_same_is_computed_once(one: Primitive) -> None:
+    stores: dict[str, StoreKind] = XY | {"z": "output"}
+    given = recipe(stores, one, replace(one, target=view("z", (6,))))
+    wanted = made(stores, (one, "a"), (StridedCopy(view("y", (6,)), view("z", (6,))), "b"))
+    assert same(given) == wanted
+
+
+def test_a_fill_is_written_once_for_all() -> None:
+    """It hangs on nothing, and so on constants alone."""
+    given = recipe(XSY, Fill(view("s", (6,)), 0.0, 1.0), summed(view("s", (6,)), view("y", (6,))))
+    once, always = split_constants(given)
+    assert [step.nodes for step in once.steps] == [("a",), ("b",)]
+    assert [step.primitive for step in always.steps] == [StridedCopy(view("y once", (6,)), view("y", (6,)))]
+
+
+# Before the last index is known
+
+
+def test_every_part_of_an_output_is_held_back_from_a_gather() -> None:
+    """The other part is written before the gather that may raise: both go to scratch memory first."""
+    stores: dict[str, StoreKind] = WXY | {"i": "input"}
+    front, back = StridedCopy(view("w", (2, 3)), FRONT), gathered(view("x", (9, 4)), view("i", (2, 1)), BACK)
+    given = recipe(stores, front, back)
+    # The gather needs nothing, and is put first.
+    assert guard(given) == made(stores, (back, "b"), (front, "a"))
+    second = gathered(view("x", (9, 4)), view("y", (1, 1), (0, 0)), view("z", (1, 4)))
+    needy = recipe(stores | {"z": "output"}, front, back, replace(second, indices=replace(second.indices, offset=3)))
+    found = guard(needy)
+    assert found.stores["y held back"] == Store("scratch", 400)
+    written = [step.target.tensor for step in found.steps]
+    assert written == ["y held back", "y held back", "z", "y", "y"]
+    assert [step.target for step in found.steps[3:]] == [FRONT, BACK]
+    assert [step.sources[0] for step in found.steps[3:]] == [of(FRONT, "y held back"), of(BACK, "y held back")]
+
+
+# The arena
+
+
+def test_a_store_that_several_steps_write_lies_apart_from_the_first_on() -> None:
+    """`s` is needed until it is joined, while the first part is there already."""
+    given = recipe(
+        XSY | {"j": "scratch"},
+        StridedCopy(view("x", (50,)), view("j", (50,))),
+        summed(view("x", (50,)), view("s", (50,))),
+        StridedCopy(view("s", (50,)), view("j", (50,), (1,), 50)),
+        summed(view("j", (100,)), view("y", (100,))),
+    )
+    assert lay_out(given) == Arena({"j": 0, "s": 512}, 1024)
+
+
+def test_a_scan_does_not_write_over_what_is_joined_yet() -> None:
+    """The second scan is the last to read `j`, which lies as its own result does; but the first reads a part of it."""
+    given = recipe(
+        WXY | {"j": "scratch", "k": "scratch", "z": "output"},
+        StridedCopy(view("x", (50,)), view("j", (50,))),
+        StridedCopy(view("w", (50,)), view("j", (50,), (1,), 50)),
+        summed(view("j", (100,)), view("k", (100,))),
+        summed(view("k", (100,)), view("y", (100,))),
+        StridedCopy(view("j", (10,)), view("z", (10,))),
+    )
+    assert lay_out(given) == Arena({"j": 0, "k": 512}, 1024)
+    assert lay_out(replace(given, steps=given.steps[:-1])) == Arena({"j": 0, "k": 0}, 512)
