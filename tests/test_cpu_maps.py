@@ -40,6 +40,7 @@ def stores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if request.param == "past the cache":
         for program in (copy, lines):
             monkeypatch.setattr(program, "STREAM_FROM", 0)
+        monkeypatch.setattr(lines, "IS_ARM", True)
     return str(request.param)
 
 

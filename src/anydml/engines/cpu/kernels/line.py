@@ -21,6 +21,8 @@ POINTER = ir.PointerType()
 LINE = 64
 FEW = 16
 """Bytes of a target: a line of the cache, and what the end of a run is written by before it goes by the element."""
+ALIGNED_FROM = 4096
+"""Bytes of a line from which on its target is aligned to the cache's first: reversed rows take half the time."""
 
 
 def make_line(name: str) -> str:
@@ -89,8 +91,8 @@ class _Line:
     def write(self, values: Callable[[Any, int, bool], Any], *, both_ways: bool) -> None:
         """Write the whole line; `values(index, lanes, backward)` are some elements of it, one where lanes is 0.
 
-        Runs go by whole lines of the cache from where the target is aligned to one, what is left by the element. With
-        `both_ways` a source that runs backwards is a run as well.
+        Runs go by whole lines of the cache, long ones from where the target is aligned to one, and what is left by
+        the element. With `both_ways` a source that runs backwards is a run as well.
         """
         builder, count = self.builder, self.count
         lies_so = builder.icmp_signed("==", self.target_step, word(self.width))
@@ -101,11 +103,10 @@ class _Line:
                 for back, step in [(False, self.source_width), (True, -self.source_width)][: 2 if both_ways else 1]
             ]
         is_run = ways[0][1] if len(ways) == 1 else builder.or_(ways[0][1], ways[1][1])
-        lead = word(0)
-        if self.stream:
-            lead = builder.and_(builder.neg(self.target), word(LINE - 1))
-            lead = builder.udiv(lead, word(self.width))
-            lead = builder.select(builder.icmp_signed("<", lead, count), lead, count)
+        lead = builder.udiv(builder.and_(builder.neg(self.target), word(LINE - 1)), word(self.width))
+        # A short line is not worth aligning, unless only aligned stores go past the cache.
+        least, short = (lead, count) if self.stream else (word(ALIGNED_FROM // self.width), word(0))
+        lead = builder.select(builder.icmp_signed("<", least, count), lead, short)
         done = builder.select(is_run, lead, count)
         self._elements(values, word(0), done)
         for size in (LINE, FEW) if not self.stream else (LINE,):
@@ -188,23 +189,29 @@ def _counting(line: _Line) -> Callable[[Any, int, bool], Any]:
     builder, scalar = line.builder, F64 if line.kind[0] == "f" else scalar_of(line.kind)
     start, delta = (line.parameter(i, scalar) for i in range(2))
 
-    def known(lanes: int) -> Any:
-        return ir.Constant(ir.VectorType(scalar, lanes), [ir.Constant(scalar, i) for i in range(lanes)])
+    counts = {size // line.width: _count(scalar, size // line.width) for size in (LINE, FEW)}
+
+    if line.kind[0] == "f":
+        step = builder.sitofp(line.source_step, F64)
+        on = {lanes: builder.fmul(count, line.spread(step, lanes)) for lanes, count in counts.items()}
+    else:
+        step = builder.mul(builder.trunc(line.source_step, scalar), delta)
+        on = {lanes: builder.mul(count, line.spread(step, lanes)) for lanes, count in counts.items()}
 
     def floats(index: Any, lanes: int, _back: bool) -> Any:
         number = line.spread(builder.sitofp(line.at(line.source, index, line.source_step), F64), lanes)
-        if lanes:
-            step = line.spread(builder.sitofp(line.source_step, F64), lanes)
-            number = builder.fadd(number, builder.fmul(known(lanes), step))
+        number = builder.fadd(number, on[lanes]) if lanes else number
         total = builder.fadd(builder.fmul(number, line.spread(delta, lanes)), line.spread(start, lanes))
         return convert(builder, total, "f64", line.kind)
 
     def integers(index: Any, lanes: int, _back: bool) -> Any:
         number = builder.trunc(line.at(line.source, index, line.source_step), scalar)
         first = line.spread(builder.add(builder.mul(number, delta), start), lanes)
-        if not lanes:
-            return first
-        step = builder.mul(builder.trunc(line.source_step, scalar), delta)
-        return builder.add(first, builder.mul(known(lanes), line.spread(step, lanes)))
+        return builder.add(first, on[lanes]) if lanes else first
 
     return floats if line.kind[0] == "f" else integers
+
+
+def _count(scalar: Any, lanes: int) -> Any:
+    """0, 1, 2 and so on."""
+    return ir.Constant(ir.VectorType(scalar, lanes), [ir.Constant(scalar, i) for i in range(lanes)])

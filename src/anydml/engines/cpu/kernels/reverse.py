@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.kernels.outer import FIRST, make_walk
 from anydml.engines.cpu.kernels.walk import PARAMETERS, call_line
-from anydml.engines.cpu.language import larger, load_bits, load_word, make_stack, smaller, store_word
+from anydml.engines.cpu.language import larger, load_bits, load_word, make_stack, quotient, smaller, store_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LENGTHS = PARAMETERS + 8 * 2
 AXIS = LENGTHS + 8 * 10
-COLUMNS = 1024
-"""The most columns in a tile, which go down the whole axis together."""
+COLUMNS, BLOCK = 4096, 256
+"""The most columns in a tile, and the rows that it goes down the axis."""
+LINE = 64
+ROWS = 32
+"""Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
+
+Column by column, the lines that are written stay in the cache until they are whole."""
 _load_4 = load_bits[4]
 
 
@@ -39,9 +44,22 @@ def find_lengths(words: int, at: int) -> int:
     return address
 
 
+def turn(
+    words: int, first: int, source: int, target: int, count: int, length: int, source_step: int, target_step: int
+) -> None:
+    """Move elements first .. first + count along the axis, of which those below the length are turned round."""
+    turned = larger(smaller(length - first, count), 0)
+    if turned > 0:
+        last = source + (length - 1 - 2 * first) * source_step
+        call_line(words, last, target, turned, -source_step, target_step)
+    if turned < count:
+        from_here, to_here = source + turned * source_step, target + turned * target_step
+        call_line(words, from_here, to_here, count - turned, source_step, target_step)
+
+
 def make_reverse(compile_inline: Callable[[Any], Any]) -> Any:
     """The kernel for rows that have one length each."""
-    length_at, find = compile_inline(load_length), compile_inline(find_lengths)
+    length_at, find, turn_line = compile_inline(load_length), compile_inline(find_lengths), compile_inline(turn)
 
     def row(
         words: int,
@@ -55,34 +73,24 @@ def make_reverse(compile_inline: Callable[[Any], Any]) -> Any:
         after: int,
     ) -> None:
         length, axis = length_at(words, find(words, at)), load_word(words, AXIS)
-        if axis >= 0:  # the row is moved whole, from as far before the length's end as it lies behind the beginning
-            i = load_word(at, 8 * axis)
-            on = (length - 1 - 2 * i) * load_word(words, AXIS + 16) if i < length else 0
-            call_line(words, source + on, target, count, source_step, target_step)
+        if axis < 0:
+            turn_line(words, first, source, target, count, length, source_step, target_step)
             return
-        turned = larger(smaller(length - first, count), 0)
-        if turned > 0:
-            last = source + (length - 1 - 2 * first) * source_step
-            call_line(words, last, target, turned, -source_step, target_step)
-        if turned < count:
-            call_line(
-                words,
-                source + turned * source_step,
-                target + turned * target_step,
-                count - turned,
-                source_step,
-                target_step,
-            )
+        i = load_word(at, 8 * axis)
+        on = (length - 1 - 2 * i) * load_word(words, AXIS + 16) if i < length else 0
+        call_line(words, source + on, target, count, source_step, target_step)
 
     return make_walk(compile_inline(row), compile_inline)
 
 
 def make_reverse_columns(compile_inline: Callable[[Any], Any]) -> Any:
-    """The kernel for an axis outside columns that have a length each: a unit is a tile of columns, down the axis.
+    """The kernel for an axis outside columns that have a length each: a unit is a tile of columns and rows.
 
-    Columns beside one another are moved together where their lengths are equal.
+    Columns beside one another are moved together where their lengths are equal, unless few are. The words' axis is
+    here counted in blocks.
     """
-    length_at, find, stack = compile_inline(load_length), compile_inline(find_lengths), make_stack(16 * (COLUMNS + 1))
+    length_at, find, turn_line = compile_inline(load_length), compile_inline(find_lengths), compile_inline(turn)
+    stack = make_stack(16 * (COLUMNS + 1))
 
     def row(
         words: int,
@@ -95,7 +103,8 @@ def make_reverse_columns(compile_inline: Callable[[Any], Any]) -> Any:
         target_step: int,
         after: int,
     ) -> None:
-        size, source_axis = load_word(words, AXIS + 8), load_word(words, AXIS + 16)
+        top, source_axis = load_word(at, 8 * load_word(words, AXIS)) * BLOCK, load_word(words, AXIS + 16)
+        bottom = smaller(top + BLOCK, load_word(words, AXIS + 8))
         target_axis, lengths_step = load_word(words, AXIS + 24), load_word(words, AXIS + 32)
         lengths, runs = find(words, at) + first * lengths_step, stack()
         number, before = 0, -1
@@ -106,17 +115,23 @@ def make_reverse_columns(compile_inline: Callable[[Any], Any]) -> Any:
                 store_word(runs, 16 * number + 8, length)
                 number, before = number + 1, length
         store_word(runs, 16 * number, count)
-        for i in range(size):
-            for r in range(number):
-                j, length = load_word(runs, 16 * r), load_word(runs, 16 * r + 8)
-                from_row = length - 1 - i if i < length else i
-                call_line(
-                    words,
-                    source + from_row * source_axis + j * source_step,
-                    target + i * target_axis + j * target_step,
-                    load_word(runs, 16 * r + 16) - j,
-                    source_step,
-                    target_step,
-                )
+        together = larger(quotient(LINE, larger(target_step, -target_step)), 1)
+        if number * together <= count:
+            for i in range(top, bottom):
+                for r in range(number):
+                    j, length = load_word(runs, 16 * r), load_word(runs, 16 * r + 8)
+                    from_row = length - 1 - i if i < length else i
+                    from_here = source + from_row * source_axis + j * source_step
+                    to_here = target + i * target_axis + j * target_step
+                    call_line(words, from_here, to_here, load_word(runs, 16 * r + 16) - j, source_step, target_step)
+            return
+        for low in range(0, count, together):
+            for i in range(top, bottom, ROWS):
+                from_here, to_here = source + i * source_axis, target + i * target_axis
+                height = smaller(ROWS, bottom - i)
+                for j in range(low, smaller(low + together, count)):
+                    length = length_at(words, lengths + j * lengths_step)
+                    s, t = from_here + j * source_step, to_here + j * target_step
+                    turn_line(words, i, s, t, height, length, source_axis, target_axis)
 
     return make_walk(compile_inline(row), compile_inline)

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch, make_words
 from anydml.engines.cpu.programs.words import STREAM_FROM
 
@@ -92,6 +92,9 @@ def walk_words(loops: Loops, widths: Sequence[int], segment: int = SEGMENT) -> t
 
 
 def streams(loops: Loops, width: int, size: int) -> bool:
-    """Whether a target of so many bytes is written past the cache: it is large, and its rows are long runs."""
+    """Whether a target of so many bytes is written past the cache: it is large, and its rows are long runs.
+
+    Not on an x86: two threads of a Xeon take 12.8 ms for 16 M float32 to int32 so, and 11.6 without; 13 and 9 to fill.
+    """
     is_run = bool(loops.sizes) and loops.strides[1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
-    return is_run and size >= STREAM_FROM
+    return IS_ARM and is_run and size >= STREAM_FROM

@@ -13,10 +13,8 @@ from anydml.primitives import StridedCopy
 if TYPE_CHECKING:
     from anydml.primitives import Reverse
 
-COLUMNS = 1024
-"""The most columns in a tile that goes down the whole axis, as its kernel has it."""
-TILES = 8
-"""Tiles that columns are cut into where there is no more, so that every thread has some."""
+COLUMNS, BLOCK = 4096, 256
+"""The most columns in a tile, and its rows, as the kernel for columns that have a length each has them."""
 
 
 def plan_reverse(primitive: Reverse) -> CopyProgram | LineProgram:
@@ -30,13 +28,13 @@ def plan_reverse(primitive: Reverse) -> CopyProgram | LineProgram:
     others = simplify(_others(primitive), 1)
     in_rows = bool(others.sizes) and others.strides[1][-1] < abs(along[1])
     in_columns = in_rows and others.strides[2][-1] != 0
-    loops, at, segment = others, -1, SEGMENT
     if in_columns:
-        segment = min(COLUMNS, max(others.sizes[-1] // TILES, 1)) * width
+        at = len(others.sizes) - 1
+        loops = _insert(others, at, -(-size // BLOCK), (0, 0))
     else:
         at = sum(abs(s) >= abs(along[1]) for s in others.strides[1]) if in_rows else len(others.sizes)
         loops = _insert(others, at, size, along)
-    words, units = walk_words(loops, (width, width), segment)
+    words, units = walk_words(loops, (width, width), COLUMNS * width if in_columns else SEGMENT)
     strides = [s * length_width for s in loops.strides[2]]
     byte_count = others.count * size * width
     line = f"line move {width}"
