@@ -12,9 +12,9 @@ import anydml as dml
 from agreement import assert_same, values
 from anydml.engines import cpu
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.programs import CopyProgram, copy, lines
+from anydml.engines.cpu.programs import CopyProgram, lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.primitives import Fill, Map, Primitive, Reverse, View, views_of
+from anydml.primitives import Fill, Map, Primitive, Reverse, View
 from test_cpu_engine import guarded
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def stores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both kinds of stores, at any size."""
     if request.param == "past the cache":
-        for program in (copy, lines):
-            monkeypatch.setattr(program, "STREAM_FROM", 0)
+        monkeypatch.setattr(lines, "STREAM_FROM", 0)
         monkeypatch.setattr(lines, "IS_ARM", True)
     return str(request.param)
 
@@ -98,8 +97,8 @@ def telling(dtype: str) -> Array:
     if not dtype.startswith("float"):
         limits = np.iinfo(dtype)
         near = [sign * (p + d) for p in powers for d in (-2, -1, 0, 1, 2, 3) for sign in (1, -1)]
-        ties = [2**25 + 2, 2**25 + 6, 2**54 + 2, 2**54 + 6, 2**40 + 2**16, 2**40 + 2**16 + 1, 2**63 + 2**39 + 1]
-        inside = [n for n in (*near, *ties, limits.min, limits.max) if limits.min <= n <= limits.max]
+        whole_ties = [2**25 + 2, 2**25 + 6, 2**54 + 2, 2**54 + 6, 2**40 + 2**16, 2**40 + 2**16 + 1, 2**63 + 2**39 + 1]
+        inside = [n for n in (*near, *whole_ties, limits.min, limits.max) if limits.min <= n <= limits.max]
         return np.concatenate([np.array(inside, dtype), values(700, dtype)])
     ends = [p + d for p in powers for d in (-2.0, -1.0, -0.5, -(2.0**-20), 0.0, 2.0**-20, 0.5, 1.0, 1.5)]
     halves = [0.0, 0.5, 0.999, 1.5, 2.5, 65504.0, 65519.999, 65520.0, 2.0**-14, 2.0**-24, 2.0**-25, 3 * 2.0**-25]
@@ -107,7 +106,7 @@ def telling(dtype: str) -> Array:
     some = np.array([*ends, *halves, *ties, np.inf, np.nan])
     spread = np.ldexp(values(700, "float64"), np.random.default_rng(1).integers(-30, 70, 700))
     with np.errstate(over="ignore"):
-        return np.concatenate([some, -some, spread, spread % 70_000, spread % 200]).astype(dtype)
+        return np.asarray(np.concatenate([some, -some, spread, spread % 70_000, spread % 200]), dtype)
 
 
 # Maps
@@ -115,7 +114,9 @@ def telling(dtype: str) -> Array:
 
 def are_moved(source: str, target: str) -> bool:
     """Whether bits do: equal types, and integers of one width."""
-    return source == target or ("float" not in source + target and np.dtype(source).itemsize == np.dtype(target).itemsize)
+    return source == target or (
+        "float" not in source + target and np.dtype(source).itemsize == np.dtype(target).itemsize
+    )
 
 
 @pytest.mark.parametrize("target", TYPES)
@@ -131,12 +132,10 @@ def test_every_pair(source: str, target: str, stores: str) -> None:
         same(Map(view("x", x), view("y", y)), x=x, y=y)
 
 
-@pytest.mark.parametrize("shift", range(len(TYPES)))
+@pytest.mark.parametrize("shift", range(0, len(TYPES), 3))
 def test_scales(shift: int, stores: str) -> None:
-    """Every type as a source and as a target, in two thirds of the pairs none, because lines are made alike."""
+    """A third of the pairs, every type a source and a target among them: their lines are made of the same parts."""
     for source, target in zip(TYPES, TYPES[shift:] + TYPES[:shift], strict=True):
-        if shift % 3 and source != target:
-            continue
         x = telling(source)
         for scale, bias in ((1.0, 0.1), (0.1, 0.0), (-1.7, 3.3), (1e-9, -4e9), (0.0, -0.0), (np.inf, 1.0)):
             y = empty(x.shape, target)
@@ -178,7 +177,7 @@ def test_large_maps(pair: tuple[str, str], threads: int, stores: str) -> None:
     same(Map(view("x", x), view("y", y)), x=x, y=y)
 
 
-@pytest.mark.parametrize("pair", [("float32", "int32"), ("int64", "float64"), ("uint16", "int16"), ("int32", "int32")])
+@pytest.mark.parametrize("pair", [("float32", "int32"), ("int64", "float64"), ("uint16", "int16")])
 def test_in_place(pair: tuple[str, str], threads: int, stores: str) -> None:
     source, target = pair
     for x in (telling(source), values((300, 1001), source), values((70, 90), source).T, values(400, source)[::-2]):
@@ -201,12 +200,24 @@ def test_integers_of_one_width_are_copied() -> None:
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_fills(dtype: str, threads: int, stores: str) -> None:
-    pairs: list[tuple[Any, Any]] = [(0.1, 1 / 3), (-0.0, 0.0), (np.nan, -0.0), (65504.0, 7.0), (-np.inf, 1.0), (1.0, -1e37)]
+    pairs: list[tuple[Any, Any]] = [
+        (0.1, 1 / 3),
+        (-0.0, 0.0),
+        (np.nan, -0.0),
+        (65504.0, 7.0),
+        (-np.inf, 1.0),
+        (1.0, -1e37),
+    ]
     if not dtype.startswith("float"):
         limits = np.iinfo(dtype)
         pairs = [(3, 5), (limits.max, 1), (limits.min, -7), (limits.max, 0), (1, 2**40 + 3), (0, limits.max)]
     for start, delta in pairs:
-        for shape, layout in (((999,), "packed"), ((7, 5, 70), "columns"), ((33, 65), "backward"), ((40, 3, 5), "padded")):
+        for shape, layout in (
+            ((999,), "packed"),
+            ((7, 5, 70), "columns"),
+            ((33, 65), "backward"),
+            ((40, 3, 5), "padded"),
+        ):
             y = empty(shape, dtype, layout=layout)
             same(Fill(view("y", y), start, delta), y=y)
 
@@ -238,7 +249,10 @@ def lengths_of(shape: tuple[int, ...], axis: int, dtype: str, how: str) -> Array
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64"])
 @pytest.mark.parametrize("how", ["each", "runs", "shared"])
 def test_reversals(dtype: str, how: str, threads: int, stores: str) -> None:
-    for shape in ((301,), (1, 1), (5, 130), (130, 5), (4, 30, 70), (9, 1, 130), (2, 3, 1, 2, 3, 2, 1, 67)):
+    shapes = [(301,), (5, 130), (130, 5), (4, 30, 70)]
+    if dtype == "int32":  # an axis of size 1 is a copy, which has tests of its own
+        shapes += [(1, 1), (9, 1, 130), (2, 3, 1, 2, 3, 2, 1, 67)]
+    for shape in shapes:
         base = values(shape, dtype)
         for axis, x in itertools.product(range(len(shape)), (base, np.asfortranarray(base), base[..., ::-1])):
             for kind, layout in (("uint32", "packed"), ("uint64", "columns"), ("uint32", "backward")):
@@ -274,13 +288,19 @@ def test_targets_that_are_not_aligned_to_their_elements(dtype: str, stores: str)
 @pytest.mark.parametrize("at_end", [True, False])
 def test_no_line_leaves_its_views(at_end: bool, stores: str) -> None:
     """Odd sizes, against pages that end the process when they are touched."""
-    for count, (source, target) in itertools.product((1, 7, 33, 129, 1000), (("float32", "uint8"), ("int16", "float64"))):
+    for count, (source, target) in itertools.product(
+        (1, 7, 33, 129, 1000), (("float32", "uint8"), ("int16", "float64"))
+    ):
         x, y = guarded(values((3, count), source), at_end), guarded(np.zeros((3, count), target), at_end)
         run(CpuEngine(), Map(view("x", x), view("y", y)), {"x": x, "y": y})
         run(CpuEngine(), Fill(view("y", y), 1, 2), {"y": y})
         for axis, shape in ((0, (1, count)), (1, (3, 1))):
             z, lengths = guarded(np.zeros_like(x), at_end), guarded(np.full(shape, count, "u4"), at_end)
-            run(CpuEngine(), Reverse(view("x", x), view("n", lengths), view("z", z), axis), {"x": x, "n": lengths, "z": z})
+            run(
+                CpuEngine(),
+                Reverse(view("x", x), view("n", lengths), view("z", z), axis),
+                {"x": x, "n": lengths, "z": z},
+            )
             if axis == 1:
                 np.testing.assert_array_equal(z, x[:, ::-1])
 
@@ -299,4 +319,3 @@ def test_only_numbers_of_float16_need_a_cpu_that_converts_them(monkeypatch: pyte
     ]
     for primitive, falls_back in cases:
         assert isinstance(CpuEngine().compile(primitive), ReferenceProgram) == falls_back, primitive
-        assert views_of(primitive)

@@ -8,7 +8,16 @@ from llvmlite import ir
 from numba.core import types
 
 from anydml.engines.cpu.kernels.outer import FIRST
-from anydml.engines.cpu.language import I64, load_bits, load_word, make_load, make_stack, make_store, smaller, store_bits
+from anydml.engines.cpu.language import (
+    I64,
+    load_bits,
+    load_word,
+    make_load,
+    make_stack,
+    make_store,
+    smaller,
+    store_bits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,14 +29,14 @@ Column by column, the lines that are written stay in the cache until they are wh
 _load_4 = load_bits[4]
 
 
-def load_length(words: int, address: int) -> int:
+def load_length(words: int, address: int) -> Any:
     """A length, at most the size of the axis; a UINT64 of 2^63 and more reads as a negative number."""
     length = load_word(address, 0) if load_word(words, LENGTHS + 8) == 8 else int(_load_4(address, 0))
     size = load_word(words, AXIS + 8)
     return size if length < 0 else smaller(length, size)
 
 
-def find_lengths(words: int, at: int) -> int:
+def find_lengths(words: int, at: int) -> Any:
     """Where the length of a row lies."""
     address = load_word(words, LENGTHS)
     for k in range(load_word(words, FIRST + 56)):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch, make_words
 from anydml.engines.cpu.programs.words import STREAM_FROM, outer_words
-from anydml.memory import numpy_view
 from anydml.engines.reference import resolve
+from anydml.memory import numpy_view
 from anydml.plan import Loops, merge, order, simplify, squeeze
 from anydml.primitives import IndexFault
 
@@ -125,9 +125,7 @@ class _Checked:
 
     __slots__ = ("_check", "_copy", "_indices", "_primitive")
 
-    def __init__(
-        self, check: Callable[[], Any], copy: Callable[[], Any], primitive: IndexedCopy, indices: int
-    ) -> None:
+    def __init__(self, check: Callable[[], Any], copy: Callable[[], Any], primitive: IndexedCopy, indices: int) -> None:
         self._check, self._copy, self._primitive, self._indices = check, copy, primitive, indices
 
     def __call__(self) -> None:
