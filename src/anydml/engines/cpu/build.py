@@ -195,7 +195,8 @@ def _compile(name: str) -> bytes:
     module.verify()
     machine = _machine()
     assembly = machine.emit_assembly(module)
-    called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp)\s+\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
+    # On an x86 a call may be of an address that is loaded first.
+    called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp|movabsq)\s+\$?\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
     there = {*re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE), "memcpy", "memset", "memmove"}
     if foreign := called - there:
         raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llvmlite import ir
+from numba.core import types
+
 from anydml.engines.cpu.kernels.outer import FIRST, make_walk
 from anydml.engines.cpu.kernels.walk import PARAMETERS, call_line
-from anydml.engines.cpu.language import larger, load_bits, load_word, make_stack, quotient, smaller, store_word
+from anydml.engines.cpu.language import I64, larger, load_word, make_load, make_stack, quotient, smaller, store_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,12 +29,12 @@ ROWS = 32
 """Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
 
 Column by column, the lines that are written stay in the cache until they are whole."""
-_load_4 = load_bits[4]
+_load_4 = make_load(types.int64, ir.IntType(32), lambda builder, value: builder.zext(value, I64))
 
 
 def load_length(words: int, address: int) -> Any:
     """A length, at most the size of the axis; a UINT64 of 2^63 and more reads as a negative number."""
-    length = load_word(address, 0) if load_word(words, LENGTHS + 8) == 8 else int(_load_4(address, 0))
+    length = load_word(address, 0) if load_word(words, LENGTHS + 8) == 8 else _load_4(address, 0)
     size = load_word(words, AXIS + 8)
     return size if length < 0 else smaller(length, size)
 
