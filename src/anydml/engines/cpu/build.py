@@ -92,8 +92,9 @@ class Kernel:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.address = self._engine.get_function_address("kernel")
-        self.entry = self._engine.get_function_address("entry")
-        self.shared = self._engine.get_function_address("shared")
+        is_line = name.startswith("line ")
+        self.entry = 0 if is_line else self._engine.get_function_address("entry")
+        self.shared = 0 if is_line else self._engine.get_function_address("shared")
 
 
 @functools.cache
@@ -187,23 +188,32 @@ def _compile(name: str) -> bytes:
         rule = "the cpu engine needs Numba to compile its kernels"
         fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
         raise EngineMissingError("cpu", fault) from error
-    from anydml.engines.cpu.registry import make_kernel
+    from anydml.engines.cpu.kernels.line import make_line
 
-    # Parts are inlined by Numba itself: a call that LLVM inlines leaves behind how Python is told of its failure.
-    source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
-    function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
-    text = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    count = _COUNT if sys.version_info < (3, 12) else ""
-    module = llvm.parse_assembly(text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count) + _SHARED)
+    family, _, rest = name.partition(" ")
+    module = llvm.parse_assembly(make_line(rest) if family == "line" else _translate(name, numba))
     module.verify()
     machine = _machine()
     assembly = machine.emit_assembly(module)
-    called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp)\s+\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
+    # On an x86 a call may be of an address that is loaded first.
+    called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp|movabsq)\s+\$?\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
     there = {*re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE), "memcpy", "memset", "memmove"}
     if foreign := called - there:
         raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
     code: bytes = machine.emit_object(module)
     return code
+
+
+def _translate(name: str, numba: Any) -> str:
+    """A kernel in Python as one in LLVM, with what calls it."""
+    from anydml.engines.cpu.registry import make_kernel
+
+    # Parts are inlined by Numba itself: a call that LLVM inlines leaves behind how Python is told of its failure.
+    source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
+    function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
+    text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
+    count = _COUNT if sys.version_info < (3, 12) else ""
+    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count) + _SHARED
 
 
 def has_float16() -> bool:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.kernels.copy import make_copy, make_transposed
 from anydml.engines.cpu.kernels.gather import make_check, make_gather
+from anydml.engines.cpu.kernels.reverse import make_reverse, make_reverse_columns
 from anydml.engines.cpu.kernels.scan import make_columns, make_lines, make_long, make_rows
+from anydml.engines.cpu.kernels.walk import make_line_walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,10 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
     if family == "copy":
         kind, width, *flags = rest
         return make_copy(int(width), kind, "stream" in flags, "far" in flags, inline)
+    if family == "walk":
+        return make_line_walk(inline)
+    if family == "reverse":
+        return (make_reverse_columns if rest else make_reverse)(inline)
     if family == "transpose":
         return make_transposed(int(rest[0]), "stream" in rest, inline)
     if family == "check":

@@ -1,16 +1,13 @@
 """Strided copy: contiguous runs, runs backwards, every second element, any strides, one element repeated, transposes.
 
-Words after the header: source, target, count, source step, target step, segments, segment length, outer rank, then
-size, source stride and target stride of each outer dimension, outermost first. Addresses and strides are in bytes,
-counts in elements. A unit is one segment of one row.
+Words are those of a walk, in `outer.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.outer import find_row
+from anydml.engines.cpu.kernels.outer import FIRST, OUTER, find_row, make_walk
 from anydml.engines.cpu.language import (
     VECTOR_BYTES,
     copy_row,
@@ -26,14 +23,11 @@ from anydml.engines.cpu.language import (
     scratch,
     smaller,
     store_bits,
-    store_word,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST = HEADER * 8
-OUTER = FIRST + 8 * 8
 EDGE_BYTES = 16
 """A row's ends, outside the target's whole lines, are copied by so many bytes."""
 AHEAD = 2048
@@ -127,51 +121,22 @@ def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Cal
 
 def make_copy(width: int, kind: str, stream: bool, far: bool, compile_inline: Callable[[Any], Any]) -> Any:
     """The kernel for rows of one kind."""
-    row = compile_inline(make_row(kind, width, stream, far, compile_inline))
-    find = compile_inline(find_row)
+    copy = compile_inline(make_row(kind, width, stream, far, compile_inline))
 
-    def kernel(words: int, begin: int, end: int) -> int:
-        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-        count = load_word(words, FIRST + 16)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        segments, length = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
-        rank = load_word(words, FIRST + 56)
-        at = scratch()
-        rest = quotient(begin, segments)
-        segment = begin - rest * segments
-        source_on, target_on = find(words, OUTER, rank, rest, at)
-        source, target = source + source_on, target + target_on
-        inner = load_word(words, OUTER + 24 * (rank - 1) + 8) if rank > 0 else 0
-        for _ in range(begin, end):
-            first = segment * length
-            row(
-                source + first * source_step,
-                target + first * target_step,
-                smaller(length, count - first),
-                source_step,
-                target_step,
-                source + inner if segments == 1 else source + (first + length) * source_step,
-            )
-            segment += 1
-            if segment < segments:
-                continue
-            segment = 0
-            k = rank - 1
-            while k >= 0:  # the next row: one on in the innermost dimension that has one
-                i = load_word(at, 8 * k) + 1
-                size = load_word(words, OUTER + 24 * k)
-                source += load_word(words, OUTER + 24 * k + 8)
-                target += load_word(words, OUTER + 24 * k + 16)
-                if i < size:
-                    store_word(at, 8 * k, i)
-                    break
-                store_word(at, 8 * k, 0)
-                source -= size * load_word(words, OUTER + 24 * k + 8)
-                target -= size * load_word(words, OUTER + 24 * k + 16)
-                k -= 1
-        return 0
+    def row(
+        words: int,
+        at: int,
+        first: int,
+        source: int,
+        target: int,
+        count: int,
+        source_step: int,
+        target_step: int,
+        after: int,
+    ) -> None:
+        copy(source, target, count, source_step, target_step, after)
 
-    return kernel
+    return make_walk(compile_inline(row), compile_inline)
 
 
 RUN = 64

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from numba.core import types
 
-from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.outer import find_row
+from anydml.engines.cpu.kernels.near import INDEXED, make_near
+from anydml.engines.cpu.kernels.outer import FIRST, find_row
 from anydml.engines.cpu.language import (
     copy_row,
     larger,
@@ -36,8 +36,6 @@ from anydml.engines.cpu.language import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FIRST = HEADER * 8
-INDEXED = FIRST + 8 * 10
 TUPLES = INDEXED + 8 * 16
 BLOCKS = TUPLES + 8 * 32
 LINE = 64
@@ -93,7 +91,7 @@ def make_clamped(kind: str) -> Any:
 
 def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
     """The kernel that returns the first tuple of a range with an index outside, counted from 1; 0 for none."""
-    index = compile_inline(make_index(kind))
+    index, width = compile_inline(make_index(kind)), int(kind[1:]) // 8
 
     def kernel(words: int, begin: int, end: int) -> int:
         indices, coordinates = load_word(words, FIRST + 8), load_word(words, FIRST + 24)
@@ -115,8 +113,12 @@ def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
                 size = load_word(words, INDEXED + 16 * k)
                 at = base + k * coordinate_step
                 outside = 0
-                for i in range(count):
-                    outside += 1 if index(at, i * step, size) < 0 else 0
+                if step == width:  # known, so that it goes by the vector
+                    for i in range(count):
+                        outside += 1 if index(at, i * width, size) < 0 else 0
+                else:
+                    for i in range(count):
+                        outside += 1 if index(at, i * step, size) < 0 else 0
                 if outside:  # rare: find the first tuple, whichever its coordinate
                     for i in range(count):
                         for j in range(coordinates):
@@ -173,9 +175,12 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline:
     """The kernel that copies. Every index is clamped: one that changes after the check still reads the source.
 
     Tuples go in batches: where the blocks of one lie is worked out, and their memory asked for, while those of the
-    batch before are copied.
+    batch before are copied. Elements that lie near, where one coordinate chooses from what the cache holds, are copied
+    at once.
     """
     clamped = compile_inline(make_clamped(kind))
+    if shape == "near":
+        return make_walk_tuples(make_near(kind, width, clamped, compile_inline))
     block = make_block(shape, width, stream, compile_inline)
     is_row, stack = shape == "row", make_stack(2 * BATCH * 8)
 
@@ -194,17 +199,55 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline:
 
     find = compile_inline(find_blocks)
 
-    def kernel(words: int, begin: int, end: int) -> int:
-        rank, length = load_word(words, FIRST + 64), load_word(words, FIRST + 40)
+    def row(
+        words: int,
+        source: int,
+        source_step: int,
+        indices: int,
+        index_step: int,
+        target: int,
+        target_step: int,
+        count: int,
+        again: bool,
+    ) -> None:
+        length, places = load_word(words, FIRST + 40), stack()
         lines = smaller(length + LINE - 1, AHEAD_BYTES) // LINE
         ahead = larger(smaller(AHEAD, quotient(AHEAD_BYTES, length)), 1) if is_row else AHEAD
+        find(words, places, source, source_step, indices, index_step, smaller(BATCH, count))
+        for low in range(0, count, BATCH):
+            high = smaller(low + BATCH, count)
+            find(
+                words,
+                places + 8 * (high & (2 * BATCH - 1)),
+                source + high * source_step,
+                source_step,
+                indices + high * index_step,
+                index_step,
+                smaller(BATCH, count - high),
+            )
+            for i in range(low, high):
+                soon = load_word(places, 8 * ((i + ahead) & (2 * BATCH - 1)))
+                for j in range(lines if is_row else 1):
+                    prefetch(soon + LINE * j)
+                block(words, load_word(places, 8 * (i & (2 * BATCH - 1))), target + i * target_step)
+
+    return make_walk_tuples(compile_inline(row))
+
+
+def make_walk_tuples(row: Any) -> Any:
+    """The kernel that does every row of tuples by row(words, source, its step, …, count, again).
+
+    `again` says that the indices are those of the row before.
+    """
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        rank = load_word(words, FIRST + 64)
         inner, index_step, source_step, target_step = 1, 0, 0, 0
         if rank > 0:
             last = TUPLES + 32 * (rank - 1)
             inner, index_step = load_word(words, last), load_word(words, last + 8)
             source_step, target_step = load_word(words, last + 16), load_word(words, last + 24)
-        places = stack()
-        unit = begin
+        unit, before, length = begin, 0, 0
         while unit < end:  # one row of tuples at a time
             rest = quotient(unit, inner)
             start = unit - rest * inner
@@ -219,24 +262,9 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline:
                 indices += i * load_word(words, TUPLES + 32 * k + 8)
                 source += i * load_word(words, TUPLES + 32 * k + 16)
                 target += i * load_word(words, TUPLES + 32 * k + 24)
-            find(words, places, source, source_step, indices, index_step, smaller(BATCH, count))
-            for low in range(0, count, BATCH):
-                high = smaller(low + BATCH, count)
-                find(
-                    words,
-                    places + 8 * (high & (2 * BATCH - 1)),
-                    source + high * source_step,
-                    source_step,
-                    indices + high * index_step,
-                    index_step,
-                    smaller(BATCH, count - high),
-                )
-                for i in range(low, high):
-                    soon = load_word(places, 8 * ((i + ahead) & (2 * BATCH - 1)))
-                    for j in range(lines if is_row else 1):
-                        prefetch(soon + LINE * j)
-                    block(words, load_word(places, 8 * (i & (2 * BATCH - 1))), target + i * target_step)
-            unit += count
+            again = indices == before and count == length
+            row(words, source, source_step, indices, index_step, target, target_step, count, again)
+            unit, before, length = unit + count, indices, count
         return 0
 
     return kernel

@@ -1,8 +1,22 @@
-"""The dimensions outside a kernel's innermost loops: three words each, size, source stride and target stride."""
+"""The dimensions outside a kernel's innermost loops: three words each, size, source stride and target stride.
+
+Words of a walk, after the header: source, target, count, source step, target step, segments, segment length, outer
+rank, then size, source stride and target stride of each outer dimension, outermost first. Addresses and strides are
+in bytes, counts in elements. A unit is one segment of one row.
+"""
 
 from __future__ import annotations
 
-from anydml.engines.cpu.language import load_word, quotient, remainder, store_word
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.language import load_word, quotient, remainder, scratch, smaller, store_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST = HEADER * 8
+OUTER = FIRST + 8 * 8
 
 
 def find_row(words: int, table: int, rank: int, number: int, at: int) -> tuple[int, int]:
@@ -16,3 +30,58 @@ def find_row(words: int, table: int, rank: int, number: int, at: int) -> tuple[i
         source += i * load_word(words, table + 24 * k + 8)
         target += i * load_word(words, table + 24 * k + 16)
     return source, target
+
+
+def make_walk(row: Any, compile_inline: Callable[[Any], Any]) -> Any:
+    """The kernel that does every unit by row(words, at, first, source, target, count, source step, target step, after).
+
+    `at` holds the row's coordinates, `first` is the segment's first element in its row, and `after` where the source
+    of the next unit lies.
+    """
+    find = compile_inline(find_row)
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        count = load_word(words, FIRST + 16)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        segments, length = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
+        rank = load_word(words, FIRST + 56)
+        at = scratch()
+        rest = quotient(begin, segments)
+        segment = begin - rest * segments
+        source_on, target_on = find(words, OUTER, rank, rest, at)
+        source, target = source + source_on, target + target_on
+        inner = load_word(words, OUTER + 24 * (rank - 1) + 8) if rank > 0 else 0
+        for _ in range(begin, end):
+            first = segment * length
+            row(
+                words,
+                at,
+                first,
+                source + first * source_step,
+                target + first * target_step,
+                smaller(length, count - first),
+                source_step,
+                target_step,
+                source + inner if segments == 1 else source + (first + length) * source_step,
+            )
+            segment += 1
+            if segment < segments:
+                continue
+            segment = 0
+            k = rank - 1
+            while k >= 0:  # the next row: one on in the innermost dimension that has one
+                i = load_word(at, 8 * k) + 1
+                size = load_word(words, OUTER + 24 * k)
+                source += load_word(words, OUTER + 24 * k + 8)
+                target += load_word(words, OUTER + 24 * k + 16)
+                if i < size:
+                    store_word(at, 8 * k, i)
+                    break
+                store_word(at, 8 * k, 0)
+                source -= size * load_word(words, OUTER + 24 * k + 8)
+                target -= size * load_word(words, OUTER + 24 * k + 16)
+                k -= 1
+        return 0
+
+    return kernel

@@ -9,9 +9,8 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from anydml.engines.cpu.build import rounds_to_float16
+from anydml.engines.cpu.kernels.number import round_to_odd
 from anydml.engines.cpu.language import (
-    I32,
-    I64,
     POINTER,
     WIDTHS,
     load_vector,
@@ -21,35 +20,6 @@ from anydml.engines.cpu.language import (
     store_vector,
     transpose_four,
 )
-
-
-def _round_to_odd(builder: Any, value: Any) -> Any:
-    """A float64 as float32, rounded so that rounding it on to float16 gives what rounding once would.
-
-    Most x86 have no instruction from float64 to float16. A value between two float32 goes to the one whose last bit
-    is 1, which no later rounding takes for a tie.
-    """
-
-    def like(scalar: Any) -> Any:
-        return ir.VectorType(scalar, value.type.count) if isinstance(value.type, ir.VectorType) else scalar
-
-    def constant(number: int, scalar: Any = I32) -> Any:
-        kind = like(scalar)
-        if isinstance(kind, ir.VectorType):
-            return ir.Constant(kind, [ir.Constant(scalar, number)] * kind.count)
-        return ir.Constant(kind, number)
-
-    def magnitude(double: Any) -> Any:
-        return builder.and_(builder.bitcast(double, like(I64)), constant(2**63 - 1, I64))
-
-    nearest = builder.fptrunc(value, like(ir.FloatType()))
-    back = builder.fpext(nearest, value.type)
-    bits = builder.bitcast(nearest, like(I32))
-    too_far = builder.icmp_unsigned(">", magnitude(back), magnitude(value))
-    odd = builder.add(bits, builder.select(too_far, constant(-1), constant(1)))
-    is_even = builder.icmp_signed("==", builder.and_(bits, constant(1)), constant(0))
-    wrong = builder.and_(is_even, builder.fcmp_unordered("!=", back, value))
-    return builder.bitcast(builder.select(wrong, odd, bits), like(ir.FloatType()))
 
 
 class Tally:
@@ -87,7 +57,7 @@ class Tally:
         if not self.is_float:
             return value
         if self.kind == "f16" and not rounds_to_float16():
-            value = _round_to_odd(builder, value)
+            value = round_to_odd(builder, value)
         return builder.fptrunc(value, kind)
 
     def combine(self, builder: Any, total: Any, value: Any) -> Any:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch, make_words
 from anydml.engines.cpu.programs.words import STREAM_FROM, outer_words
+from anydml.engines.reference import resolve
 from anydml.memory import numpy_view
-from anydml.plan import Loops, merge, simplify, squeeze
+from anydml.plan import Loops, merge, order, simplify, squeeze
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.build import Kernel
     from anydml.primitives import IndexedCopy
@@ -24,6 +23,10 @@ ALIGNED = 16
 """What rows must be aligned to, to be written past the cache."""
 PIECES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes that a gather copies in one step."""
+NEAR = 256 * 1024
+"""Bytes that an index reaches over, up to which elements are read from the cache and need not be fetched ahead."""
+TILE = 512
+"""Bytes of a row of which each element has its own place along an axis outside: what such a tile reads fits a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,13 @@ class GatherProgram:
     primitive: IndexedCopy
     check: Kernel
     kernel: Kernel
+    offsets: tuple[int, int, int]
+    """In bytes, from the tensors' first elements."""
+    check_words: tuple[int, ...]
     words: tuple[int, ...]
-    """After the three addresses."""
-    tuples: int
+    """Both after the three addresses."""
+    tuples: tuple[int, int]
+    """That the check looks at, and that the copy takes."""
     sizes: tuple[int, int]
     """Bytes that the check reads, and that the copy moves."""
     stream: Kernel | None = None
@@ -49,7 +56,8 @@ class GatherProgram:
         batch, depth, rank = primitive.batch_rank, primitive.tuple_size, len(indices.sizes) - 1
         across = (*source.strides[:batch], *[0] * (rank - batch))
         tuple_loops = Loops(indices.sizes[:-1], (indices.strides[:-1], across, target.strides[:rank]), (0, 0, 0))
-        tuples = merge(squeeze(tuple_loops))
+        checked = _checked(tuple_loops)
+        tuples = merge(order(squeeze(tuple_loops), 2))
         block_loops = Loops(
             target.sizes[rank:],
             (source.strides[batch + depth :], target.strides[rank:]),
@@ -70,18 +78,22 @@ class GatherProgram:
             for size, stride in zip(primitive.indexed_sizes, source.strides[batch:], strict=False)
             for word in (size, stride * width)
         ]
-        tuple_words = []
-        for k, size in enumerate(tuples.sizes):
-            index, read, written = (row[k] for row in tuples.strides)
-            tuple_words += [size, index * index_width, read * width, written * width]
-        words = (
-            depth, indices.strides[-1] * index_width, count, steps[0] * width, steps[1] * width,
-            len(tuples.sizes), outer,
-            *_filled(indexed, 16), *_filled(tuple_words, 32), *_filled(outer_words(block, width, outer), 24),
-        )  # fmt: skip
+        reach = abs(primitive.indexed_sizes[0] * source.strides[batch]) * width
+        if depth == 1 and shape.startswith("piece") and pieces <= 8 and tuples.sizes:
+            if tuples.strides[1][-1] == 0 and reach <= NEAR:
+                shape = f"near {pieces}"
+            elif tuples.strides[1][-1] and reach > NEAR:
+                tuples = _tiled(tuples, TILE // pieces)
+        before = (depth, indices.strides[-1] * index_width, count, steps[0] * width, steps[1] * width)
+        after = (*_filled(indexed, 16),)
+        blocks = _filled(outer_words(block, width, outer), 24)
+        words, check_words = (
+            (*before, len(loops.sizes), outer, *after, *_tuple_words(loops, index_width, width), *blocks)
+            for loops in (tuples, checked)
+        )
         offsets = (block.offsets[0] * width, indices.offset * index_width, block.offsets[1] * width)
-        check_size = tuples.count * depth * index_width
-        move_size = check_size + 2 * tuples.count * block.count * width
+        check_size = checked.count * depth * index_width
+        move_size = tuples.count * (depth * index_width + 2 * block.count * width)
         kernel = get_kernel(f"gather {shape} {kind}")
         stream = None
         lies_well = all(s * width % ALIGNED == 0 for s in target.strides[:rank]) and pieces % ALIGNED == 0
@@ -91,50 +103,70 @@ class GatherProgram:
         if is_quicker and not shape.startswith("any") and move_size // 2 >= STREAM_FROM and lies_well:
             stream = get_kernel(f"gather {shape} {kind} stream")
         check, sizes = get_kernel(f"check {kind}"), (check_size, move_size)
-        return cls(primitive, check, kernel, (*offsets, *words), tuples.count, sizes, stream)
+        counts = (checked.count, tuples.count)
+        return cls(primitive, check, kernel, offsets, check_words, words, counts, sizes, stream)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in. In `clamp` mode there is nothing to check."""
         views = (self.primitive.source, self.primitive.indices, self.primitive.target)
-        addresses = [places[view.tensor] + offset for view, offset in zip(views, self.words[:3], strict=True)]
-        words = make_words((*addresses, *self.words[3:]), self.tuples)
+        addresses = [places[view.tensor] + offset for view, offset in zip(views, self.offsets, strict=True)]
+        words = make_words((*addresses, *self.words), self.tuples[1])
         kernel = self.stream if self.stream is not None and addresses[2] % ALIGNED == 0 else self.kernel
-        copy = make_dispatch(kernel, words, self.tuples, self.sizes[1])
+        copy = make_dispatch(kernel, words, self.tuples[1], self.sizes[1])
         if self.primitive.clamp:
             return copy
-        check = make_dispatch(self.check, words, self.tuples, self.sizes[0])
-        return _Checked(check, copy, self.primitive, words, addresses[1])
+        check_words = make_words((*addresses, *self.check_words), self.tuples[0])
+        check = make_dispatch(self.check, check_words, self.tuples[0], self.sizes[0])
+        return _Checked(check, copy, self.primitive, addresses[1])
 
 
 class _Checked:
     """The bounds first, then the copy: nothing is written where an index is outside."""
 
-    __slots__ = ("_check", "_copy", "_indices", "_primitive", "_words")
+    __slots__ = ("_check", "_copy", "_indices", "_primitive")
 
-    def __init__(
-        self, check: Callable[[], Any], copy: Callable[[], Any], primitive: IndexedCopy, words: bytes, indices: int
-    ) -> None:
-        self._check, self._copy, self._primitive, self._words, self._indices = check, copy, primitive, words, indices
+    def __init__(self, check: Callable[[], Any], copy: Callable[[], Any], primitive: IndexedCopy, indices: int) -> None:
+        self._check, self._copy, self._primitive, self._indices = check, copy, primitive, indices
 
     def __call__(self) -> None:
-        if (status := self._check()) is not None:
-            raise self._fault(status)
+        if self._check() is not None:
+            raise self._fault()
         self._copy()
 
-    def _fault(self, status: int) -> IndexFault:
-        """Word the tuple: the status is its number from 1 on, or False, which a small check's says no more than."""
+    def _fault(self) -> IndexFault:
+        """Find the first tuple in the order of the indices, which is not the order of the check."""
         view = self._primitive.indices
-        indices = numpy_view(self._indices, view.sizes, view.strides, view.data_type.dtype)
-        signed = view.data_type.is_signed
-        places: Iterable[tuple[int, ...]] = np.ndindex(view.sizes[:-1])
-        if status:
-            places = [tuple(int(i) for i in np.unravel_index(status - 1, view.sizes[:-1]))]
-        for position in places:
-            found = tuple(int(i) for i in indices[position])
-            for k, (index, size) in enumerate(zip(found, self._primitive.indexed_sizes, strict=True)):
-                if not (-size if signed else 0) <= index < size:
-                    return IndexFault(position, found, self._primitive.batch_rank + k, size)
+        try:
+            resolve(self._primitive, numpy_view(self._indices, view.sizes, view.strides, view.data_type.dtype))
+        except IndexFault as fault:
+            return fault
         return IndexFault((), (), 0, 0)  # the indices changed while they were looked at
+
+
+def _checked(loops: Loops) -> Loops:
+    """The tuples that differ, in the order of their memory: those that are read again need no second look."""
+    own = loops.pick([k for k, stride in enumerate(loops.strides[0]) if stride])
+    return merge(order(squeeze(Loops(own.sizes, (own.strides[0], *[(0,) * len(own.sizes)] * 2), own.offsets)), 0))
+
+
+def _tiled(loops: Loops, length: int) -> Loops:
+    """The innermost dimension in tiles that each go through the other dimensions, where it is whole tiles.
+
+    What they read lies on the same lines, which then stay in the cache.
+    """
+    if len(loops.sizes) < 2 or loops.sizes[-1] % length or loops.sizes[-1] == length:
+        return loops
+    sizes = (loops.sizes[-1] // length, *loops.sizes[:-1], length)
+    return Loops(sizes, tuple((row[-1] * length, *row) for row in loops.strides), loops.offsets)
+
+
+def _tuple_words(loops: Loops, index_width: int, width: int) -> list[int]:
+    """Size, then the strides of the indices, the source and the target, in bytes."""
+    words = []
+    for k, size in enumerate(loops.sizes):
+        index, read, written = (row[k] for row in loops.strides)
+        words += [size, index * index_width, read * width, written * width]
+    return _filled(words, 32)
 
 
 def _filled(words: Sequence[int], length: int) -> list[int]:

@@ -1,0 +1,64 @@
+"""Fills, planned: a walk over the target and the numbers of its elements."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.programs.lines import LineProgram, as_word, kind_of, streams, walk_words
+from anydml.plan import Loops, simplify
+
+if TYPE_CHECKING:
+    from anydml.primitives import Fill
+
+
+def plan_fill(primitive: Fill) -> LineProgram:
+    """Let the number of an element be its place in a source of which every element is a byte."""
+    target, width = primitive.target, primitive.target.data_type.size_in_bytes
+    numbers = tuple(math.prod(target.sizes[k + 1 :]) for k in range(len(target.sizes)))
+    loops = simplify(Loops(target.sizes, (numbers, target.strides), (0, target.offset)), 1)
+    words, units = walk_words(loops, (1, width))
+    kind, parameters = _sequence(primitive)
+    line = f"line sequence {kind}"
+    get_kernel(line)
+    size = loops.count * width
+    stream = f"{line} stream" if streams(loops, width, size) else ""
+    if stream:
+        get_kernel(stream)
+    return LineProgram(
+        views=(None, target),
+        offsets=(loops.offsets[0], loops.offsets[1] * width),
+        walk=get_kernel("walk"),
+        line=line,
+        words=words,
+        parameters=parameters,
+        rest=(),
+        units=units,
+        size=size,
+        stream=stream,
+    )
+
+
+def is_constant(primitive: Fill) -> bool:
+    """Whether every element is the start, of which the bits are written."""
+    return primitive.delta == 0
+
+
+def _sequence(primitive: Fill) -> tuple[str, tuple[int, int]]:
+    """The kind that computes, and its start and delta as words."""
+    data_type = primitive.target.data_type
+    bits = f"u{data_type.size_in_bytes * 8}"
+    if is_constant(primitive):
+        start = np.array(primitive.start, data_type.dtype).view(f"i{data_type.size_in_bytes}")
+        return bits, (int(start), 0)
+    if data_type.is_float:
+        return kind_of(data_type), (as_word(primitive.start), as_word(primitive.delta))
+    return bits, (_wrapped(int(primitive.start)), _wrapped(int(primitive.delta)))
+
+
+def _wrapped(number: int) -> int:
+    """An integer of any size as a word, which is signed."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -1,0 +1,85 @@
+"""Gathers along one axis on the cpu engine: elements that lie near, far columns in tiles, and indices used again."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import test_cpu_maps
+from agreement import values
+from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels.near import PLACES
+from anydml.engines.cpu.programs import gather
+from anydml.engines.reference import ReferenceEngine
+from anydml.primitives import IndexedCopy, IndexFault, View
+from test_cpu_maps import Array, empty, run, same, view
+
+threads = test_cpu_maps.threads
+
+
+def choose(shape: tuple[int, ...], size: int, dtype: str) -> Array:
+    """Indices of an axis of some size, a few of them outside, and negative ones where there are any."""
+    rng = np.random.default_rng(11)
+    low = -size if dtype.startswith("int") else 0
+    indices = rng.integers(low, size, shape).astype(dtype)
+    indices.reshape(-1)[::97] = np.iinfo(dtype).max
+    indices.reshape(-1)[5::97] = np.iinfo(dtype).min
+    return indices
+
+
+def along(name: str, array: Array, axis: int) -> View:
+    """A matrix with the axis last: the other dimension is the batch."""
+    return view(name, array if axis == 1 else array.T)
+
+
+def elements(x: Array, indices: Array, y: Array, axis: int, *, clamp: bool = True) -> IndexedCopy:
+    """What GATHER_ELEMENTS of matrices is: one element for every index."""
+    tuples = along("i", indices, axis)
+    tuples = View("i", tuples.data_type, (*tuples.sizes, 1), (*tuples.strides, 0))
+    return IndexedCopy(along("x", x, axis), tuples, along("y", y, axis), 1, clamp)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "index_type"), [("uint8", "int32"), ("float32", "int64"), ("float32", "uint32"), ("float64", "uint64")]
+)
+def test_elements_along_an_axis(dtype: str, index_type: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "TILE", 16 * np.dtype(dtype).itemsize)
+    for near, axis, layout in itertools.product((0, gather.NEAR), (0, 1), ("packed", "columns")):
+        monkeypatch.setattr(gather, "NEAR", near)
+        for shape in ((48, 64), (30, 1), (1, 70), (37, 53)):
+            x, y = values(shape, dtype), empty(shape, dtype, layout=layout)
+            indices = choose(shape, shape[axis], index_type)
+            same(elements(x, indices, y, axis), x=x, i=indices, y=y)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+@pytest.mark.parametrize("count", [7, PLACES, PLACES + 33])
+def test_indices_that_every_row_uses(dtype: str, count: int, threads: int) -> None:
+    x = values((70, 50), dtype)
+    for source in (x, x[:, ::-1], np.asfortranarray(x)):
+        indices, y = choose((count,), 50, "int64"), empty((70, count), dtype)
+        tuples = View("i", view("i", indices).data_type, (70, count, 1), (0, 1, 0))
+        same(IndexedCopy(view("x", source), tuples, view("y", y), 1, True), x=source, i=indices, y=y)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_first_index_outside_is_named_whatever_the_walk(axis: int, threads: int) -> None:
+    x, y = values((300, 400), "float32"), np.zeros((300, 400), "float32")
+    indices = np.zeros(x.shape, "int64")
+    indices[299, 3] = indices[2, 390] = indices[7, 7] = 1000
+    found = []
+    for engine in (CpuEngine(), ReferenceEngine()):
+        with pytest.raises(IndexFault) as fault:
+            run(engine, elements(x, indices, y, axis, clamp=False), {"x": x, "i": indices, "y": y})
+        found.append(fault.value.args)
+    assert found[0] == found[1]
+    assert not y.any()
+
+
+def test_indices_that_every_row_uses_are_checked_once() -> None:
+    x, y, indices = values((50, 60), "float32"), np.zeros((50, 9), "float32"), np.arange(9)
+    tuples = View("i", view("i", indices).data_type, (50, 9, 1), (0, 1, 0))
+    program = gather.GatherProgram.plan(IndexedCopy(view("x", x), tuples, view("y", y), 1, clamp=False))
+    assert program.tuples == (9, 50 * 9)
