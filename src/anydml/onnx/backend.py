@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines import find_engine
-from anydml.errors import DmlError, EngineMissingError, UnsupportedError
+from anydml.errors import DmlError, UnsupportedError
 from anydml.onnx.library import backend_base, make_node_model, not_supposed
 from anydml.onnx.model import load
-from anydml.onnx.reading import read_model
 from anydml.runtime.device import device_named
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class BackendRep(_base.BackendRep):  # type: ignore[misc]  # onnx has no types
     def run(self, inputs: Any, **_options: Any) -> tuple[Any, ...]:
         """Run on arrays in the order of the inputs, or by name."""
         names = list(self.model.inputs)
-        given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+        given: Any = [inputs] if isinstance(inputs, np.ndarray) else inputs
         named = dict(given) if hasattr(given, "keys") else dict(zip(names, given, strict=False))
         with _Refusals():
             return tuple(self.model.run(named).values())

@@ -84,7 +84,7 @@ def hand_over(results: list[Any], memory: str, first: Any) -> list[Any]:
 def take_out(array: Any, name: str, value: Value, memory: str) -> Any:
     """An array for an output, which must be laid out as the results are."""
     subject = f"output '{printable(name)}'"
-    plain = array if type(array) is np.ndarray else as_plain(array)
+    plain: Any = array if type(array) is np.ndarray else as_plain(array)
     on_host = isinstance(plain, np.ndarray)
     if plain is None or (place_of(array) != memory and not on_host):
         raise _no_room(subject, "must be a NumPy array or a PyTorch tensor, where the device works", array)

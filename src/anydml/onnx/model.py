@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
+from anydml.arrays import place_of
+from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, element_of, shape_of
@@ -238,8 +239,6 @@ def _first(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
     """The array whose library and memory the results take."""
     given = [inputs[name] for name in names if name in inputs]
     if memory != HOST:
-        from anydml.arrays import place_of
-
         given = [array for array in given if place_of(array) == memory] or given
     return given[0] if given else None
 

@@ -61,7 +61,7 @@ class Node:
         """Whether an attribute is given."""
         return name in self._attributes
 
-    def int(self, name: str, default: int | None = None) -> int:
+    def integer(self, name: str, default: int | None = None) -> int:
         """A whole number; without a default it must be given."""
         found = self._attribute(name, AttributeProto.INT)
         if found is not None:
@@ -70,20 +70,20 @@ class Node:
             self.refuse(name, f"{name} must be given")
         return default
 
-    def ints(self, name: str) -> list[int] | None:
+    def integers(self, name: str) -> list[int] | None:
         """A list of whole numbers; None where it is not given."""
         found = self._attribute(name, AttributeProto.INTS)
         return None if found is None else [int(i) for i in found.ints]
 
-    def float(self, name: str) -> float:
+    def real(self, name: str) -> float:
         """A number, which must be given."""
         return float(self._required(name, AttributeProto.FLOAT).f)
 
-    def floats(self, name: str) -> list[float]:
+    def reals(self, name: str) -> list[float]:
         """A list of numbers, which must be given."""
         return [float(f) for f in self._required(name, AttributeProto.FLOATS).floats]
 
-    def string(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """A text, which must be given."""
         return bytes(self._required(name, AttributeProto.STRING).s).decode(errors="replace")
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
-from anydml.arrays.view import no_room
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.tracing import of_node
@@ -87,7 +86,9 @@ class Program:
         try:
             results = [make() for make in self._makers]
         except Exception as error:
-            raise no_room([value.shape for value in self.values], error) from error  # type: ignore[arg-type]  # several
+            shapes = ", ".join(str(value.shape) for value in self.values)
+            rule = f"results of {shapes} could not be allocated ({show(error)})"
+            raise BindingError("model", Fault(field="outputs", rule=rule)) from error
         if self.compiled is not None:
             if self.memory == HOST:
                 self._run_on_host(arrays, results)
@@ -169,7 +170,10 @@ class Program:
         for name, label in self._labels.items():
             mark = f"] {name!r}: "
             if any(mark in fault.rule for fault in error.faults):
-                faults = [replace(f, rule=f.rule.partition(mark)[2] or f.rule) for f in error.faults]
+                faults = [
+                    replace(f, rule=f.rule.partition(mark)[2] or f.rule, field=f.field.rpartition("'.")[2])
+                    for f in error.faults
+                ]
                 return of_node(type(error)(label, faults), label)
         return error
 

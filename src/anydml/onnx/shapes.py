@@ -74,10 +74,9 @@ class Binder:
         for i, (size, found) in enumerate(zip(wanted, shape, strict=True)):
             if isinstance(size, int) and size != found:
                 self._refuse(name, f"must have size {size} in dimension {i}", shape)
-            if isinstance(size, str):
-                if sizes.setdefault(size, found) != found:
-                    rule = f"must have size {sizes[size]} in dimension {i}: {printable(size)!r} is {sizes[size]}"
-                    self._refuse(name, rule, shape)
+            if isinstance(size, str) and sizes.setdefault(size, found) != found:
+                rule = f"must have size {sizes[size]} in dimension {i}: {printable(size)!r} is {sizes[size]}"
+                self._refuse(name, rule, shape)
 
     def _resolved(self, name: str, sizes: Mapping[str, int]) -> list[int | None] | None:
         if name in self._shapes:

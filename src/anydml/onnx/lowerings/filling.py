@@ -26,13 +26,13 @@ def constant(node: Node) -> list[Value]:
             assert found is not None  # noqa: S101 - for type checkers: it is given
             return [found]
         case "value_float":
-            return [Value.known(FLOAT, node.float("value_float"))]
+            return [Value.known(FLOAT, node.real("value_float"))]
         case "value_floats":
-            return [Value.known(FLOAT, node.floats("value_floats"))]
+            return [Value.known(FLOAT, node.reals("value_floats"))]
         case "value_int":
-            return [Value.known(INT64, node.int("value_int"))]
+            return [Value.known(INT64, node.integer("value_int"))]
         case "value_ints":
-            return [Value.known(INT64, node.ints("value_ints"))]
+            return [Value.known(INT64, node.integers("value_ints"))]
         case "value_string" | "value_strings":
             node.unsupported(given[0], f"{given[0]}: DirectML has no STRING")
         case "sparse_value":

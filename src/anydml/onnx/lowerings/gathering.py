@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def gather(node: Node) -> list[Value]:
     """Gather: blocks along an axis."""
     data, indices = node.input(0), node.input(1)
-    axis = node.axis(node.int("axis", 0), len(data.shape))
+    axis = node.axis(node.integer("axis", 0), len(data.shape))
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
     if indices.count:
         _check_not_empty(node, axis, data.shape[axis])
@@ -26,7 +26,7 @@ def gather(node: Node) -> list[Value]:
 def gather_elements(node: Node) -> list[Value]:
     """GatherElements: single elements along an axis."""
     data, indices = node.input(0), node.input(1)
-    axis = node.axis(node.int("axis", 0), len(data.shape))
+    axis = node.axis(node.integer("axis", 0), len(data.shape))
     if len(indices.shape) != len(data.shape):
         node.refuse("indices", f"indices must have {len(data.shape)} dimensions, as data has", found=str(indices.shape))
     sizes = list(indices.shape)
@@ -44,7 +44,7 @@ def gather_elements(node: Node) -> list[Value]:
 def gather_nd(node: Node) -> list[Value]:
     """GatherND: elements or blocks at tuples of coordinates, batch by batch."""
     data, indices = node.input(0), node.input(1)
-    batch, ranks = node.int("batch_dims", 0), (len(data.shape), len(indices.shape))
+    batch, ranks = node.integer("batch_dims", 0), (len(data.shape), len(indices.shape))
     if min(ranks) < 1:
         node.refuse("indices", "data and indices must have at least 1 dimension each")
     if not 0 <= batch < min(ranks):

@@ -19,7 +19,7 @@ def transpose(node: Node) -> list[Value]:
     """Transpose: a view at other strides, copied where nothing reads it so."""
     data = node.input(0)
     rank = len(data.shape)
-    order = node.ints("perm")
+    order = node.integers("perm")
     order = list(range(rank))[::-1] if order is None else order
     if sorted(order) != list(range(rank)):
         node.refuse("perm", f"perm must name each of 0 .. {rank - 1} once", value=order, found=show(order))
@@ -43,12 +43,12 @@ def expand(node: Node) -> list[Value]:
 
 def concat_default(node: Node) -> list[Value]:
     """Concat of opset 1, where the axis is 1 unless it is given."""
-    return [_concat(node, node.int("axis", 1))]
+    return [_concat(node, node.integer("axis", 1))]
 
 
 def concat(node: Node) -> list[Value]:
     """Concat from opset 4 on."""
-    return [_concat(node, node.int("axis"))]
+    return [_concat(node, node.integer("axis"))]
 
 
 def _concat(node: Node, given: int) -> Value:
@@ -72,7 +72,7 @@ def _concat(node: Node, given: int) -> Value:
 
 def cast_by_name(node: Node) -> list[Value]:
     """Cast of opset 1, where the type is a name."""
-    name = node.string("to")
+    name = node.text("to")
     if name not in TensorProto.DataType.keys():  # noqa: SIM118 - protobuf's, which is no dict
         node.refuse("to", "to must be the name of an element type", value=name, found=show(name))
     return [_cast(node, TensorProto.DataType.Value(name))]
@@ -80,7 +80,7 @@ def cast_by_name(node: Node) -> list[Value]:
 
 def cast(node: Node) -> list[Value]:
     """Cast from opset 6 on; what `saturate` and `round_mode` say is of types that DirectML lacks."""
-    return [_cast(node, node.int("to"))]
+    return [_cast(node, node.integer("to"))]
 
 
 def _cast(node: Node, to: int) -> Value:

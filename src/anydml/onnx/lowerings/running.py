@@ -30,15 +30,15 @@ def _running(node: Node, function: Callable[..., Any]) -> Value:
     data, axis = node.input(0), node.input(1).ints("axis")
     if len(axis) != 1:
         node.refuse("axis", "axis must be one number", found=str(len(axis)))
-    direction = AxisDirection.DECREASING if node.int("reverse", 0) else AxisDirection.INCREASING
-    number, exclusive = node.axis(axis[0], len(data.shape)), bool(node.int("exclusive", 0))
+    direction = AxisDirection.DECREASING if node.integer("reverse", 0) else AxisDirection.INCREASING
+    number, exclusive = node.axis(axis[0], len(data.shape)), bool(node.integer("exclusive", 0))
     return node.tracer.apply(function, [data], data.shape, number, direction, exclusive)
 
 
 def reverse_sequence(node: Node) -> list[Value]:
     """ReverseSequence: in each batch, as much of the time axis as its length says, from the last to the first."""
     data, lengths = node.input(0), node.input(1)
-    batch, time = node.int("batch_axis", 1), node.int("time_axis", 0)
+    batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1} or len(data.shape) < 2:
         node.refuse("time_axis", "batch_axis and time_axis must be 0 and 1, of at least 2 dimensions")
     if lengths.shape != (data.shape[batch],):

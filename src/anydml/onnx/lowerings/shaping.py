@@ -22,12 +22,12 @@ def identity(node: Node) -> list[Value]:
 
 def reshape_by_attribute(node: Node) -> list[Value]:
     """Reshape of opset 1: the shape is an attribute."""
-    return [_reshape(node, node.ints("shape") or [], zero_is_zero=False)]
+    return [_reshape(node, node.integers("shape") or [], zero_is_zero=False)]
 
 
 def reshape(node: Node) -> list[Value]:
     """Reshape from opset 5 on: the shape is an input."""
-    return [_reshape(node, node.input(1).ints("shape"), zero_is_zero=bool(node.int("allowzero", 0)))]
+    return [_reshape(node, node.input(1).ints("shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
 
 
 def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
@@ -76,13 +76,13 @@ def unsqueeze(node: Node) -> list[Value]:
 
 def _axes(node: Node) -> list[int] | None:
     given = node.optional(1)
-    return node.ints("axes") if given is None else given.ints("axes")
+    return node.integers("axes") if given is None else given.ints("axes")
 
 
 def flatten(node: Node) -> list[Value]:
     """Flatten: a matrix, cut at an axis."""
     data = node.input(0)
-    rank, axis = len(data.shape), node.int("axis", 1)
+    rank, axis = len(data.shape), node.integer("axis", 1)
     if not -rank <= axis <= rank:
         node.refuse("axis", f"axis must lie in {-rank} .. {rank}", value=axis, found=str(axis))
     axis = axis + rank if axis < 0 else axis
@@ -93,7 +93,7 @@ def shape(node: Node) -> list[Value]:
     """Shape, from opset 15 on from a dimension to another."""
     sizes = node.input(0).shape
     rank = len(sizes)
-    start, end = (_bound(node.int(name, default), rank) for name, default in (("start", 0), ("end", rank)))
+    start, end = (_bound(node.integer(name, default), rank) for name, default in (("start", 0), ("end", rank)))
     return [Value.known(INT64, list(sizes[start:end]))]
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def slice_by_attributes(node: Node) -> list[Value]:
     """Slice of opset 1: bounds are attributes, and every step is 1."""
-    starts, ends = node.ints("starts"), node.ints("ends")
+    starts, ends = node.integers("starts"), node.integers("ends")
     if starts is None or ends is None:
         node.refuse("starts", "starts and ends must be given")
-    return [_slice(node, starts, ends, node.ints("axes"), None)]
+    return [_slice(node, starts, ends, node.integers("axes"), None)]
 
 
 def slice_by_inputs(node: Node) -> list[Value]:
@@ -81,9 +81,9 @@ def take(node: Node, data: Value, first: Sequence[int], count: Sequence[int], st
 def split(node: Node) -> list[Value]:
     """Split of every opset: sizes are an attribute, or an input, or follow from the number of outputs."""
     data = node.input(0)
-    axis = node.axis(node.int("axis", 0), len(data.shape))
+    axis = node.axis(node.integer("axis", 0), len(data.shape))
     size, given = data.shape[axis], node.optional(1)
-    sizes = node.ints("split") if given is None else given.ints("split")
+    sizes = node.integers("split") if given is None else given.ints("split")
     if sizes is None:
         sizes = _even_sizes(node, size)
     if len(sizes) != node.output_count:
@@ -100,7 +100,7 @@ def _even_sizes(node: Node, size: int) -> list[int]:
         if size % node.output_count:
             node.refuse("split", f"a size of {size} must be a multiple of the {node.output_count} outputs")
         return [size // node.output_count] * node.output_count
-    count = node.int("num_outputs")
+    count = node.integer("num_outputs")
     if count != node.output_count:
         node.refuse("num_outputs", f"num_outputs must be {node.output_count}, the outputs", found=str(count))
     part = -(-size // count)
