@@ -34,8 +34,8 @@ class _Source:
 
     is_input: bool
     number: int
-    desc: TensorDesc
-    """Of its memory."""
+    descs: tuple[TensorDesc, ...]
+    """Of its memory: an input's one, or one for each output of the node."""
     name: str
     inputs: tuple[Expression, ...] = ()
     node: Node | None = None
@@ -47,10 +47,10 @@ class Expression:
     The functions take expressions where they take arrays, and then give one.
     """
 
-    __slots__ = ("_source", "desc", "graph")
+    __slots__ = ("_source", "desc", "graph", "slot")
 
-    def __init__(self, graph: Graph, source: _Source, desc: TensorDesc) -> None:
-        self.graph, self._source, self.desc = graph, source, desc
+    def __init__(self, graph: Graph, source: _Source, desc: TensorDesc, slot: int = 0) -> None:
+        self.graph, self._source, self.desc, self.slot = graph, source, desc, slot
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -75,7 +75,7 @@ class Expression:
     @property
     def is_reinterpreted(self) -> bool:
         """Whether it is another description of an expression's memory."""
-        return self.desc is not self._source.desc
+        return self.desc is not self._source.descs[self.slot]
 
     def named(self, name: str) -> Expression:
         """Name the node that gives this expression, for errors and pictures: `y = slice1(x, …).named("crop")`."""
@@ -107,15 +107,16 @@ class Expression:
             )
         except DescriptionError as error:
             raise error.within(SUBJECT, "reinterpret: ") from None
-        if not self._source.is_input and has_gaps(self._source.desc) and self._source.inputs:
+        own = self._source.descs[self.slot]
+        if isinstance(self._source.node, OperatorNode) and has_gaps(own):
             rule = f"reinterpret: {self!r} must have no gaps: nobody writes there"
-            _refuse(Fault(field="reinterpret", rule=rule, value=self._source.desc.strides))
+            _refuse(Fault(field="reinterpret", rule=rule, value=own.strides))
         low, high = byte_span(self.desc)
         found = byte_span(other)
         if found[0] < low or found[1] > high:
             rule = f"reinterpret: the bytes must lie within the {low} .. {high} of {self!r}"
             _refuse(Fault(field="reinterpret", rule=rule, value=other, found=f"{found[0]} .. {found[1]} of {other!r}"))
-        return Expression(self.graph, self._source, other)
+        return Expression(self.graph, self._source, other, self.slot)
 
     @property
     def source(self) -> _Source:
@@ -166,7 +167,7 @@ class Graph:
                 desc = TensorDesc.of(desc)
             except DmlError as error:
                 raise error.within(SUBJECT, "input: ") from error.__cause__
-        source = _Source(is_input=True, number=len(self._inputs), desc=desc, name="")
+        source = _Source(is_input=True, number=len(self._inputs), descs=(desc,), name="")
         if name is not None:
             self.rename(source, name)
         self._inputs.append(source)
@@ -179,18 +180,22 @@ class Graph:
             rule = "constant: data must be an array, which says what it is"
             way_out = "np.frombuffer(data, dtype) makes bytes one"
             _refuse(Fault(field="data", rule=rule, value=data, found=f"{len(node.data)} bytes", way_out=way_out))
-        return self._add(node, (), node.desc, name)
+        return self._add(node, (), (node.desc,), name)[0]
 
-    def add(self, desc: OperatorDesc, inputs: tuple[Expression, ...], output: TensorDesc) -> Expression:
-        """A node of an operator, whose output is described as its reader is to see it, leading 1s aside."""
-        return self._add(OperatorNode(desc), inputs, output, None)
+    def add(
+        self, desc: OperatorDesc, inputs: tuple[Expression, ...], outputs: Sequence[TensorDesc]
+    ) -> list[Expression]:
+        """A node of an operator, whose outputs are described as their readers are to see them, leading 1s aside."""
+        return self._add(OperatorNode(desc), inputs, tuple(outputs), None)
 
-    def _add(self, node: Node, inputs: tuple[Expression, ...], desc: TensorDesc, name: str | None) -> Expression:
-        source = _Source(is_input=False, number=len(self._nodes), desc=desc, name="", inputs=inputs, node=node)
+    def _add(
+        self, node: Node, inputs: tuple[Expression, ...], descs: tuple[TensorDesc, ...], name: str | None
+    ) -> list[Expression]:
+        source = _Source(is_input=False, number=len(self._nodes), descs=descs, name="", inputs=inputs, node=node)
         if name is not None:
             self.rename(source, name)
         self._nodes.append(source)
-        return Expression(self, source, desc)
+        return [Expression(self, source, desc, slot) for slot, desc in enumerate(descs)]
 
     def rename(self, source: _Source, name: object) -> None:
         """Give a node or an input a name that no other has."""
@@ -218,20 +223,20 @@ class Graph:
             if source.is_input:
                 input_edges.append(InputEdge(source.number, number, slot, source.name, mark))
             else:
-                intermediate_edges.append(IntermediateEdge(source.number, 0, number, slot, "", mark))
+                intermediate_edges.append(IntermediateEdge(source.number, given.slot, number, slot, "", mark))
 
         for source in self._nodes:
             for slot, given in enumerate(source.inputs):
                 connect(given, source.number, slot)
         output_edges, output_descs = [], []
         for k, output in enumerate(self._outputs(outputs)):
-            number, desc, name = output.source.number, output.desc, output.name
+            number, slot, desc, name = output.source.number, output.slot, output.desc, output.name
             if output.source.is_input or output.is_reinterpreted:
-                number, name = len(nodes), ""
+                number, slot, name = len(nodes), 0, ""
                 nodes.append(OperatorNode(self._copy(output)))
                 connect(output, number, 0)
                 desc = TensorDesc(desc.data_type, desc.sizes)
-            output_edges.append(OutputEdge(number, 0, k, name))
+            output_edges.append(OutputEdge(number, slot, k, name))
             output_descs.append(desc)
         return GraphDesc(
             len(self._inputs),
@@ -240,7 +245,7 @@ class Graph:
             input_edges,
             output_edges,
             intermediate_edges,
-            [source.desc for source in self._inputs],
+            [source.descs[0] for source in self._inputs],
             output_descs,
             [source.name for source in self._inputs],
         )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import describe
 from anydml.builder import Expression
-from anydml.describing import Call
+from anydml.describing import Call, name_slots
 from anydml.errors import DescriptionError, Fault
-from anydml.operators.fields import dml_name
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 
 
 # Calls that were made before, by what they are made of: 12 us a call instead of 270. Only those on NumPy arrays and
-# PyTorch's tensors, which say what they are at once. With each, what makes its result.
-known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any]]] = {}
+# PyTorch's tensors, which say what they are at once. With each, what makes its result where there is one alone.
+known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None]] = {}
 _MOST_KNOWN = 1024
 
 
@@ -41,7 +39,8 @@ class Attempt:
         self._inputs, self._out = inputs, out
         self.key: object = None
         try:
-            self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
+            given = () if out is None else out if isinstance(out, (list, tuple)) else (out,)
+            self._arrays: list[Any] = [as_plain(x) for x in (*inputs, *given)]
             key = (
                 cls,
                 device,
@@ -62,6 +61,8 @@ class Attempt:
         if self._out is not None:
             bound = compiled.bind_known(self._arrays, self._out)
             return None if bound is None else bound.dispatch()
+        if make_result is None:
+            return None
         try:
             result = make_result()
         except Exception:  # noqa: BLE001 - there is no room for it, which the closer look words
@@ -70,7 +71,7 @@ class Attempt:
         if bound is None:
             return None
         bound.dispatch()
-        return wrap_plain(result, self._inputs[0])
+        return wrap_plain(result, self._inputs[0]) if self._inputs else result
 
 
 def make_call(
@@ -80,11 +81,14 @@ def make_call(
     *inputs: object,
     output_sizes: Any = None,
     key: object = None,
+    graph: Graph | None = None,
 ) -> Call:
-    """A call on arrays, or where there is an expression among them one that adds to its graph."""
-    for given in (*inputs, out):
+    """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph."""
+    for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
-            return NodeCall(cls, given.graph, device, out, inputs, output_sizes)
+            graph = graph or given.graph
+    if graph is not None:
+        return NodeCall(cls, graph, device, out, inputs, output_sizes)
     return ArrayCall(cls, device, out, inputs, output_sizes, key)
 
 
@@ -102,23 +106,31 @@ class ArrayCall(Call):
         output_sizes: Any,
         key: object,
     ) -> None:
+        outs = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
         if device is None:
-            place = place_of(inputs[0])
+            place = place_of(next(iter((*inputs, *(outs or ()))), None))
             device = device_named(place if place.startswith("cuda:") else None)
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
-        fields = [dml_name(field) for field in cls.input_names()]
+        fields = name_slots(cls, cls.input_names(), len(inputs))
         seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
-        self.out = None if out is None else view(out, name, "OutputTensor", memory=memory, convert=False)
-        self.key = key
+        if outs is not None:
+            fields = name_slots(cls, cls.output_names(), len(outs))
+            if len(fields) != len(outs):
+                rule = "out must be one array"
+                raise DescriptionError(name, Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
+            self.outs = [
+                view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, outs, strict=True)
+            ]
+        self.key, self._out = key, out
         super().__init__(cls, device, seen, output_sizes)
 
     def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
         """An array as it lies."""
         signed = any(stride < 0 for stride in tensor.strides)
         sizes, strides = tensor.sizes, tensor.strides
-        if field == "OutputTensor" and not sizes:  # a single element, which a description gives one dimension
+        if field in ("OutputTensor", *self.scalars) and not sizes:  # one element, which is described in one dimension
             sizes, strides = (1,), (1,)
         try:
             return TensorDesc(tensor.data_type, sizes, strides=strides, signed_strides=signed)
@@ -128,18 +140,23 @@ class ArrayCall(Call):
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""
         compiled = self.device.compile_cached(desc)
-        (output,) = compiled.outputs.values()
-        sizes = output.sizes[len(output.sizes) - self.result_rank :]
-        like, memory = self.inputs[0].array, compiled.memory
+        memory = compiled.memory
+        kinds = [
+            (output.data_type, output.sizes[len(output.sizes) - self.result_rank :])
+            for output in compiled.outputs.values()
+        ]
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            known_calls[self.key] = (compiled, plain_maker(output.data_type, sizes, memory))
-        if self.out is not None:
-            return compiled.bind_view(self.inputs, self.out).dispatch()
-        result = allocate(output.data_type, sizes, memory=memory, like=like)
-        compiled.bind_view(self.inputs, view(result, self.name, "OutputTensor", memory=memory)).dispatch()
-        return wrap(result, like)
+            known_calls[self.key] = (compiled, plain_maker(*kinds[0], memory) if len(kinds) == 1 else None)
+        if self.outs is not None:
+            return compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
+        like = self.inputs[0].array if self.inputs else None
+        results = [allocate(*kind, memory=memory, like=like) for kind in kinds]
+        targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
+        compiled.bind_views(self.inputs, targets, None).dispatch()
+        found = [wrap(result, like) if self.inputs else result for result in results]
+        return found if self.gives_several else found[0]
 
 
 class NodeCall(Call):
@@ -164,14 +181,13 @@ class NodeCall(Call):
                 way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
                 faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
         given: list[Expression] = []
-        for name, value in zip(cls.input_names(), inputs, strict=True):
-            field = dml_name(name)
+        for field, value in zip(name_slots(cls, cls.input_names(), len(inputs)), inputs, strict=True):
             if not isinstance(value, Expression):
                 rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
                 way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
                 faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
             elif value.graph is not graph:
-                rule = f"{field} must be an Expression of the same graph as the other input"
+                rule = f"{field} must be an Expression of the same graph as the others"
                 faults.append(Fault(field=field, rule=rule, value=value, found=f"{value!r} of another graph"))
             else:
                 given.append(value)
@@ -187,22 +203,26 @@ class NodeCall(Call):
         """The output with the strides of the graph's tensor policy."""
         if any(desc.rules()):
             return desc
-        output = self._output(desc)
+        names = desc.outputs()
+        return desc.with_tensors(lambda name, tensor: self._laid_out(name, tensor) if name in names else tensor)
+
+    def _laid_out(self, name: str, tensor: TensorDesc) -> TensorDesc:
+        output = self._bare(tensor)
         try:
             strides = self._graph.strides_for(output.sizes, output.data_type)
             laid_out = TensorDesc(output.data_type, output.sizes, strides=strides)
         except DescriptionError as error:
-            raise error.within(self.name, "tensor_policy: OutputTensor.") from None
-        rank: int = getattr(desc, "output_tensor").dimension_count  # noqa: B009 - not every operator has one of that name
-        return replace(desc, output_tensor=laid_out.padded(rank))  # type: ignore[type-var]  # as above
+            raise error.within(self.name, f"tensor_policy: {name}.") from None
+        return laid_out.padded(tensor.dimension_count)
 
-    def _output(self, desc: OperatorDesc) -> TensorDesc:
-        """The output as the caller has it: without the dimensions that were added."""
-        output: TensorDesc = getattr(desc, "output_tensor")  # noqa: B009 - as above
+    def _bare(self, output: TensorDesc) -> TensorDesc:
+        """An output as the caller has it: without the dimensions that were added."""
         first = output.dimension_count - max(self.result_rank, 1)
         strides = None if output.strides is None else output.strides[first:]
         return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
 
-    def finish(self, desc: OperatorDesc) -> Expression:
+    def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
         """Add the node."""
-        return self._graph.add(desc, tuple(self.inputs), self._output(desc))
+        outputs = [self._bare(output) for output in desc.outputs().values()]
+        found = self._graph.add(desc, tuple(self.inputs), outputs)
+        return found if self.gives_several else found[0]

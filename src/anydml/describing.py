@@ -17,8 +17,33 @@ if TYPE_CHECKING:
 
     from anydml.arrays import ArrayView
     from anydml.builder import Expression
+    from anydml.enums import DataType
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
+
+
+def described(cls: type[OperatorDesc], field: str, data_type: DataType, sizes: Sequence[int] | int) -> TensorDesc:
+    """An output that a function is told, packed."""
+    try:
+        return TensorDesc(data_type, sizes)
+    except DescriptionError as error:
+        raise error.within(cls.type.name, f"{field}.") from None
+
+
+def name_slots(cls: type[OperatorDesc], names: Sequence[str], count: int) -> list[str]:
+    """DirectML's names of so many tensors of some fields, of which one may hold several."""
+    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count)]
+
+
+def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
+    return [f"[{i}]" for i in range(count)] if cls.field_types()[name].is_tensor_array else [""]
+
+
+def _by_field(cls: type[OperatorDesc], names: Sequence[str], tensors: Sequence[TensorDesc]) -> dict[str, Any]:
+    """Tensors as the fields of a description that they are for."""
+    if any(cls.field_types()[name].is_tensor_array for name in names):
+        return {names[0]: tuple(tensors)}  # no operator has other tensors of the kind beside several
+    return dict(zip(names, tensors, strict=True))
 
 
 class Call(abc.ABC):
@@ -28,16 +53,21 @@ class Call(abc.ABC):
     added afterwards.
     """
 
-    out: ArrayView | None = None
+    scalars: tuple[str, ...] = ()
+    """The inputs that may be a single number, without dimensions."""
+    outs: list[ArrayView] | None = None
+    """The arrays that were given for the outputs."""
 
     def __init__(
         self, cls: type[OperatorDesc], device: Device, inputs: Sequence[ArrayView | Expression], output_sizes: Any
     ) -> None:
         self.cls, self.device, self.inputs, self.output_sizes = cls, device, inputs, output_sizes
         self.name = cls.type.name
+        self.gives_several = any(cls.field_types()[name].is_tensor_array for name in cls.output_names())
         self.faults: list[Fault] = []
-        self.rank = len(inputs[0].sizes)
-        self.result_rank = self.common_rank = self.rank
+        self.rank = len(inputs[0].sizes) if inputs else 0
+        self.result_rank = self.rank
+        self.common_rank = max(self.rank, 1)
 
     @abc.abstractmethod
     def finish(self, desc: OperatorDesc) -> Any:
@@ -56,12 +86,12 @@ class Call(abc.ABC):
         rank = max(self.rank, 1)
         return read_int(axis, "Axis", self.faults, -rank, rank - 1) % rank
 
-    def make_room_for_gathered(self, batch: int) -> None:
+    def make_room(self, result_rank: int) -> None:
         """A gather's tensors have different ranks, and are described with as many dimensions as the largest."""
-        indices = self.inputs[1].sizes
-        tuple_size = indices[-1] if indices else 0
-        self.result_rank = max(len(indices) - 1 + self.rank - batch - tuple_size, 0)
-        self.common_rank = max(self.rank, len(indices))
+        self.result_rank = max(result_rank, 0)
+        self.common_rank = max(1, *(len(tensor.sizes) for tensor in self.inputs)) if self.inputs else self.result_rank
+        if not self.inputs:
+            return
         counts = {count for row in self.cls.support for count in row.tensors["OutputTensor"].dimension_counts}
         if self.result_rank > max(counts):
             rule = f"the result must have at most {max(counts)} dimensions"
@@ -76,13 +106,17 @@ class Call(abc.ABC):
             return
         self.common_rank = max(self.common_rank, self.result_rank)
 
-    def run(self, fills: dict[str, int], **attributes: Any) -> Any:
+    def run(
+        self, fills: dict[str, int] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
+    ) -> Any:
         """Describe, check and pad, and do what that says.
 
-        `fills` are the values of attribute arrays for leading dimensions that are added.
+        `fills` are the values of attribute arrays for leading dimensions that are added; `outputs` is what comes out
+        of an operator that does not imply it.
         """
+        fills = fills or {}
         try:
-            desc = self.lay_out(self._describe(attributes))
+            desc = self.lay_out(self._describe(outputs, attributes))
         except DescriptionError as error:
             raise DescriptionError(self.name, [*self.faults, *error.faults]) from None
         padded = self._padded(desc, fills)
@@ -93,52 +127,66 @@ class Call(abc.ABC):
         )
         return self.finish(padded)
 
-    def _describe(self, attributes: dict[str, Any]) -> OperatorDesc:
-        tensors = {
-            name: self.describe(dml_name(name), tensor).padded(self.common_rank)
-            for name, tensor in zip(self.cls.input_names(), self.inputs, strict=True)
-        }
-        output = None
+    def _describe(self, outputs: Sequence[TensorDesc] | None, attributes: dict[str, Any]) -> OperatorDesc:
+        fields = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
+        found = [self.describe(field, x).padded(self.common_rank) for field, x in zip(fields, self.inputs, strict=True)]
+        tensors = _by_field(self.cls, self.cls.input_names(), found)
         if self.output_sizes is not None:
             try:
-                output = TensorDesc(self.inputs[0].data_type, self.output_sizes)
+                outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]
             except DescriptionError as error:
                 raise error.within(self.name, "OutputTensor.") from None
-        if self.out is not None:
-            if output is not None and output.sizes != self.out.sizes:
-                rule = f"out must have the output_sizes, {output.sizes}"
-                fault = Fault(field="OutputTensor.Sizes", rule=rule, value=self.out.sizes, found=str(self.out.sizes))
-                raise DescriptionError(self.name, fault)
-            output = self.describe("OutputTensor", self.out)
-        if output is None:
+        if self.outs is not None:
+            outputs = self._given_outputs(self.outs, outputs)
+        if outputs is None:
             return self.cls.draft(**tensors, **attributes)
-        return self.cls(output_tensor=output.padded(self.common_rank), **tensors, **attributes)
+        padded = [output.padded(self.common_rank) for output in outputs]
+        return self.cls(**tensors, **_by_field(self.cls, self.cls.output_names(), padded), **attributes)
+
+    def _given_outputs(self, outs: list[ArrayView], wanted: Sequence[TensorDesc] | None) -> list[TensorDesc]:
+        """The outputs as the caller's arrays have them, which must be what the call says of them."""
+        fields = name_slots(self.cls, self.cls.output_names(), len(outs))
+        found = [self.describe(field, out) for field, out in zip(fields, outs, strict=True)]
+        faults = []
+        if wanted is not None and len(wanted) != len(outs):
+            rule = f"out must be {len(wanted)} arrays"
+            faults.append(Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
+        for field, mine, other in zip(fields, found, wanted or (), strict=False):
+            out = field.replace("OutputTensors", "out").replace("OutputTensor", "out")
+            if mine.sizes != other.sizes:
+                source = "output_sizes" if self.output_sizes is not None else "sizes"
+                rule = f"{out} must have the {source}, {other.sizes}"
+                faults.append(Fault(field=f"{field}.Sizes", rule=rule, value=mine.sizes, found=str(mine.sizes)))
+            if mine.data_type != other.data_type:
+                rule = f"{out} must be of {other.data_type.name}"
+                faults.append(
+                    Fault(field=f"{field}.DataType", rule=rule, value=mine.data_type, found=mine.data_type.name)
+                )
+        if faults:
+            raise DescriptionError(self.name, faults)
+        return found
 
     def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
         """The same with the smallest dimension count that the level takes, where that is larger."""
         row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
-        counts = row.tensors["InputTensor"].dimension_counts
+        counts = next(iter(row.tensors.values())).dimension_counts
         rank = min((count for count in counts if count >= self.common_rank), default=self.common_rank)
         added = rank - self.common_rank
         if not added:
             return desc
-        changes: dict[str, Any] = {
-            name: getattr(desc, name).padded(getattr(desc, name).dimension_count + added)
-            for name in (*desc.input_names(), *desc.output_names())
-        }
-        changes |= {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
+        changes: dict[str, Any] = {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
         if "axis" in desc.field_types():
             changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
-        return replace(desc, **changes)  # type: ignore[type-var]  # every description is a dataclass
+        return desc.with_tensors(lambda _, tensor: tensor.padded(tensor.dimension_count + added), **changes)
 
     def _in_callers_dimensions(self, fault: Fault) -> Fault:
         """Number a gather's dimensions as the caller's arrays have them, without those added to match ranks."""
         ranks = {"InputTensor": self.rank, "OutputTensor": self.result_rank}
-        if len(self.inputs) > 1:
+        if "indices_tensor" in self.cls.input_names():
             ranks["IndicesTensor"] = len(self.inputs[1].sizes)
 
         def shift(match: re.Match[str]) -> str:
-            added = self.common_rank - ranks[match[1]]
+            added = self.common_rank - ranks.get(match[1], self.common_rank)
             return f"{match[1]}.Sizes[{max(int(match[2]) - added, 0)}]"
 
         field, rule = (re.sub(r"(\w+Tensor)\.Sizes\[(\d+)\]", shift, text) for text in (fault.field, fault.rule))

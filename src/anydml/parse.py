@@ -44,13 +44,19 @@ def read_int(
 
 
 def read_ints(
-    value: object, field: str, faults: list[Fault], low: int = 0, high: int = UINT32_MAX, way_out: str = ""
+    value: object,
+    field: str,
+    faults: list[Fault],
+    low: int = 0,
+    high: int = UINT32_MAX,
+    way_out: str = "",
+    most: int = _LONGEST_LIST,
 ) -> tuple[int, ...]:
     """Read a list of whole numbers; a number alone is a list of one, as NumPy has it. `way_out` is for those below."""
     if isinstance(value, tuple) and all(type(item) is int and low <= item <= high for item in value):
         return value
     try:
-        items = _items(value)
+        items = _items(value, most)
     except Exception:  # noqa: BLE001 - a hostile sequence may raise anything
         items = None
     if items is None:
@@ -60,12 +66,12 @@ def read_ints(
     return tuple(read_int(item, f"{field}[{i}]", faults, low, high, way_out) for i, item in enumerate(items))
 
 
-def _items(value: Any) -> list[object] | None:
+def _items(value: Any, most: int) -> list[object] | None:
     if isinstance(value, (str, bytes, bytearray, dict, set, frozenset)):
         return None
     if hasattr(value, "__index__") and not getattr(value, "shape", ()):
         return [value]
-    return list(value) if 0 <= len(value) <= _LONGEST_LIST else None
+    return list(value) if 0 <= len(value) <= most else None
 
 
 def read_bool(value: object, field: str, faults: list[Fault]) -> bool:

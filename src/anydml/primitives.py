@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class View:
         strides = tuple(step * stride for step, stride in zip(steps, self.strides, strict=True))
         return View(self.tensor, self.data_type, tuple(sizes), _meaningful(sizes, strides), offset)
 
+    def pick(self, dimensions: Sequence[int]) -> View:
+        """The same elements with the dimensions in another order."""
+        sizes, strides = ([of[k] for k in dimensions] for of in (self.sizes, self.strides))
+        return View(self.tensor, self.data_type, tuple(sizes), tuple(strides), self.offset)
+
     def last(self, dimension_count: int) -> View:
         """The last dimensions alone; those before them have size 1."""
         first = len(self.sizes) - dimension_count
@@ -45,6 +50,22 @@ class View:
 def _meaningful(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides with 0 where a size of 1 leaves them without meaning: there they may be of any size."""
     return tuple(stride if size > 1 else 0 for size, stride in zip(sizes, strides, strict=True))
+
+
+class Exact:
+    """For dataclasses with numbers in them: 0.0 and -0.0 are equal, and do not compute the same."""
+
+    __slots__ = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]  # a dataclass
+        return tuple(repr(value) if isinstance(value, float) else value for value in values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exact) and type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +127,8 @@ class Scan:
     exclusive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Map:
+@dataclass(frozen=True, slots=True, eq=False)
+class Map(Exact):
     """target[i] = source[i]·scale + bias, made a number of the target's type.
 
     With a scale of 1 and a bias of 0 nothing is computed: the number alone is converted. Otherwise it is computed in
@@ -131,8 +152,8 @@ class Map:
         return self.scale == 1.0 and self.bias == 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+@dataclass(frozen=True, slots=True, eq=False)
+class Fill(Exact):
     """target[i] = start + n·delta, where n counts the elements in the coordinates' order, the last running fastest.
 
     FLOAT types compute in float64, a product and then a sum, each rounded for itself, and round once more when an

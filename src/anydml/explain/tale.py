@@ -78,7 +78,7 @@ def lower_packed(desc: OperatorDesc) -> Primitive:
     """Lower a description as if its tensors had no gaps: where an element lies is then its number."""
     names = (*desc.input_names(), *desc.output_names())
     packed = {name: TensorDesc(getattr(desc, name).data_type, getattr(desc, name).sizes) for name in names}
-    return replace(desc, **packed).lower()  # type: ignore[type-var]  # every subclass is a dataclass
+    return replace(desc, **packed).lower()[0]  # type: ignore[type-var]  # every subclass is a dataclass
 
 
 def element_at(view: View, coordinate: Sequence[int], sizes: Sequence[int]) -> Element:

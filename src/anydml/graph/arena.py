@@ -104,22 +104,22 @@ def _unite(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 def lay_out(recipe: Recipe) -> Arena:
     """Place the largest first, each as low as it can lie beside those that are needed at the same time.
 
-    A store is needed from the step that writes it to the last that reads it. A scan that is the last to read a store
-    laid out like its own result writes it there.
+    A store is needed from the first step that writes it to the last that reads it. A scan that is the last to read a
+    store laid out like its own result writes it there.
     """
     blocks: dict[str, _Block] = {}
-    last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in step.sources}
+    last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in (step.target, *step.sources)}
     for number, step in enumerate(recipe.steps):
         name = step.target.tensor
-        if recipe.stores[name].kind == "scratch":
+        if recipe.stores[name].kind == "scratch" and name not in blocks:
             size = -(-recipe.stores[name].size_in_bytes // ALIGNMENT) * ALIGNMENT
-            source, end = step.sources[0].tensor, last.get(name, number)
+            source = step.sources[0].tensor if _works_in_place(step) else ""
             before = blocks.get(source)
-            if before and before.size == size and last[source] == number and _works_in_place(step):
-                before.end = end
+            if before and before.size == size and last[source] == number:
+                before.end = last[name]
                 blocks[name] = before
             else:
-                blocks[name] = _Block(size, number, end)
+                blocks[name] = _Block(size, number, last[name])
     busy = _Busy(len(recipe.steps))
     for block in sorted({id(block): block for block in blocks.values()}.values(), key=lambda b: -b.size):
         block.offset = busy.lowest(block)
@@ -129,5 +129,5 @@ def lay_out(recipe: Recipe) -> Arena:
 
 
 def _works_in_place(step: Step) -> bool:
-    source, target = step.sources[0], step.target
-    return isinstance(step.primitive, Scan) and replace(source, tensor=target.tensor) == target
+    scan = step.primitive
+    return isinstance(scan, Scan) and replace(scan.source, tensor=scan.target.tensor) == scan.target

@@ -22,24 +22,28 @@ def guard(recipe: Recipe) -> Recipe:
     pending = [i for i, step in enumerate(recipe.steps) if step.may_raise]
     if not pending:
         return recipe
-    writers = {step.target.tensor: i for i, step in enumerate(recipe.steps)}
+    writers: dict[str, list[int]] = {}
+    for i, step in enumerate(recipe.steps):
+        writers.setdefault(step.target.tensor, []).append(i)
     while pending:
         number = pending.pop()
         if number not in needed:
             needed.add(number)
-            pending += [writers[view.tensor] for view in recipe.steps[number].sources if view.tensor in writers]
+            pending += [i for view in recipe.steps[number].sources for i in writers.get(view.tensor, ())]
     order = [*sorted(needed), *(i for i in range(len(recipe.steps)) if i not in needed)]
     steps = [recipe.steps[i] for i in order]
     last = max(i for i, step in enumerate(steps) if step.may_raise)
     stores, moved = dict(recipe.stores), {}
-    copies = []
     for step in steps[:last]:
-        target = step.target
-        if stores[target.tensor].kind == "output":
-            name = f"{target.tensor} held back"
-            moved[target.tensor] = name
-            stores[name] = Store("scratch", stores[target.tensor].size_in_bytes)
-            copies.append(Step(StridedCopy(replace(target, tensor=name), target), step.nodes))
+        output = step.target.tensor
+        if stores[output].kind == "output" and output not in moved:
+            moved[output] = f"{output} held back"
+            stores[moved[output]] = Store("scratch", stores[output].size_in_bytes)
+    copies = [
+        Step(StridedCopy(replace(step.target, tensor=moved[step.target.tensor]), step.target), step.nodes)
+        for step in steps
+        if step.target.tensor in moved
+    ]
 
     def redirect(view: View) -> View:
         return replace(view, tensor=moved.get(view.tensor, view.tensor))

@@ -12,6 +12,8 @@ from anydml.graph.wiring import input_descs, node_names, order_nodes, output_des
 from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anydml.graph.description import GraphDesc
     from anydml.tensor import TensorDesc
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 def lower(graph: GraphDesc) -> Recipe:
     """Make a graph in which nothing is at fault a list of primitives, without the nodes that no output needs.
 
-    Stores are `input0`, `output0`, `constant2` for nodes[2], and for intermediates the nodes' names. What an output
+    Stores are `input0`, `output0`, `constant2` for nodes[2], and for intermediates the nodes' names, `crop.1` being the
+    second output of one. What an output
     is of is written there at once, and read back from there; an output of a constant, or of what is an output
     already, is copied.
     """
@@ -59,11 +62,19 @@ def lower(graph: GraphDesc) -> Recipe:
                 edge_in = sources[number, slot]
                 places[field] = written[edge_in.from_node_index, edge_in.from_node_output_index]
         for slot, (field, desc) in enumerate(node.outputs):
-            store = written.setdefault((number, slot), names[number])
+            store = written.setdefault((number, slot), _scratch_name(names[number], slot, stores))
             stores.setdefault(store, Store("scratch", _bytes(desc)))
             places[field] = store
-        steps.append(_renamed(Step(node.desc.lower(), (names[number],)), places))
+        steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in node.desc.lower()]
     return Recipe(stores, (*steps, *copies))
+
+
+def _scratch_name(node: str, slot: int, stores: Mapping[str, Store]) -> str:
+    """The node's own name, and for what else it gives one with the number of the output."""
+    name = f"{node}.{slot}" if slot else node
+    while slot and name in stores:
+        name += "'"
+    return name
 
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:

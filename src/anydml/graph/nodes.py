@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
 from anydml.parse import read_bool, read_int
 from anydml.tensor import TensorDesc
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +40,15 @@ class OperatorNode:
         """The operator's name: `SLICE1`."""
         return self.desc.type.name
 
-    def tensors(self, names: Sequence[str]) -> list[tuple[str, TensorDesc]]:
-        """Its tensors of some fields, by DirectML's names."""
-        return [(dml_name(name), getattr(self.desc, name)) for name in names]
-
     @property
     def inputs(self) -> list[tuple[str, TensorDesc]]:
         """Its inputs, by DirectML's names."""
-        return self.tensors(self.desc.input_names())
+        return list(self.desc.inputs().items())
 
     @property
     def outputs(self) -> list[tuple[str, TensorDesc]]:
         """Its outputs, by DirectML's names."""
-        return self.tensors(self.desc.output_names())
+        return list(self.desc.outputs().items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -57,24 +58,35 @@ class Step:
     @property
     def bytes_moved(self) -> int:
         """What it reads and writes, each element counted once; a gather reads as many elements as it writes."""
-        target = self.target
-        moved = 2 * math.prod(target.sizes) * target.data_type.size_in_bytes
-        if isinstance(self.primitive, IndexedCopy):
-            indices = self.primitive.indices
-            moved += math.prod(indices.sizes) * indices.data_type.size_in_bytes
-        return moved
+        target, moved = self.target, 0
+        for name in self.primitive.reads:
+            view: View = getattr(self.primitive, name)
+            sizes = target.sizes if name == "source" else _distinct(view)
+            moved += math.prod(sizes) * view.data_type.size_in_bytes
+        return moved + math.prod(target.sizes) * target.data_type.size_in_bytes
+
+
+def _distinct(view: View) -> list[int]:
+    """The sizes of a view's dimensions that lead to other elements: what is repeated is read once."""
+    return [size for size, stride in zip(view.sizes, view.strides, strict=True) if stride]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A graph as primitives.
 
-    Every output and every scratch store is written by one step, before whoever reads it; what that step leaves out of
-    its store, nobody reads. Inputs and constants are written by none. No two stores share memory.
+    Every output and every scratch store is written before whoever reads it: by one step, or by several that write
+    parts of it which do not meet, as those of a JOIN. What they leave out of their store, nobody reads. Inputs and
+    constants are written by none. No two stores share memory.
     """
 
     stores: Mapping[str, Store]
     steps: tuple[Step, ...]
+
+    def shared(self) -> frozenset[str]:
+        """The stores that several steps write parts of."""
+        writes = Counter(step.target.tensor for step in self.steps)
+        return frozenset(name for name, count in writes.items() if count > 1)
 
     @property
     def bytes_moved(self) -> int:

@@ -7,15 +7,30 @@ from typing import TypeAlias
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, UnsupportedError
 from anydml.operator_type import OperatorType
+from anydml.operators.cast import Cast
 from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
 from anydml.operators.description import OperatorDesc, Report
+from anydml.operators.fill import FillValueConstant, FillValueSequence
 from anydml.operators.gather import GatherND, GatherND1
+from anydml.operators.gather_along import Gather, GatherElements
+from anydml.operators.identity import ElementWiseIdentity
+from anydml.operators.join import Join, Split
+from anydml.operators.reverse import ReverseSubsequences
+from anydml.operators.scalars import ScaleBias
 from anydml.operators.slice import Slice, Slice1
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
-OPERATORS: dict[OperatorType, type[OperatorDesc]] = {
-    cls.type: cls for cls in (Slice, Slice1, GatherND, GatherND1, CumulativeSummation, CumulativeProduct)
-}
+_FAMILIES: tuple[tuple[type[OperatorDesc], ...], ...] = (
+    (Slice, Slice1),
+    (GatherND, GatherND1),
+    (CumulativeSummation, CumulativeProduct),
+    (Gather, GatherElements),
+    (ElementWiseIdentity, Cast),
+    (Join, Split),
+    (FillValueConstant, FillValueSequence),
+    (ReverseSubsequences,),
+)
+OPERATORS: dict[OperatorType, type[OperatorDesc]] = {cls.type: cls for family in _FAMILIES for cls in family}
 
 OperatorLike: TypeAlias = "type[OperatorDesc] | OperatorDesc | OperatorType | str | int"
 
@@ -46,16 +61,26 @@ def support(
 
 __all__ = [
     "OPERATORS",
+    "Cast",
     "CumulativeProduct",
     "CumulativeSummation",
+    "ElementWiseIdentity",
+    "FillValueConstant",
+    "FillValueSequence",
+    "Gather",
+    "GatherElements",
     "GatherND",
     "GatherND1",
+    "Join",
     "LevelSupport",
     "OperatorDesc",
     "OperatorLike",
     "Report",
+    "ReverseSubsequences",
+    "ScaleBias",
     "Slice",
     "Slice1",
+    "Split",
     "SupportTable",
     "TensorSupport",
     "find_operator",

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import AxisDirection
-from anydml.errors import Fault
 from anydml.operator_type import OperatorType
-from anydml.operators.description import OperatorDesc, exact_sizes, same_data_type, same_dimension_count
+from anydml.operators.description import OperatorDesc, axis_of_input, like_input
 from anydml.operators.fields import Direction, Input, Output, Uint  # noqa: TC001 - read at run time
 from anydml.operators.tables import ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Scan, View
@@ -16,6 +15,8 @@ from anydml.primitives import Scan, View
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Literal
+
+    from anydml.errors import Fault
 
 _TYPES = (T.FLOAT32, T.FLOAT16, T.INT32, T.UINT32)
 _TYPES_5_0 = (*_TYPES, T.INT64, T.UINT64)
@@ -34,10 +35,7 @@ class _CumulativeDesc(OperatorDesc):
 
     def rules(self) -> Iterator[Fault]:
         """The axis is one of the input's."""
-        count = self.input_tensor.dimension_count
-        if self.axis >= count:
-            rule = f"Axis must be below InputTensor.DimensionCount, {count}"
-            yield Fault(field="Axis", rule=rule, value=self.axis, found=str(self.axis))
+        yield from axis_of_input(self, self.axis)
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The input's."""
@@ -45,9 +43,7 @@ class _CumulativeDesc(OperatorDesc):
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and sizes."""
-        yield from same_data_type(self, "OutputTensor", "InputTensor")
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
-        yield from counts or exact_sizes(self, "OutputTensor", self.input_tensor.sizes, "InputTensor.Sizes")
+        yield from like_input(self)
 
     def _scan(self, function: Literal["sum", "product"], exclusive: bool) -> Scan:
         return Scan(
@@ -74,9 +70,9 @@ class CumulativeSummation(_CumulativeDesc):
 
     has_exclusive_sum: bool = False
 
-    def lower(self) -> Scan:
+    def lower(self) -> tuple[Scan]:
         """A scan that adds."""
-        return self._scan("sum", self.has_exclusive_sum)
+        return (self._scan("sum", self.has_exclusive_sum),)
 
     def remarks(self) -> Iterator[str]:
         """UINT16 is in one edition only."""
@@ -97,6 +93,6 @@ class CumulativeProduct(_CumulativeDesc):
 
     has_exclusive_product: bool = False
 
-    def lower(self) -> Scan:
+    def lower(self) -> tuple[Scan]:
         """A scan that multiplies."""
-        return self._scan("product", self.has_exclusive_product)
+        return (self._scan("product", self.has_exclusive_product),)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
-from anydml.operators.fields import FIELD_TYPES, FieldType, Input, Output, dml_name
+from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
 from anydml.operators.tables import SupportTable, write_counts
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.enums import DataType
     from anydml.primitives import IndexFault, Primitive
@@ -48,6 +48,8 @@ class OperatorDesc(abc.ABC):
     support: ClassVar[SupportTable]
     in_place: ClassVar[bool] = False
     """Whether the output may be bound to the very memory of the input."""
+    implies_output: ClassVar[bool] = True
+    """Whether the other fields say what the output is: its type is the first input's."""
 
     if TYPE_CHECKING:
 
@@ -76,17 +78,42 @@ class OperatorDesc(abc.ABC):
     @functools.cache
     def input_names(cls) -> tuple[str, ...]:
         """The input tensors' fields, in binding order."""
-        return tuple(name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[Input])
+        return tuple(name for name, kind in cls.field_types().items() if kind.kind == "input")
 
     @classmethod
     @functools.cache
     def output_names(cls) -> tuple[str, ...]:
         """The output tensors' fields, in binding order."""
-        return tuple(name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[Output])
+        return tuple(name for name, kind in cls.field_types().items() if kind.kind == "output")
+
+    def inputs(self) -> dict[str, TensorDesc]:
+        """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
+        return self._named(self.input_names())
+
+    def outputs(self) -> dict[str, TensorDesc]:
+        """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
+        return self._named(self.output_names())
 
     def tensors(self) -> dict[str, TensorDesc]:
         """The tensors by DirectML's name, inputs first."""
-        return {dml_name(name): getattr(self, name) for name in (*self.input_names(), *self.output_names())}
+        return {**self.inputs(), **self.outputs()}
+
+    def _named(self, names: Sequence[str]) -> dict[str, TensorDesc]:
+        found: dict[str, TensorDesc] = {}
+        for name in names:
+            if self.field_types()[name].is_tensor_array:
+                found |= {f"{dml_name(name)}[{i}]": tensor for i, tensor in enumerate(getattr(self, name))}
+            else:
+                found[dml_name(name)] = getattr(self, name)
+        return found
+
+    def with_tensors(self, change: Callable[[str, TensorDesc], TensorDesc], **others: Any) -> Self:
+        """The same with each tensor changed, given by DirectML's name, and other fields."""
+        changes: dict[str, Any] = dict(others)
+        for name in (*self.input_names(), *self.output_names()):
+            changed = tuple(change(field, tensor) for field, tensor in self._named([name]).items())
+            changes[name] = changed if self.field_types()[name].is_tensor_array else changed[0]
+        return replace(self, **changes)  # type: ignore[type-var]  # every subclass is a dataclass
 
     # What subclasses say
 
@@ -94,20 +121,20 @@ class OperatorDesc(abc.ABC):
     def rules(self) -> Iterator[Fault]:
         """Check everything that does not concern the output."""
 
-    @abc.abstractmethod
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The output's sizes as the other fields imply them; the largest, where the operator leaves a choice.
 
-        Holds only where `rules()` finds no fault.
+        Holds only where `rules()` finds no fault. An operator that implies no output has none.
         """
+        raise NotImplementedError  # those that imply one say it
 
     @abc.abstractmethod
     def output_rules(self) -> Iterator[Fault]:
         """Check the output against the other fields, in which no fault was found."""
 
     @abc.abstractmethod
-    def lower(self) -> Primitive:
-        """The verb that carries this operator out."""
+    def lower(self) -> tuple[Primitive, ...]:
+        """The verbs that carry this operator out: most operators need one."""
 
     def input_window(self) -> tuple[Sequence[int], Sequence[int]] | None:
         """The start and sizes of the part of the input that is considered, for operators that speak of a window."""
@@ -132,9 +159,14 @@ class OperatorDesc(abc.ABC):
     def draft(cls, **others: Any) -> Self:
         """Complete a description with the output that the other fields imply: packed, of the input's type.
 
-        Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong.
+        Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong. An
+        operator that implies no output must be given one.
         """
-        given = others.get("input_tensor")
+        if not cls.implies_output:
+            return cls(**others)
+        given = others.get(cls.input_names()[0])
+        if isinstance(given, (list, tuple)) and given:
+            given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
         draft = cls(**{"output_tensor": stand_in, **others})
         if stand_in is None or any(draft.rules()):
@@ -180,9 +212,7 @@ class OperatorDesc(abc.ABC):
         """Find what is wrong at any level."""
         faults = list(self.rules())
         yield from faults
-        for name in self.output_names():
-            desc: TensorDesc = getattr(self, name)
-            field = dml_name(name)
+        for field, desc in self.outputs().items():
             if desc.is_owned_by_dml:
                 rule = f"{field}.Flags must not have OWNED_BY_DML, which is for inputs"
                 yield Fault(field=f"{field}.Flags", rule=rule, value=desc.flags)
@@ -201,7 +231,7 @@ class OperatorDesc(abc.ABC):
         row = self.support.row_at(max(level, first))
         reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
         for field, desc in self.tensors().items():
-            allowed = row.tensors[field]
+            allowed = row.tensors[bare_name(field)]
             if desc.data_type not in allowed.data_types and (desc.data_type, allowed.data_types) not in reported:
                 reported.add((desc.data_type, allowed.data_types))
                 yield self._type_fault(field, desc.data_type, where)
@@ -212,10 +242,10 @@ class OperatorDesc(abc.ABC):
                 yield self._count_fault(field, count, where + takes)
 
     def _type_fault(self, field: str, data_type: DataType, where: str) -> Fault:
-        first = self.support.first_with(field, data_type=data_type)
+        first = self.support.first_with(bare_name(field), data_type=data_type)
         name = f"{field}.DataType"
         if first is None:
-            known = sorted({t for row in self.support for t in row.tensors[field].data_types})
+            known = sorted({t for row in self.support for t in row.tensors[bare_name(field)].data_types})
             rule = f"{field} must be of {', '.join(t.name for t in known)}"
             way_out = "no feature level takes it, so convert the data first"
             return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)
@@ -223,10 +253,10 @@ class OperatorDesc(abc.ABC):
         return Fault(field=name, rule=rule, value=data_type, way_out=where, level=first)
 
     def _count_fault(self, field: str, count: int, where: str) -> Fault:
-        first = self.support.first_with(field, dimension_count=count)
+        first = self.support.first_with(bare_name(field), dimension_count=count)
         name = f"{field}.DimensionCount"
         if first is None:
-            known = sorted({n for row in self.support for n in row.tensors[field].dimension_counts})
+            known = sorted({n for row in self.support for n in row.tensors[bare_name(field)].dimension_counts})
             rule = f"{field} must have {write_counts(tuple(known))} dimensions"
             return Fault(field=name, rule=rule, value=count, found=str(count))
         rule = f"{field} of {count} dimension{'s' if count > 1 else ''} needs {first.dml_name}"
@@ -255,6 +285,26 @@ def exact_sizes(desc: OperatorDesc, field: str, sizes: Sequence[int], source: st
     if mine != tuple(sizes):
         rule = f"{field}.Sizes must be {tuple(sizes)}, {source}"
         yield Fault(field=f"{field}.Sizes", rule=rule, value=mine, found=str(mine))
+
+
+def axis_of_input(desc: OperatorDesc, axis: int, field: str = "InputTensor") -> Iterator[Fault]:
+    """Check that Axis is a dimension of a tensor."""
+    count = desc.tensors()[field].dimension_count
+    if axis >= count:
+        rule = f"Axis must be below {field}.DimensionCount, {count}"
+        yield Fault(field="Axis", rule=rule, value=axis, found=str(axis))
+
+
+def like_input(desc: OperatorDesc) -> Iterator[Fault]:
+    """Check that the output has the type and the sizes of the input."""
+    yield from same_data_type(desc, "OutputTensor", "InputTensor")
+    yield from same_sizes(desc, "OutputTensor", "InputTensor")
+
+
+def same_sizes(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has the dimension count and the sizes of another."""
+    counts = list(same_dimension_count(desc, field, other))
+    yield from counts or exact_sizes(desc, field, desc.tensors()[other].sizes, f"{other}.Sizes")
 
 
 def one_value_per_dimension(desc: OperatorDesc, *names: str) -> Iterator[Fault]:

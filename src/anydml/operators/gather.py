@@ -21,7 +21,18 @@ from anydml.primitives import IndexedCopy, IndexFault, View
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
+    from anydml.enums import DataType
+
+INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
+
+
+def word_outside(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str = "") -> Fault:
+    """Word an index outside its dimension that stands at a position among the indices."""
+    place = f"indices[{', '.join(map(str, position))}]" if position else "indices"
+    low = -fault.size if index_type.is_signed else 0
+    rule = f"{place} = {found or fault.indices[0]} is outside dimension {fault.dimension} of size {fault.size}"
+    way_out = f'take {low} .. {fault.size - 1}, or index_mode="clamp" for the nearest element'
+    return Fault(field="IndicesTensor", rule=rule, value=fault.indices, way_out=way_out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,25 +120,21 @@ class _GatherDesc(OperatorDesc):
         source = "the sizes of IndicesTensor without the last, then those of InputTensor that no tuple indexes"
         yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
 
-    def lower(self) -> IndexedCopy:
+    def lower(self) -> tuple[IndexedCopy]:
         """An indexed copy between the dimensions that count."""
-        return IndexedCopy(
+        copy = IndexedCopy(
             source=View.of("InputTensor", self.input_tensor).last(self.input_dimension_count),
             indices=View.of("IndicesTensor", self.indices_tensor).last(self.indices_dimension_count),
             target=View.of("OutputTensor", self.output_tensor).last(len(self._gathered_sizes())),
             batch_rank=self._batch_rank,
             clamp=self.index_mode is IndexMode.CLAMP,
         )
+        return (copy,)
 
     def word_index_fault(self, fault: IndexFault) -> Fault:
         """Name the tuple by its place among the dimensions of IndicesTensor that count."""
-        place = f"indices[{', '.join(map(str, fault.position))}]" if fault.position else "indices"
-        size = fault.size
-        low = -size if self.indices_tensor.data_type.is_signed else 0
         tuple_text = f"({', '.join(map(str, fault.indices))}{',' if len(fault.indices) == 1 else ''})"
-        rule = f"{place} = {tuple_text} is outside dimension {fault.dimension} of size {size}"
-        way_out = f'take {low} .. {size - 1}, or index_mode="clamp" for the nearest element'
-        return Fault(field="IndicesTensor", rule=rule, value=fault.indices, way_out=way_out)
+        return word_outside(fault, fault.position, self.indices_tensor.data_type, tuple_text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +147,8 @@ class GatherND(_GatherDesc):
 
     type = OperatorType.GATHER_ND
     support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=_INDEX_TYPES),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=_INDEX_TYPES),
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=INDEX_TYPES),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=INDEX_TYPES),
         row("2_1", (4,), UP_TO_32_BITS, IndicesTensor=(T.UINT32,)),
     )
 
@@ -155,8 +162,8 @@ class GatherND1(_GatherDesc):
 
     type = OperatorType.GATHER_ND1
     support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=_INDEX_TYPES),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=_INDEX_TYPES),
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=INDEX_TYPES),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=INDEX_TYPES),
     )
 
     batch_dimension_count: Uint

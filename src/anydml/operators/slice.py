@@ -78,11 +78,11 @@ class Slice(OperatorDesc):
         counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
         yield from counts or exact_sizes(self, "OutputTensor", self.sizes, "the Sizes of the slice")
 
-    def lower(self) -> StridedCopy:
+    def lower(self) -> tuple[StridedCopy]:
         """A copy from the window's view."""
         source = View.of("InputTensor", self.input_tensor)
         target = View.of("OutputTensor", self.output_tensor)
-        return StridedCopy(source.window(self.offsets, self.strides, self.sizes), target)
+        return (StridedCopy(source.window(self.offsets, self.strides, self.sizes), target),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ class Slice1(OperatorDesc):
         """InputWindowOffsets and InputWindowSizes."""
         return self.input_window_offsets, self.input_window_sizes
 
-    def lower(self) -> StridedCopy:
+    def lower(self) -> tuple[StridedCopy]:
         """A copy from the window's view."""
         start = [
             offset + (size - 1 if stride < 0 else 0)
@@ -170,4 +170,4 @@ class Slice1(OperatorDesc):
         ]
         source = View.of("InputTensor", self.input_tensor)
         target = View.of("OutputTensor", self.output_tensor)
-        return StridedCopy(source.window(start, self.input_window_strides, target.sizes), target)
+        return (StridedCopy(source.window(start, self.input_window_strides, target.sizes), target),)

@@ -38,11 +38,18 @@ class LevelSupport:
 
 
 def row(
-    level: str, dimension_counts: Iterable[int], data_types: Iterable[DataType], **others: Iterable[DataType]
+    level: str,
+    dimension_counts: Iterable[int],
+    data_types: Iterable[DataType],
+    *,
+    source: str | None = "InputTensor",
+    target: str = "OutputTensor",
+    **others: Iterable[DataType],
 ) -> LevelSupport:
-    """Write a row: the types of InputTensor and OutputTensor, then those of other tensors by name."""
+    """Write a row: the types of the tensor that is read and the one that is written, and of other tensors by name."""
     counts = tuple(dimension_counts)
-    types = {"InputTensor": tuple(data_types), **others, "OutputTensor": tuple(data_types)}
+    first = {} if source is None else {source: tuple(data_types)}
+    types = {**first, **others, target: tuple(data_types)}
     tensors = {name: TensorSupport(counts, frozenset(t)) for name, t in types.items()}
     return LevelSupport(FeatureLevel(level), tensors)
 

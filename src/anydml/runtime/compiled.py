@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import allocate, view, wrap
-from anydml.arrays.plain import wrap_plain
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.operators import OperatorDesc
-from anydml.operators.fields import dml_name
 from anydml.primitives import StridedCopy, View
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
-from anydml.runtime.dispatchable import Compiled, Kept
+from anydml.runtime.dispatchable import Compiled, Kept, in_a_row, one_or_all
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from anydml.arrays import ArrayView
     from anydml.enums import ExecutionFlags
     from anydml.memory import Buffer
     from anydml.primitives import IndexFault
@@ -48,6 +43,10 @@ class Operator:
         return f"Operator({self.desc!r})"
 
 
+def _packed(tensor: TensorDesc) -> TensorDesc:
+    return TensorDesc(tensor.data_type, tensor.sizes)
+
+
 def _word_index_fault(desc: OperatorDesc, fault: IndexFault) -> IndexRangeError:
     return IndexRangeError(desc.type.name, desc.word_index_fault(fault))
 
@@ -69,43 +68,33 @@ class CompiledOperator(Compiled):
         self.desc = desc
         self.name = desc.type.name
         self.in_place = desc.in_place
-        inputs = {dml_name(name): getattr(desc, name) for name in desc.input_names()}
-        outputs = {dml_name(name): getattr(desc, name) for name in desc.output_names()}
         self.word = functools.partial(_word_index_fault, desc)
-        super().__init__(created.device, flags, inputs, outputs)
+        super().__init__(created.device, flags, desc.inputs(), desc.outputs())
         self._known: dict[tuple[int, ...], Known] = {}
-        packed = {
-            name: TensorDesc(tensor.data_type, tensor.sizes)
-            for name in desc.input_names()
-            if (tensor := getattr(desc, name)).is_owned_by_dml
-        }
-        self._program = self.device.engine.compile(replace(desc, **packed).lower())  # type: ignore[type-var]  # a dataclass
+        kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
+        self._programs = [self.device.engine.compile(primitive) for primitive in kept.lower()]
 
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""
-        packed = TensorDesc(tensor.data_type, tensor.sizes)
+        packed = _packed(tensor)
         copy = StridedCopy(View.of(field, tensor), View.of("Persistent", packed))
         return Kept(copy, packed.total_tensor_size_in_bytes, 0)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:  # noqa: ARG002 - none
         """What dispatches, given the address of each tensor's first element; no engine needs scratch memory here."""
-        return self._program.bind(places)
+        return in_a_row([program.bind(places) for program in self._programs])
 
     def bind(self, *inputs: object, out: object) -> BoundOperator:
-        """Attach arrays: inputs in the order of the fields, and the output."""
-        if (bound := self.bind_plain(inputs, (out,), out)) is not None:
+        """Attach arrays: inputs in the order of the fields, and the output, or a list of several."""
+        outputs = self.several(out)
+        if (bound := self.bind_plain(inputs, outputs, one_or_all(outputs))) is not None:
             return bound
         self.check_count("bind", self.free, inputs, "the inputs")
         seen = self.look(self.free, inputs)
-        (output_field,) = self.outputs
-        return self.bind_view(seen, view(out, self.name, output_field, memory=self.memory, convert=False))
-
-    def bind_view(self, inputs: Sequence[ArrayView], output: ArrayView) -> BoundOperator:
-        """Attach arrays that were looked at already."""
-        return self.bind_views(inputs, [output], output.array)
+        return self.bind_views(seen, self.look_at_outputs(outputs, out), one_or_all(outputs))
 
     def __call__(self, *inputs: object, out: object = None) -> Any:
-        """Run on arrays; without `out` the result is a new array of the first input's library."""
+        """Run on arrays; without `out` the result is a new array of the first input's library, or several of them."""
         if out is not None:
             key = (id(inputs[0]), id(out)) if len(inputs) == 1 else (*map(id, inputs), id(out))
             known = self._known.get(key)
@@ -113,21 +102,15 @@ class CompiledOperator(Compiled):
                 known.dispatch()
                 return out
             bound = self.bind(*inputs, out=out)
-            if all(type(array) is np.ndarray for array in (*inputs, out)):  # a tensor may be given other memory
+            if type(out) is np.ndarray and all(
+                type(array) is np.ndarray for array in inputs
+            ):  # a tensor may be given other memory
                 if len(self._known) >= MOST_KNOWN:
                     self._known.clear()
                 self._known[key] = Known(inputs, out, bound)
             return bound.dispatch()
         self.check_count("call", self.free, inputs, "the inputs")
-        (desc,) = self.outputs.values()
-        like = inputs[0] if inputs else None
-        result = allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
-        if (plain := self.bind_plain(inputs, (result,), result)) is not None:
-            plain.dispatch()
-            return wrap_plain(result, like) if inputs else result
-        seen = self.look(self.free, inputs)
-        self.bind_view(seen, view(result, self.name, "OutputTensor", memory=self.memory)).dispatch()
-        return wrap(result, seen[0].array) if seen else result
+        return self.run_anew(inputs)
 
     def _repr_html_(self) -> str:
         """A picture of what the operator does, in a notebook."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from anydml.arrays import view
+from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
-from anydml.arrays.plain import as_plain, plain_address, plain_key
+from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import at_home, in_turns
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
+from anydml.primitives import IndexFault
 from anydml.runtime.binding import (
     PERSISTENT_BUFFER_ALIGNMENT,
     BindingProperties,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from anydml.enums import ExecutionFlags
     from anydml.errors import IndexRangeError
     from anydml.memory import Buffer
-    from anydml.primitives import IndexFault, StridedCopy
+    from anydml.primitives import StridedCopy
     from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
     from anydml.tensor import TensorDesc
@@ -146,6 +147,36 @@ class Compiled(abc.ABC):
         """Look at arrays for inputs."""
         named = zip(fields, arrays, strict=True)
         return [view(array, self.name, field, memory=self.memory) for field, array in named]
+
+    def several(self, out: object) -> list[object]:
+        """The arrays that were given for the outputs: a list of them, where there is more than one output."""
+        return list(out) if isinstance(out, (list, tuple)) else [out]
+
+    def look_at_outputs(self, outputs: Sequence[object], out: object) -> list[ArrayView]:
+        """Look at arrays for outputs, given as `out`."""
+        if len(outputs) != len(self.outputs):
+            rule = f"out must be {len(self.outputs)} arrays, for {', '.join(self.outputs)}"
+            raise BindingError(self.name, Fault(field="out", rule=rule, value=out, found=str(len(outputs))))
+        named = zip(self.outputs, outputs, strict=True)
+        return [view(array, self.name, field, memory=self.memory, convert=False) for field, array in named]
+
+    def run_anew(self, given: Sequence[object]) -> Any:
+        """Run into new arrays of the first input's library: one, or a tuple where there are several outputs."""
+        like: Any = given[0] if given else None
+        results = [
+            allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
+            for desc in self.outputs.values()
+        ]
+        if (plain := self.bind_plain(given, results, None)) is not None:
+            plain.dispatch()
+            return one_or_all([wrap_plain(result, like) for result in results] if given else results)
+        seen = self.look(self.free, given)
+        targets = [
+            view(result, self.name, field, memory=self.memory)
+            for field, result in zip(self.outputs, results, strict=True)
+        ]
+        self.bind_views(seen, targets, None).dispatch()
+        return one_or_all([wrap(result, seen[0].array) for result in results] if seen else results)
 
     def bind_plain(self, inputs: Sequence[Any], outputs: Sequence[Any], out: object) -> BoundOperator | None:
         """Attach arrays laid out to the letter as described and well apart; None where a closer look is due."""
@@ -267,3 +298,31 @@ class Compiled(abc.ABC):
                 on_callers_stream(copy, [source.memory])()
         self.persistent = persistent
         self.is_initialized = True
+
+
+class _Steps:
+    """Launches one after the other, and memory that they read."""
+
+    __slots__ = ("_launches", "_memory")
+
+    def __init__(self, launches: list[Callable[[], Any]], memory: object) -> None:
+        self._launches, self._memory = tuple(enumerate(launches)), memory
+
+    def __call__(self) -> None:
+        number = 0
+        try:
+            for number, launch in self._launches:  # noqa: B007 - the one that raised is asked for
+                launch()
+        except IndexFault as fault:
+            fault.step = number
+            raise
+
+
+def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callable[[], Any]:
+    """One launch of several; it keeps memory alive that is given to it."""
+    return launches[0] if len(launches) == 1 and memory is None else _Steps(launches, memory)
+
+
+def one_or_all(arrays: list[Any]) -> Any:
+    """What is given for outputs, or by them: one alone, or a tuple."""
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)

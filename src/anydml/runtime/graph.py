@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from anydml.arrays import allocate, view, wrap
-from anydml.arrays.plain import wrap_plain
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
@@ -20,7 +18,7 @@ from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.primitives import IndexFault, StridedCopy, View
 from anydml.runtime.constants import hold_constants
-from anydml.runtime.dispatchable import Compiled, Kept
+from anydml.runtime.dispatchable import Compiled, Kept, in_a_row, one_or_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,48 +94,24 @@ class CompiledGraph(Compiled):
         stores.update(self._constant_places)
         if temporary is not None:
             stores.update({name: temporary.address + offset for name, offset in self.arena.offsets.items()})
-        launches = [program.bind(stores) for program in self._programs]
-        is_bare = len(launches) == 1 and self._constants is None
-        return launches[0] if is_bare else _Steps(launches, self._constants)
+        return in_a_row([program.bind(stores) for program in self._programs], self._constants)
 
     # Arrays
 
     def bind(self, /, *inputs: object, out: object, **named: object) -> BoundOperator:
         """Attach arrays: inputs in their order or by name, and an array for each output."""
         given = self._collect("bind", inputs, named)
-        outputs = list(out) if isinstance(out, (list, tuple)) else [out]
-        if (bound := self.bind_plain(given, outputs, _one_or_all(outputs))) is not None:
+        outputs = self.several(out)
+        if (bound := self.bind_plain(given, outputs, one_or_all(outputs))) is not None:
             return bound
-        if len(outputs) != len(self.outputs):
-            rule = f"out must be {len(self.outputs)} arrays, for {', '.join(self.outputs)}"
-            raise BindingError(self.name, Fault(field="out", rule=rule, value=out, found=str(len(outputs))))
         seen = self.look(self.free, given)
-        targets = [
-            view(array, self.name, field, memory=self.memory, convert=False)
-            for field, array in zip(self.outputs, outputs, strict=True)
-        ]
-        return self.bind_views(seen, targets, _one_or_all(outputs))
+        return self.bind_views(seen, self.look_at_outputs(outputs, out), one_or_all(outputs))
 
     def __call__(self, /, *inputs: object, out: object = None, **named: object) -> Any:
         """Run on arrays; without `out` the results are new arrays of the first input's library."""
         if out is not None:
             return self.bind(*inputs, out=out, **named).dispatch()
-        given = self._collect("call", inputs, named)
-        like: Any = given[0] if given else None
-        results = [
-            allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
-            for desc in self.outputs.values()
-        ]
-        if (plain := self.bind_plain(given, results, None)) is not None:
-            plain.dispatch()
-            return _one_or_all([wrap_plain(result, like) for result in results] if given else results)
-        seen = self.look(self.free, given)
-        targets = [
-            view(result, self.name, field, memory=self.memory)
-            for field, result in zip(self.outputs, results, strict=True)
-        ]
-        self.bind_views(seen, targets, None).dispatch()
-        return _one_or_all([wrap(result, seen[0].array) for result in results] if seen else results)
+        return self.run_anew(self._collect("call", inputs, named))
 
     def _collect(self, call: str, inputs: Sequence[object], named: Mapping[str, object]) -> Sequence[object]:
         """The inputs in their order, wherever they were given."""
@@ -173,28 +147,6 @@ class CompiledGraph(Compiled):
         return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.recipe.steps)}, engine={self.device.name!r})"
 
 
-class _Steps:
-    """Launches in a row, and the constants that they read."""
-
-    __slots__ = ("_constants", "_launches")
-
-    def __init__(self, launches: list[Callable[[], Any]], constants: Buffer | None) -> None:
-        self._launches, self._constants = tuple(enumerate(launches)), constants
-
-    def __call__(self) -> None:
-        number = 0
-        try:
-            for number, launch in self._launches:  # noqa: B007 - the one that raised is asked for
-                launch()
-        except IndexFault as fault:
-            fault.step = number
-            raise
-
-
-def _one_or_all(arrays: list[Any]) -> Any:
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)
-
-
 def _known(desc: TensorDesc | None) -> TensorDesc:
     assert desc is not None  # noqa: S101 - for type checkers: nothing is at fault
     return desc
@@ -203,7 +155,9 @@ def _known(desc: TensorDesc | None) -> TensorDesc:
 def _word_index_fault(desc: GraphDesc, steps: list[tuple[str, ...]], fault: IndexFault) -> IndexRangeError:
     """Name the gather of a step that found an index outside its dimension."""
     names = node_names(desc)
-    raising = {names[i]: i for i, node in operators(desc).items() if Step(node.desc.lower(), ()).may_raise}
+    raising = {
+        names[i]: i for i, node in operators(desc).items() if any(Step(p, ()).may_raise for p in node.desc.lower())
+    }
     number = next(raising[name] for name in steps[fault.step] if name in raising)
     node, label = operators(desc)[number], desc.label(number)
     found = node.desc.word_index_fault(fault)

@@ -33,7 +33,7 @@ def absorb(recipe: Recipe) -> Recipe:
 def _absorbed(draft: Draft, number: int) -> bool:
     step = draft.steps[number]
     old = step.target
-    if not draft.is_scratch(old):
+    if not draft.is_own(old):
         return False
     readers = draft.readers(old.tensor)
     tries = 0

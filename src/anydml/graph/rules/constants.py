@@ -21,10 +21,12 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
     runtime runs it once, on the engine that will run the second, and binds what it wrote as it binds any constant.
     It has no steps where there is nothing to fold. A constant that the second does not name is needed no more.
 
-    An output of the graph is written at every dispatch. One that hangs on constants alone, and is more than a copy of
-    one, is computed once into a constant that is named after it, and copied from there.
+    What several steps write parts of is put together at every dispatch. An output of the graph is written then, too:
+    one that hangs on constants alone, and is more than a copy of one, is computed once into a constant that is named
+    after it, and copied from there.
     """
     stores = dict(recipe.stores)
+    shared = recipe.shared()
     known = {name for name, store in stores.items() if store.kind == "constant"}
     once: list[Step] = []
     always: list[Step] = []
@@ -37,7 +39,7 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
         step = given.reading(instead)
         target = step.target
         is_output = stores[target.tensor].kind == "output"
-        is_constant = all(view.tensor in known for view in step.sources)
+        is_constant = all(view.tensor in known for view in step.sources) and target.tensor not in shared
         if not is_constant or (is_output and isinstance(step.primitive, StridedCopy)):
             always.append(step)
             continue

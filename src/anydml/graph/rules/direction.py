@@ -32,7 +32,7 @@ def _make_alike(draft: Draft, number: int) -> None:
     if not isinstance(scan, Scan) or scan.source.strides[scan.axis] * scan.target.strides[scan.axis] >= 0:
         return
     old, new = scan.target, _backwards(scan.target, scan.axis)
-    if draft.is_scratch(old):
+    if draft.is_own(old):
         readers = draft.readers(old.tensor)
         changed = redirect(readers, old.tensor, lambda view: through(view, old, new))
         if changed is not None:

@@ -42,7 +42,7 @@ def narrow(recipe: Recipe) -> Recipe:
 def _narrow(draft: Draft, number: int) -> None:
     step = draft.steps[number]
     name = step.target.tensor
-    if not draft.is_scratch(step.target):
+    if not draft.is_own(step.target):
         return
     readers = draft.readers(name)
     views = dict.fromkeys(view for later in readers.values() for view in later.sources if view.tensor == name)

@@ -22,6 +22,7 @@ class Draft:
         self._before, self._is_changed = recipe, False
         self.stores = dict(recipe.stores)
         self.steps = dict(enumerate(recipe.steps))
+        self._shared = recipe.shared()
         self._readers: dict[str, set[int]] = {}
         for number, step in self.steps.items():
             self._note(number, step)
@@ -33,6 +34,10 @@ class Draft:
     def is_scratch(self, view: View) -> bool:
         """Whether a view is of scratch memory."""
         return self.stores[view.tensor].kind == "scratch"
+
+    def is_own(self, view: View) -> bool:
+        """Whether a view is of scratch memory that one step alone writes."""
+        return self.is_scratch(view) and view.tensor not in self._shared
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""

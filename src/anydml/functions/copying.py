@@ -1,0 +1,135 @@
+"""ELEMENT_WISE_IDENTITY, CAST, JOIN, SPLIT and REVERSE_SUBSEQUENCES as functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.calls import Attempt, make_call
+from anydml.describing import described
+from anydml.enums import DataType
+from anydml.errors import DescriptionError, Fault, show
+from anydml.operators import Cast, ElementWiseIdentity, Join, ReverseSubsequences, ScaleBias, Split
+from anydml.operators.scalars import read_scale_bias
+from anydml.parse import read_enum, read_ints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.runtime.device import Device
+
+MOST_PARTS = 2**16
+"""Outputs of a SPLIT; DirectML counts them in 32 bits."""
+
+
+def identity(
+    x: Any,
+    scale_bias: ScaleBias | tuple[float, float] | None = None,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+) -> Any:
+    """ELEMENT_WISE_IDENTITY: a copy of `x`, however it lies, or `x * scale + bias`. `out=x` works in place.
+
+    >>> identity(np.array([1, 2], "float32"), (10, 0.5))
+    array([10.5, 20.5], dtype=float32)
+    """
+    faults: list[Fault] = []
+    read = read_scale_bias(scale_bias, "ScaleBias", faults)
+    if faults:
+        raise DescriptionError(ElementWiseIdentity.type.name, faults)
+    attempt = Attempt(ElementWiseIdentity, device, out, (x,), read)
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(ElementWiseIdentity, device, out, x, key=attempt.key)
+    call.scalars = ("InputTensor",)
+    return call.run(scale_bias=read)
+
+
+def cast(
+    x: Any,
+    data_type: DataType | str | type | Any,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+) -> Any:
+    """CAST: every element as a number of another type.
+
+    A float loses its fraction where the type is of integers, and takes the nearest end of its range; NaN is 0.
+    Integers wrap.
+
+    >>> cast(np.array([1.9, -1.9, 300.0]), "uint8")
+    array([  1,   0, 255], dtype=uint8)
+    """
+    faults: list[Fault] = []
+    kind = read_enum(DataType, data_type, "data_type", faults, DataType.FLOAT32)
+    if faults:
+        raise DescriptionError(Cast.type.name, faults)
+    attempt = Attempt(Cast, device, out, (x,), kind)
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(Cast, device, out, x, key=attempt.key)
+    call.scalars = ("InputTensor",)
+    return call.run(outputs=[described(Cast, "OutputTensor", kind, call.inputs[0].sizes or (1,))])
+
+
+def join(tensors: Sequence[Any], axis: int, *, out: Any = None, device: Device | str | None = None) -> Any:
+    """JOIN: tensors one after the other along an axis, as `numpy.concatenate` has it.
+
+    >>> join([np.array([1, 2]), np.array([3])], axis=0)
+    array([1, 2, 3])
+    """
+    if not isinstance(tensors, (list, tuple)) or not tensors:
+        rule = "InputTensors must be a list of at least one tensor"
+        raise DescriptionError(Join.type.name, Fault(field="InputTensors", rule=rule, found=show(tensors)))
+    attempt = Attempt(Join, device, out, tuple(tensors), axis)
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(Join, device, out, *tensors, key=attempt.key)
+    return call.run(axis=call.axis(axis))
+
+
+def split(
+    x: Any,
+    output_axis_sizes: Sequence[int],
+    axis: int,
+    *,
+    out: Sequence[Any] | None = None,
+    device: Device | str | None = None,
+) -> Any:
+    """SPLIT: parts of `x` along an axis, of these sizes, in a list. `out` takes a list of as many arrays.
+
+    >>> split(np.array([1, 2, 3]), [2, 1], axis=0)
+    [array([1, 2]), array([3])]
+    """
+    call = make_call(Split, device, None if out is None else list(out), x)
+    number = call.axis(axis)
+    sizes = read_ints(output_axis_sizes, "output_axis_sizes", call.faults, 1, most=MOST_PARTS)
+    if not sizes and not call.faults:
+        rule = "output_axis_sizes must have at least one size"
+        call.faults.append(Fault(field="output_axis_sizes", rule=rule, value=output_axis_sizes, found="none"))
+    if call.faults:
+        raise DescriptionError(Split.type.name, call.faults)
+    whole, kind = call.inputs[0].sizes, call.inputs[0].data_type
+    parts = [(*whole[:number], size, *whole[number + 1 :]) for size in sizes]
+    return call.run(
+        axis=number,
+        outputs=[described(Split, f"OutputTensors[{i}]", kind, part) for i, part in enumerate(parts)],
+    )
+
+
+def reverse_subsequences(
+    x: Any, sequence_lengths: Any, axis: int, *, out: Any = None, device: Device | str | None = None
+) -> Any:
+    """REVERSE_SUBSEQUENCES: the first so many elements along an axis reversed, the rest as they are.
+
+    `sequence_lengths` is of an unsigned type of 32 or 64 bits, and has the sizes of `x`, but 1 along the axis.
+
+    >>> reverse_subsequences(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[2], [3]], "uint32"), axis=1)
+    array([[2, 1, 3],
+           [6, 5, 4]])
+    """
+    attempt = Attempt(ReverseSubsequences, device, out, (x, sequence_lengths), axis)
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(ReverseSubsequences, device, out, x, sequence_lengths, key=attempt.key)
+    return call.run(axis=call.axis(axis))

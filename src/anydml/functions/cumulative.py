@@ -1,0 +1,56 @@
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT as functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.calls import Attempt, make_call
+from anydml.enums import AxisDirection
+from anydml.operators import CumulativeProduct, CumulativeSummation
+
+if TYPE_CHECKING:
+    from anydml.runtime.device import Device
+
+
+def cumulative_summation(
+    x: Any,
+    axis: int,
+    axis_direction: AxisDirection | str = AxisDirection.INCREASING,
+    has_exclusive_sum: bool = False,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+) -> Any:
+    """CUMULATIVE_SUMMATION: the running sum along an axis. `out=x` works in place.
+
+    >>> cumulative_summation(np.array([2, 1, 3, 5]), 0)
+    array([ 2,  3,  6, 11])
+    """
+    attempt = Attempt(CumulativeSummation, device, out, (x,), axis, axis_direction, has_exclusive_sum)
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(CumulativeSummation, device, out, x, key=attempt.key)
+    number = call.axis(axis)
+    return call.run(axis=number, axis_direction=axis_direction, has_exclusive_sum=has_exclusive_sum)
+
+
+def cumulative_product(
+    x: Any,
+    axis: int,
+    axis_direction: AxisDirection | str = AxisDirection.INCREASING,
+    has_exclusive_product: bool = False,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+) -> Any:
+    """CUMULATIVE_PRODUCT: the running product along an axis. `out=x` works in place.
+
+    >>> cumulative_product(np.array([2, 1, 3, 5]), 0)
+    array([ 2,  2,  6, 30])
+    """
+    attempt = Attempt(CumulativeProduct, device, out, (x,), axis, axis_direction, has_exclusive_product)
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(CumulativeProduct, device, out, x, key=attempt.key)
+    number = call.axis(axis)
+    return call.run(axis=number, axis_direction=axis_direction, has_exclusive_product=has_exclusive_product)

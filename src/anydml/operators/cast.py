@@ -1,0 +1,57 @@
+"""CAST: every element as a number of another type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anydml.operator_type import OperatorType
+from anydml.operators.description import OperatorDesc, same_sizes
+from anydml.operators.fields import Input, Output  # noqa: TC001 - read at run time
+from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, T, row, table
+from anydml.primitives import Map, StridedCopy, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.errors import Fault
+
+_TYPES = (T.FLOAT32, T.FLOAT16, T.INT16, T.INT8, T.UINT16, T.UINT8)
+_TYPES_3_0 = (*_TYPES, T.INT64, T.INT32, T.UINT64, T.UINT32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast(OperatorDesc):
+    """Converts every element to the output's type.
+
+    The documents leave open what becomes of a number that the type does not have. Here a float loses its fraction and
+    takes the nearest end of an integer's range, NaN being 0, as Direct3D converts; integers wrap; and floats are
+    rounded to the nearest, ties to even.
+    """
+
+    type = OperatorType.CAST
+    implies_output = False
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
+        row("3_1", ONE_TO_EIGHT, _TYPES_3_0),
+        row("3_0", (4,), _TYPES_3_0),
+        row("1_0", (4,), _TYPES),
+    )
+
+    input_tensor: Input
+    output_tensor: Output
+
+    def rules(self) -> Iterator[Fault]:
+        """There is nothing that an input must be."""
+        yield from ()
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's sizes."""
+        yield from same_sizes(self, "OutputTensor", "InputTensor")
+
+    def lower(self) -> tuple[StridedCopy | Map]:
+        """A map, or between equal types a copy."""
+        source, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+        if source.data_type == target.data_type:
+            return (StridedCopy(source, target),)
+        return (Map(source, target),)

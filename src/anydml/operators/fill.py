@@ -1,0 +1,83 @@
+"""FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE: tensors made of a number, or counted on from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anydml.errors import Fault
+from anydml.operator_type import OperatorType
+from anydml.operators.description import OperatorDesc
+from anydml.operators.fields import Output, Scalar, ValueType, dml_name
+from anydml.operators.scalars import as_type, type_faults
+from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
+from anydml.primitives import Exact, Fill, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _FillDesc(Exact, OperatorDesc):
+    """What the two share: no input, and numbers whose type a field says."""
+
+    in_place = True
+    implies_output = False
+
+    output_tensor: Output
+    value_data_type: ValueType
+
+    def rules(self) -> Iterator[Fault]:
+        """The numbers are of the type that is said."""
+        kind = T(self.value_data_type)
+        for name in self.field_types():
+            if name not in ("output_tensor", "value_data_type"):
+                yield from type_faults(getattr(self, name), kind, dml_name(name), is_step=name == "value_delta")
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of that type too."""
+        mine, theirs = T(self.value_data_type), self.output_tensor.data_type
+        if mine != theirs:
+            rule = f"ValueDataType must be OutputTensor.DataType, {theirs.name}"
+            yield Fault(field="ValueDataType", rule=rule, value=mine, found=mine.name)
+
+    def _fill(self, start: float, delta: float) -> tuple[Fill]:
+        kind = self.output_tensor.data_type
+        return (Fill(View.of("OutputTensor", self.output_tensor), as_type(start, kind), as_type(delta, kind)),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FillValueConstant(_FillDesc):
+    """Writes one number everywhere."""
+
+    type = OperatorType.FILL_VALUE_CONSTANT
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, source=None),
+        row("4_0", ONE_TO_EIGHT, UP_TO_32_BITS, source=None),
+        row("2_1", (4,), UP_TO_32_BITS, source=None),
+    )
+
+    value: Scalar
+
+    def lower(self) -> tuple[Fill]:
+        """A fill that stays where it starts."""
+        return self._fill(self.value, 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FillValueSequence(_FillDesc):
+    """Counts the elements in their order: Output[n] = ValueStart + n·ValueDelta."""
+
+    type = OperatorType.FILL_VALUE_SEQUENCE
+    support = table(
+        row("5_0", ONE_TO_EIGHT, (*UP_TO_32_BITS, T.INT64, T.UINT64), source=None),
+        row("4_0", ONE_TO_EIGHT, UP_TO_32_BITS, source=None),
+        row("2_1", (4,), UP_TO_32_BITS, source=None),
+    )
+
+    value_start: Scalar
+    value_delta: Scalar
+
+    def lower(self) -> tuple[Fill]:
+        """A fill that goes on from element to element."""
+        return self._fill(self.value_start, self.value_delta)

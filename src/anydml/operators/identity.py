@@ -1,0 +1,57 @@
+"""ELEMENT_WISE_IDENTITY: copy a tensor, into another layout as well, and scale it on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anydml.operator_type import OperatorType
+from anydml.operators.description import OperatorDesc, like_input
+from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
+from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
+from anydml.primitives import Map, StridedCopy, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.errors import Fault
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementWiseIdentity(OperatorDesc):
+    """Copies every element: Output = Input, or Input·Scale + Bias where ScaleBias is given.
+
+    Of integers the scaled number is what is left without its fraction.
+    """
+
+    type = OperatorType.ELEMENT_WISE_IDENTITY
+    in_place = True
+    support = table(
+        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
+        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS),
+        row("2_1", (4, 5), UP_TO_32_BITS),
+        row("1_0", (4, 5), (T.FLOAT32, T.FLOAT16)),
+    )
+
+    input_tensor: Input
+    output_tensor: Output
+    scale_bias: OptionalScaleBias = None
+
+    def rules(self) -> Iterator[Fault]:
+        """There is nothing that an input must be."""
+        yield from ()
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The input's."""
+        return self.input_tensor.sizes
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type and sizes."""
+        yield from like_input(self)
+
+    def lower(self) -> tuple[StridedCopy | Map]:
+        """A copy, or where there is a scale a map."""
+        source, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+        if self.scale_bias is None:
+            return (StridedCopy(source, target),)
+        return (Map(source, target, self.scale_bias.scale, self.scale_bias.bias),)

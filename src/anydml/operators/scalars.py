@@ -1,0 +1,96 @@
+"""Numbers in descriptions: DML_SCALAR_UNION, read by the type that stands beside it, and DML_SCALE_BIAS."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.errors import DescriptionError, Fault, show
+from anydml.primitives import Exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.enums import DataType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaleBias(Exact):
+    """DML_SCALE_BIAS: x·scale + bias. Both are FLOAT, and are rounded to it."""
+
+    scale: float = 1.0
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        for name in ("scale", "bias"):
+            object.__setattr__(self, name, _single(read_number(getattr(self, name), name.capitalize(), faults)))
+        if faults:
+            raise DescriptionError("ScaleBias", faults)
+
+
+def _single(number: float) -> float:
+    """The nearest FLOAT."""
+    with np.errstate(all="ignore"):
+        return float(np.float32(number))
+
+
+def read_scale_bias(value: object, field: str, faults: list[Fault]) -> ScaleBias | None:
+    """Read a scale and a bias: a ScaleBias, a pair of numbers, or None."""
+    if value is None or isinstance(value, ScaleBias):
+        return value
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        found: list[Fault] = []
+        pair = [
+            read_number(part, f"{field}.{name}", found) for part, name in zip(value, ("Scale", "Bias"), strict=True)
+        ]
+        faults += found
+        return None if found else ScaleBias(*pair)
+    rule = f"{field} must be a ScaleBias, a pair of numbers, or None"
+    faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+    return None
+
+
+def read_number(value: Any, field: str, faults: list[Fault]) -> int | float:
+    """Read a number, whole or not; a boolean is none."""
+    try:
+        if isinstance(value, (bool, np.bool_, str, bytes)):
+            raise TypeError
+        if isinstance(value, numbers.Integral) or (hasattr(value, "__index__") and not hasattr(value, "__len__")):
+            return operator.index(value)
+        return float(value)
+    except Exception:  # noqa: BLE001 - a hostile __index__ or __float__ may raise anything
+        faults.append(Fault(field=field, rule=f"{field} must be a number", value=value, found=show(value)))
+        return 0
+
+
+def as_type(number: float, data_type: DataType) -> int | float:
+    """A number as a type has it: a float rounded to it, or the integer."""
+    if not data_type.is_float:
+        return int(number)
+    try:
+        with np.errstate(all="ignore"):
+            return float(data_type.dtype.type(number))
+    except OverflowError:  # an integer past every float
+        return float("inf") if number > 0 else float("-inf")
+
+
+def type_faults(number: float, data_type: DataType, field: str, *, is_step: bool = False) -> Iterator[Fault]:
+    """Check that a type has a number: an integer type has whole ones of its range, a float type every one.
+
+    A step may go down where the type has no sign: the documents count 10, 8, 6 in UINT8.
+    """
+    if data_type.is_float:
+        return
+    limits = np.iinfo(data_type.dtype)
+    low = -int(limits.max) if is_step else int(limits.min)
+    if isinstance(number, float) and not number.is_integer():
+        rule = f"{field} must be a whole number, being of {data_type.name}"
+        yield Fault(field=field, rule=rule, value=number, found=show(number))
+    elif not low <= number <= limits.max:
+        rule = f"{field} must lie in {low} .. {limits.max}, being of {data_type.name}"
+        yield Fault(field=field, rule=rule, value=number, found=show(number))
