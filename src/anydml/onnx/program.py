@@ -41,7 +41,7 @@ class Program:
         self.memory = found.tracer.graph.device.engine.memory
         places = {name: i for i, name in enumerate(input_names)}
         made: list[Expression] = []
-        numbers: dict[int, int] = {}
+        numbers: dict[tuple[int, int], int] = {}
         self._graph_made: list[int] = []
         """By the graph's output, the model's."""
         self._copied: dict[int, tuple[str, int]] = {}
@@ -53,11 +53,13 @@ class Program:
             if source is None or source.is_input:
                 name = value.source if source is None else found.tracer.inputs[source.number]
                 self._copied[i] = ("input", places[name])
-            elif id(source) in numbers:
-                self._copied[i] = ("output", numbers[id(source)])
+                continue
+            assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
+            place = (source.number, value.expression.slot)
+            if place in numbers:
+                self._copied[i] = ("output", numbers[place])
             else:
-                assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
-                numbers[id(source)] = i
+                numbers[place] = i
                 self._graph_made.append(i)
                 made.append(value.expression)
         self._reads = [places[name] for name in found.tracer.inputs]

@@ -10,6 +10,7 @@ import numpy as np
 import anydml as dml
 from anydml.builder import Graph
 from anydml.errors import DescriptionError, Fault, UnsupportedError
+from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
 from anydml.onnx.values import Value
 from anydml.runtime.device import Device
@@ -129,9 +130,9 @@ class Tracer:
         if self.folds(shape, [value]):
             steps = [stride * value.element.held.itemsize for stride in strides]
             packed = np.ascontiguousarray(value.values(""))
-            view = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
+            seen = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
             self.folded = True
-            return Value.known(value.element, np.reshape(dml.identity(view, device=self._host), shape))
+            return Value.known(value.element, np.reshape(dml.identity(seen, device=self._host), shape))
         _check_rank(shape)
         view = self.expression(value).reinterpret(shape, strides)
         return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
@@ -180,8 +181,8 @@ class Tracer:
     def _name(self, expression: Expression) -> Expression:
         """Remember an operator that was added, and by which name the graph calls it."""
         node = expression.source.node
-        assert node is not None  # noqa: S101 - for type checkers: functions give nodes
-        self.added.append(node.desc)  # type: ignore[union-attr]  # and those of operators
+        assert isinstance(node, OperatorNode)  # noqa: S101 - for type checkers: functions give nodes of operators
+        self.added.append(node.desc)
         name = self.name or self.label
         while name in self.labels or name in self.inputs:
             name = f"{self.name or self.label} #{len(self.labels)}"

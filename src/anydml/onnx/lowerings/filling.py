@@ -37,7 +37,8 @@ def constant(node: Node) -> list[Value]:
             node.unsupported(given[0], f"{given[0]}: DirectML has no STRING")
         case "sparse_value":
             node.unsupported(given[0], "sparse_value: DirectML has no sparse tensors")
-    node.refuse(given[0], f"a Constant has no attribute {given[0]!r}")
+        case other:
+            node.refuse(other, f"a Constant has no attribute {other!r}")
 
 
 def constant_of_shape(node: Node) -> list[Value]:
