@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
-    from anydml.enums import DataType
+    from anydml.enums import DataType, FeatureLevel
     from anydml.models.files import Files
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
@@ -48,8 +49,7 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
-        # NumPy alone: the values are few, and no kernel has to be compiled for them.
-        self._host = Device("reference", feature_level=device.feature_level)
+        self._host = _host_device(device.feature_level)
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
@@ -188,6 +188,12 @@ class Tracer:
             name = f"{self.name or self.label} #{len(self.labels)}"
         self.labels[name] = self.label
         return expression.named(name)
+
+
+@functools.cache
+def _host_device(level: FeatureLevel) -> Device:
+    """Where known values are computed with: in NumPy, being few, so that no kernel is compiled for them."""
+    return Device("reference", feature_level=level)
 
 
 def _at_least_1d(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
-from anydml.onnx.graphs import element_of
+from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
 from anydml.onnx.tensors import decode_tensor
@@ -71,18 +71,22 @@ def trace(
     graph = source.proto.graph
     tracer = Tracer(device, source.folder)
     known: dict[str, Value | None] = {"": None}
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
     decoded = {} if initializers is None else initializers
     for info in graph.input:
         if info.name in shapes:
-            known[info.name] = _input(info, source, shapes[info.name], values.get(info.name), keep_going)
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
+            known[info.name] = _input(info, source, shapes[info.name], values.get(info.name))
+        elif keep_going and info.name not in tensors:
+            known[info.name] = None
     records = []
     for proto in graph.node:
         tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
         error: DmlError | None = None
         try:
+            if keep_going:
+                check_support(source, proto)
             inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
-            made = _lower(Node(proto, source.opset, inputs, tracer), tracer)
+            made = _lower(Node(proto, source.opset, inputs, tracer))
         except DmlError as found:
             error = of_node(found, tracer.label)
             if not keep_going:
@@ -93,26 +97,16 @@ def trace(
         records.append(Record(tracer.label, proto.op_type, proto.name, tuple(tracer.added), note, error))
     outputs: dict[str, Value | None] = {}
     for info in graph.output:
-        if info.name in known and known[info.name] is None:
-            outputs[info.name] = None
-        else:
-            outputs[info.name] = _find(info.name, known, tensors, decoded, source)
-        _check_type(info, outputs[info.name], source)
+        is_missing = info.name in known and known[info.name] is None
+        output = None if is_missing else _find(info.name, known, tensors, decoded, source)
+        outputs[info.name] = output
+        if output is not None and not keep_going:
+            _check_type(info, output, source)
     return Trace(tracer, outputs, records)
 
 
-def _input(
-    info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None, keep_going: bool
-) -> Value | None:
-    try:
-        element = element_of(info, source.name, "input")
-    except DmlError:
-        if keep_going:
-            return None
-        raise
-    if element is None:
-        rule = f"input '{printable(info.name)}' must have an element type"
-        raise ModelError(source.name, Fault(field=info.name, rule=rule))
+def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
+    element = describe(info, source, "input").element
     if array is not None:
         return Value.known(element, array.view(element.held), info.name)
     return Value(element, shape, source=info.name, needs=frozenset([info.name]))
@@ -139,10 +133,9 @@ def _find(
     return known[name]
 
 
-def _lower(node: Node, tracer: Tracer) -> list[Value | None]:
+def _lower(node: Node) -> list[Value | None]:
     lowering = find_lowering(node.kind, node.version)
-    if lowering is None:
-        raise UnsupportedError(tracer.label, Fault(field=node.kind, rule=f"{node.kind} is not supported"))
+    assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
     return list(lowering(node))
 
 
@@ -153,9 +146,9 @@ def _note(tracer: Tracer, made: list[Value | None]) -> str:
     return "folded" if tracer.folded or all(value.is_known for value in values) else "a view, no pass"
 
 
-def _check_type(info: Any, value: Value | None, source: Source) -> None:
+def _check_type(info: Any, value: Value, source: Source) -> None:
     declared = element_of(info, source.name, "output")
-    if value is not None and declared is not None and declared != value.element:
+    if declared is not None and declared != value.element:
         rule = f"output '{printable(info.name)}' must be of {value.element.name}, as the node that makes it has it"
         raise ModelError(source.name, Fault(field=info.name, rule=rule, found=declared.name))
 
