@@ -1,4 +1,4 @@
-"""ONNX's own backend tests, driven by ONNX's own runner: every operator here passes all of its tests, and nothing fails.
+"""ONNX's own backend tests, driven by ONNX's own runner: every operator here passes all of its own, and nothing fails.
 
 The runner takes a refusal for a pass, so that passes and refusals are counted here.
 """
@@ -49,7 +49,7 @@ class _Watched(Backend):
     def prepare(cls, model: Any, device: str = "CPU", **options: Any) -> Any:
         cls.model = model
         try:
-            prepared = super().prepare(model, device, **options)
+            prepared: Any = super().prepare(model, device, **options)
         except unittest.SkipTest as refusal:
             cls.refusal = str(refusal)
             raise
@@ -115,7 +115,11 @@ def may_be_refused(model: Any) -> bool:
     wanted = {*types.values(), *(a.i for n in model.graph.node for a in n.attribute if a.name == "to")}
     if not wanted <= ELEMENT_TYPES.keys():
         return True
-    limited = {"CumSum": dml.CumulativeSummation, "CumProd": dml.CumulativeProduct, "Range": dml.FillValueSequence}
+    limited: dict[str, Any] = {
+        "CumSum": dml.CumulativeSummation,
+        "CumProd": dml.CumulativeProduct,
+        "Range": dml.FillValueSequence,
+    }
     for n in model.graph.node:
         if n.op_type in limited:
             row = limited[n.op_type].support.row_at(FeatureLevel.highest())

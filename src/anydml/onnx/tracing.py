@@ -88,7 +88,8 @@ def trace(
             inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
             made = _lower(Node(proto, source.opset, inputs, tracer))
         except DmlError as found:
-            error = of_node(found, tracer.label)
+            is_of_file = found.subject == source.name  # which says itself which tensor is at fault
+            error = found if is_of_file else of_node(found, tracer.label)
             if not keep_going:
                 raise error from found.__cause__
             made = [None] * len(proto.output)
