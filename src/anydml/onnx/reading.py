@@ -37,8 +37,8 @@ class Source:
 def read_model(given: Given) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them."""
     folder = None
-    if isinstance(given, (str, os.PathLike)):
-        name = printable(os.fspath(given)) if isinstance(os.fspath(given), str) else show(given)
+    if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
+        name = printable(os.fspath(given))
         proto = _parse(_read_file(Path(given), name), name)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):

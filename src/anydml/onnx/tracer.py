@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,18 @@ from anydml.errors import DescriptionError, Fault, UnsupportedError
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
 from anydml.onnx.values import Value
-from anydml.runtime.device import Device
+from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
-    from anydml.enums import DataType, FeatureLevel
+    from anydml.enums import DataType
     from anydml.models.files import Files
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
+    from anydml.runtime.device import Device
 
 MOST_FOLDED = 65_536
 """Elements up to which what hangs on known values alone is computed while a model is traced."""
@@ -49,7 +49,8 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
-        self._host = _host_device(device.feature_level)
+        # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
+        self._host = device_named("reference")
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
@@ -188,12 +189,6 @@ class Tracer:
             name = f"{self.name or self.label} #{len(self.labels)}"
         self.labels[name] = self.label
         return expression.named(name)
-
-
-@functools.cache
-def _host_device(level: FeatureLevel) -> Device:
-    """Where known values are computed with: in NumPy, being few, so that no kernel is compiled for them."""
-    return Device("reference", feature_level=level)
 
 
 def _at_least_1d(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

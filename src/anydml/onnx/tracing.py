@@ -11,7 +11,7 @@ from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
 from anydml.onnx.tensors import decode_tensor
-from anydml.onnx.tracer import Tracer
+from anydml.onnx.tracer import MOST_FOLDED, Tracer
 from anydml.onnx.values import NeedsValueError, Value
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def trace(
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
-    `initializers` keeps what was decoded for the next trace. With `keep_going` an error is put in the node's record.
+    `initializers` keeps small ones that were decoded for the next trace. With `keep_going` an error is put in the node's record.
     """
     graph = source.proto.graph
     tracer = Tracer(device, source.folder)
@@ -126,9 +126,11 @@ def _find(
             rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
             raise _UnknownError("onnx", Fault(field=name, rule=rule))
         return known[name]
-    if name not in decoded:
-        decoded[name] = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
-    held = decoded[name]
+    held = decoded.get(name)
+    if held is None:
+        held = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
+        if held.count <= MOST_FOLDED:  # the graph has a copy of larger ones
+            decoded[name] = held
     # A value remembers what it is in one graph; the next trace has another.
     known[name] = Value(held.element, held.shape, held.array, source=name)
     return known[name]
