@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from anydml.onnx.functions import inlined
 from anydml.onnx.library import IR_VERSION, OPSET_VERSION, VERSION, ModelProto
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     Given: TypeAlias = str | os.PathLike[str] | bytes | Any
@@ -79,12 +81,38 @@ def _parse(data: bytes, name: str) -> Any:
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
 
 
+def _texts(proto: Any) -> Iterator[Any]:
+    """Every name that is looked at."""
+    graph = proto.graph
+    for function in proto.functions:
+        yield from (function.name, function.domain)
+    yield from (entry.domain for entry in proto.opset_import)
+    for node in itertools.chain(graph.node, *(function.node for function in proto.functions)):
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            yield from _texts_of_tensor(attribute.t)
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for tensor in graph.initializer:
+        yield from _texts_of_tensor(tensor)
+
+
+def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
+    yield tensor.name
+    for entry in tensor.external_data:
+        yield from (entry.key, entry.value)
+
+
 def _check_form(proto: Any, name: str) -> int:
     """What every model must say of itself; gives the opset of ONNX's own operators."""
     if not proto.HasField("graph"):
         raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
     if proto.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
+    if any(not isinstance(text, str) for text in _texts(proto)):  # protobuf then gives bytes
+        raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
     newer = "upgrade onnx; this is {0}, which knows up to {1}"
     if proto.ir_version > IR_VERSION:
         rule = f"ir_version {proto.ir_version} is not supported"

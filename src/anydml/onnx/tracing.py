@@ -66,7 +66,8 @@ def trace(
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
-    `initializers` keeps small ones that were decoded for the next trace. With `keep_going` an error is put in the node's record.
+    `initializers` keeps small ones that were decoded, for the next trace. With `keep_going` an error is put in the
+    record of its node.
     """
     graph = source.proto.graph
     tracer = Tracer(device, source.folder)
