@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anydml.errors import EngineMissingError, Fault
+from anydml.errors import EngineMissingError, Fault, printable
 
 try:
     import onnx
@@ -34,7 +34,7 @@ def check_node(node: Any, opset: int) -> str:
     try:
         onnx.checker.check_node(node, context)
     except Exception as error:  # noqa: BLE001 - ValidationError, and whatever a hostile node leads it to
-        return " ".join(str(error).split())
+        return printable(" ".join(str(error).split()))
     return ""
 
 

@@ -112,16 +112,11 @@ class Model:
         program = self._find(shapes, taken)
         if memory != HOST:
             taken = {name: send(array, memory) for name, array in taken.items()}
-        outs = self._take_outs(out or {}, program, taken)
-        results = program.run_into(taken, outs) if out else program.run(taken)
-        if out:
-            wanted = [out.get(name) for name in program.names]
-            return {
-                name: _hand_back(given, result, memory)
-                for name, given, result in zip(program.names, wanted, results, strict=True)
-            }
-        self._remember(inputs, program)
         like = _first(inputs, self._names, memory)
+        if out:
+            return self._run_into(out, program, taken, like)
+        results = program.run(taken)
+        self._remember(inputs, program)
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
@@ -138,18 +133,24 @@ class Model:
                 rule = f"input {printable(name)!r} must be given"
                 raise BindingError(self._source.name, Fault(field=name, rule=rule, way_out=takes))
 
-    def _take_outs(self, out: Mapping[str, Any], program: Program, arrays: dict[str, Any]) -> list[Any]:
+    def _run_into(self, out: Mapping[str, Any], program: Program, arrays: dict[str, Any], like: Any) -> dict[str, Any]:
+        """Run into arrays of the caller's; what a GPU cannot write is copied afterwards."""
         for name in out:
             if name not in program.names:
                 rule, way_out = f"there is no output {show(name)}", f"the model has {', '.join(program.names)}"
                 raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
-        named = zip(program.names, program.values, strict=True)
         memory = self.device.engine.memory
+        named = zip(program.names, program.values, strict=True)
         taken = {name: take_out(out[name], name, value, memory) for name, value in named if name in out}
         check_apart(taken, list(arrays.values()))
-        if memory != HOST:  # the host's are copied to afterwards
-            taken = {name: array for name, array in taken.items() if not isinstance(array, np.ndarray)}
-        return [taken.get(name) for name in program.names]
+        there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
+        results = program.run_into(arrays, [there.get(name) for name in program.names])
+        found = dict(zip(program.names, results, strict=True))
+        for name in taken.keys() - there.keys():
+            taken[name][...] = found[name].cpu().numpy()
+        others = [name for name in program.names if name not in out]
+        handed = hand_over([found[name] for name in others], memory, like)
+        return {**found, **dict(zip(others, handed, strict=True)), **out}
 
     # Programs
 
@@ -229,12 +230,3 @@ def _first(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
     if memory != HOST:
         given = [array for array in given if place_of(array) == memory] or given
     return given[0] if given else None
-
-
-def _hand_back(given: Any, result: Any, memory: str) -> Any:
-    """What a caller gave for an output, written; a result of the model's own where nothing was given."""
-    if given is None:
-        return result if isinstance(result, np.ndarray) else result.cpu().numpy()
-    if memory != HOST and isinstance(given, np.ndarray):
-        given[...] = result.cpu().numpy()
-    return given
