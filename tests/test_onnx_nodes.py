@@ -291,6 +291,29 @@ def test_a_shape_that_is_computed_is_static() -> None:
     assert_same(proto, {"x": x})
 
 
+def test_what_moves_nothing_is_no_pass() -> None:
+    nodes = [
+        node("Transpose", "x", "a", perm=[1, 0, 2]),
+        node("Expand", "a one", "b"),
+        node("Flatten", "b", "c", axis=3),
+        node("Slice", "c zero end", "y"),
+    ]
+    constants = {"one": np.array([1]), "zero": np.array([0]), "end": np.array([2**63 - 1])}
+    found = survey(model(nodes, {"x": ("float32", [1, 3, 2])}, "y", constants))
+    assert [(record.note, record.operators) for record in found.records] == [("a view, no pass", ())] * 4
+    assert found.outputs["y"] is not None
+    assert found.outputs["y"].shape == (6, 1)
+
+
+def test_indices_that_are_known_are_checked_once() -> None:
+    for kind, attributes in (("Gather", {}), ("GatherND", {}), ("GatherElements", {"axis": 0})):
+        indices = np.array([[1], [0]]) if kind == "GatherND" else np.array([1, 0])
+        known = model(node(kind, "x i", "y", **attributes), {"x": ("float32", [2])}, "y", {"i": indices})
+        given = model(node(kind, "x i", "y", **attributes), {"x": ("float32", [2]), "i": ("int64", indices.shape)})
+        modes = [getattr(survey(proto).records[0].operators[0], "index_mode") for proto in (known, given)]  # noqa: B009
+        assert modes == [dml.IndexMode.CLAMP, dml.IndexMode.RAISE]
+
+
 def test_a_transpose_that_a_slice_reads_is_no_pass() -> None:
     nodes = [node("Transpose", "x", "t"), node("Slice", "t s e", "y")]
     proto = model(nodes, {"x": ("float32", [8, 8])}, "y", {"s": np.array([2]), "e": np.array([5])})
@@ -314,6 +337,8 @@ def test_a_transpose_that_a_slice_reads_is_no_pass() -> None:
             r"node 'g' \(Gather\): indices\[0\] = 9 is outside dimension 0 of size 4",
         ),
         (node("GatherND", "x nine", "y", name="g"), r"node 'g' \(GatherND\): indices\[0\] = 9 is outside dimension 0"),
+        (node("Gather", "x four", "y"), r"indices\[1\] = 4 is outside dimension 0 of size 4; take -4 .. 3"),
+        (node("ReverseSequence", "x nines", "y"), r"sequence_lens must lie in 0 .. 4"),
         (node("GatherElements", "x nine", "y"), "indices must have 2 dimensions, as data has"),
         (node("Reshape", "x nine", "y"), r"shape must have the 16 elements of data, \(4, 4\); got \[9\]"),
         (node("Squeeze", "x p", "y"), "dimension 0 must be of size 1 to be left out; got 4"),
@@ -339,6 +364,8 @@ def test_what_is_wrong_with_a_node_is_told_at_load(wrong: Any, message: str) -> 
         "p": np.array([0, 1]),
         "z": np.array([0]),
         "nine": np.array([9]),
+        "nines": np.array([4, 0, 1, 5]),
+        "four": np.array([-4, 4]),
     }
     if "z" in wrong.input and wrong.op_type == "Slice":
         constants |= {"e": np.array([1]), "a": np.array([0])}
