@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 if "cuda" not in ENGINES:
-    # `make test` runs the first interpreted, in a process of its own; `make test-gpu` runs both.
-    collect_ignore = ["test_cuda_engine.py", "test_cuda_arrays.py", "test_cuda_graphs.py"]
+    # `make test` runs the first two interpreted, in a process of their own; `make test-gpu` runs all.
+    collect_ignore = ["test_cuda_engine.py", "test_cuda_maps.py", "test_cuda_arrays.py", "test_cuda_graphs.py"]
 
 
 def pytest_configure() -> None:

@@ -18,8 +18,15 @@ if is_interpreted():
 from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
-from anydml.engines.cuda.programs import CopyProgram, GatherProgram, ScanProgram
-from anydml.primitives import IndexedCopy, StridedCopy
+from anydml.engines.cuda.programs import (
+    CopyProgram,
+    FillProgram,
+    GatherProgram,
+    MapProgram,
+    ReverseProgram,
+    ScanProgram,
+)
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, StridedCopy, View
 
 if TYPE_CHECKING:
     from anydml.engines.cuda.launch import Kernel
@@ -77,6 +84,16 @@ def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     if isinstance(primitive, IndexedCopy):
         gather = GatherProgram.plan(primitive, figures)
         return [gather.kernel(gather.widest()), gather.check()]
+    if isinstance(primitive, Map):
+        converted = MapProgram.plan(primitive, figures)
+        assert isinstance(converted, MapProgram)
+        return [converted.kernel]
+    if isinstance(primitive, Fill):
+        filled = FillProgram.plan(primitive, figures)
+        return [filled.kernel(filled.widest())]
+    if isinstance(primitive, Reverse):
+        reversal = ReverseProgram.plan(primitive, figures)
+        return [reversal.kernel(reversal.widest())]
     return [ScanProgram.plan(primitive, figures).kernel]
 
 
@@ -121,3 +138,50 @@ def test_what_is_handed_on_is_what_was_looked_at(desc: dml.OperatorDesc) -> None
 def test_columns_of_float16_are_on_their_way_into_shared_memory() -> None:
     text = assembly(kernels(summed("float16", (N, N), 0).lower()[0], 90)[0])
     assert "cp.async" in text
+
+
+# Maps, fills and reversals
+
+
+def rows_of(dtype: str, name: str = "x") -> View:
+    return View(name, dml.DataType(dtype), (N, N), (N, 1))
+
+
+def mapped(source: str, target: str, **scaled: float) -> Map:
+    return Map(rows_of(source), rows_of(target, "y"), **scaled)
+
+
+def blocks_reversed() -> Reverse:
+    x, y = (View(name, dml.DataType.FLOAT16, (512, 64, N), (64 * N, N, 1)) for name in "xy")
+    return Reverse(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
+
+
+@pytest.mark.parametrize(
+    ("primitive", "accesses"),
+    [
+        (mapped("float32", "float16"), ("ld", "st")),
+        (mapped("uint8", "float32"), ("st",)),
+        (Fill(rows_of("uint8"), 1, 0), ("st",)),
+        (blocks_reversed(), ("ld", "st")),
+    ],
+    ids=["to float16", "to float32", "constant", "blocks reversed"],
+)
+def test_what_is_in_rows_moves_sixteen_bytes_at_once(primitive: Primitive, accesses: tuple[str, ...]) -> None:
+    text = assembly(kernels(primitive, 90)[0])
+    assert "shared" not in text
+    for access in accesses:
+        assert re.search(rf"{access}\.global\S*\.(v4\.b32|v2\.b64)", text), f"{access} is narrow"
+
+
+@pytest.mark.parametrize(
+    "primitive",
+    [mapped("uint64", "float16", scale=0.1, bias=3.0), Fill(rows_of("float16"), 1.0, 0.1)],
+    ids=["scaled", "sequence"],
+)
+def test_a_product_and_a_sum_stay_apart_and_become_float16_at_once(primitive: Primitive) -> None:
+    text = assembly(kernels(primitive, 90)[0])
+    assert "mul.rn.f64" in text
+    assert "add.rn.f64" in text
+    assert "fma" not in text
+    assert "cvt.rn.f16.f64" in text
+    assert ".f32" not in text

@@ -11,7 +11,20 @@ import pytest
 
 import anydml as dml
 from anydml.models import as_sarif, check_file, load_model
-from modelling import BINDINGS, DISPATCH, EXAMPLES, REMOVED, SUM, ZEROS, changed, floats, model, write
+from modelling import (
+    BINDINGS,
+    DISPATCH,
+    EXAMPLES,
+    REMOVED,
+    SUM,
+    ZEROS,
+    as_dispatchable,
+    changed,
+    findings,
+    floats,
+    model,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,17 +32,6 @@ if TYPE_CHECKING:
 DESC = "dispatchables.sum.desc."
 TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
 BUILT = ", ".join(kind.name for kind in dml.OPERATORS)
-
-
-def findings(folder: Path, data: Any, level: str = "6_4") -> list[tuple[str, str, str]]:
-    """(kind, path, message) of each finding."""
-    report = check_file(write(folder, data), level)
-    found = []
-    for finding in report.findings:
-        place = finding.fault.place
-        assert place is not None
-        found.append((finding.kind.name, place.path, str(finding).removeprefix(f"{place}: ")))
-    return found
 
 
 def test_a_model_with_nothing_wrong(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ("commands.0.bindings.InputTensor", [], 2, "$.commands[0].bindings.InputTensor",
         "a list of bindings must not be empty"),
     ("commands.0.bindings.InputTensor", ["in", "in"], 1, "$.commands[0].bindings.InputTensor[1]",
-        "CUMULATIVE_SUMMATION: 'InputTensor' must be bound to one resource; got 2"),
+        "CUMULATIVE_SUMMATION: InputTensor must be bound to one resource; got 2"),
     ("commands.0.bindings.InputTensor", "inn", 1, "$.commands[0].bindings.InputTensor",
         "CUMULATIVE_SUMMATION: there must be a resource 'inn'; there are 'in', 'out'"),
     ("commands.0.bindings.InputTensor", REMOVED, 1, "$.commands[0].bindings",
@@ -568,17 +570,7 @@ def test_every_operator_is_read_by_its_own_fields(tmp_path: Path) -> None:
 
     for case in CASES:
         desc = case.desc(dml.DataType.FLOAT32)
-        fields: dict[str, Any] = {}
-        for name, kind in desc.field_types().items():
-            value = getattr(desc, name)
-            if kind.type == "TENSOR_DESC":
-                value = {"DataType": value.data_type.name, "Sizes": list(value.sizes)}
-            elif kind.kind == "addition":
-                value = value.value
-            elif isinstance(value, dml.AxisDirection):
-                value = value.dml_name
-            fields["".join(part.capitalize() for part in name.split("_"))] = value
-        data = {"resources": {}, "dispatchables": {"it": {"type": desc.type.dml_name, "desc": fields}}, "commands": []}
+        data = {"resources": {}, "dispatchables": {"it": as_dispatchable(desc)}, "commands": []}
         loaded = load_model(write(tmp_path, data))
         assert loaded.findings == ()
         assert loaded.dispatchables["it"].desc == desc

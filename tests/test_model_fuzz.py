@@ -15,7 +15,7 @@ import pytest
 
 from anydml.models.parser import parse
 from anydml.models.source import Items, Node
-from modelling import DISPATCH, EXAMPLES, SUM, model, program, write
+from modelling import DISPATCH, EVERY, EXAMPLES, SUM, model, model_of, program, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,11 @@ FILES = model(
         },
     ],
 )  # fmt: skip
-TEXTS = [path.read_text() for path in sorted(EXAMPLES.glob("*.json"))] + [json.dumps(FILES, indent=2)]
+TEXTS = [
+    *(path.read_text() for path in sorted(EXAMPLES.glob("*.json"))),
+    json.dumps(FILES, indent=2),
+    *(json.dumps(model_of(desc), indent=2) for desc in EVERY),
+]
 
 ODD_VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 2, 3, 4, 5, 7, 8, 16, 255, 65535, 2**31, 2**32 - 1, 2**32, 2**48, 2**63, 2**64 - 1),
@@ -70,7 +74,8 @@ ODD_VALUES: list[Any] = [
     *("output", "../x.dat", "/x", "x.npy", "model.json", "link/x.dat", ".hidden", "pipe", "sub", "\0", "\ud800"),
     *([], {}, [[]], [1], [1, 1, 4, 4], [0] * 9, [2**32] * 4, {"name": "input", "elementOffset": 4}),
     *({"valueCount": 2**32 - 1, "value": 0}, {"valueCount": 100, "valueStart": 0, "valueDelta": 1}),
-    *({"sourcePath": "x.npy"}, {"Desc": {"DataType": "INT8", "Sizes": [1]}}),
+    *("JOIN", "SPLIT", "CAST", "FILL_VALUE_CONSTANT", "InputTensor", {"Float32": "inf"}, {"UInt16": 1}, ["input"] * 3),
+    *({"Scale": 2, "Bias": "nan"}, {"sourcePath": "x.npy"}, {"Desc": {"DataType": "INT8", "Sizes": [1]}}),
 ]
 ODD_PATHS = [
     "../x.dat",

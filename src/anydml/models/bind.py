@@ -10,12 +10,13 @@ import numpy as np
 
 from anydml.errors import show
 from anydml.memory import numpy_view
-from anydml.models.findings import BINDING, NAME
-from anydml.operators.fields import dml_name
+from anydml.models.findings import BINDING, MOST_FAULTS, NAME
+from anydml.operators.fields import bare_name
 from anydml.runtime.binding import Bound, BufferBinding, bind_tensor, hazards
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from anydml.errors import Fault
     from anydml.models.findings import Findings
@@ -23,8 +24,31 @@ if TYPE_CHECKING:
     from anydml.models.source import Node
     from anydml.operators import OperatorDesc
 
+    Bindings: TypeAlias = Mapping[str, tuple[Binding, ...]]
+
 _PAGE = 4096
 _HIGHEST = 2**62
+_MOST_NAMES = 8
+_BY_COMMAND, _BY_DISPATCHABLE = "the dispatch command", "the dispatchable's own bindings"
+
+
+def slots_of(desc: OperatorDesc, *, initialises: bool) -> dict[str, list[str]]:
+    """By field, the tensors that are bound for a run, or for the initialisation: inputs that are OWNED_BY_DML."""
+    owned = {slot for slot, tensor in desc.inputs().items() if tensor.is_owned_by_dml}
+    found: dict[str, list[str]] = {}
+    for slot in desc.tensors():
+        if (slot in owned) == initialises:
+            found.setdefault(bare_name(slot), []).append(slot)
+    return found
+
+
+def by_slot(desc: OperatorDesc, bindings: Bindings, *, initialises: bool) -> dict[str, Binding]:
+    """The binding of each tensor by its own name, such as `InputTensors[1]`, in a model that was found valid."""
+    return {
+        slot: binding
+        for name, slots in slots_of(desc, initialises=initialises).items()
+        for slot, binding in zip(slots, bindings.get(name, ()), strict=False)
+    }
 
 
 class Binder:
@@ -45,44 +69,26 @@ class Binder:
                 address = address if address < _HIGHEST else _PAGE  # no machine has memory for so many
 
     def check(
-        self,
-        desc: OperatorDesc | None,
-        bindings: Mapping[str, tuple[Binding, ...]],
-        node: Node,
-        *,
-        initialises: bool,
-        subject: str,
+        self, desc: OperatorDesc | None, bindings: Bindings, node: Node, *, initialises: bool, subject: str
     ) -> None:
         """Check what is bound for a run, or for the initialisation that hands OWNED_BY_DML tensors over."""
         for binding in itertools.chain.from_iterable(bindings.values()):
             self._check_names(binding, subject)
         if desc is None:
             return
-        given = {name: several[0] for name, several in bindings.items() if several}
-        for name, several in bindings.items():
-            if len(several) > 1:
-                rule = f"{show(name, 60)} must be bound to one resource"
-                self._findings.add(BINDING, several[1].node, rule, found=str(len(several)), subject=subject)
-        inputs = {dml_name(name) for name in desc.input_names()}
-        wanted = [name for name, t in desc.tensors().items() if (t.is_owned_by_dml and name in inputs) == initialises]
-        self._check_points(desc, bindings, wanted, node, initialises)
-        faults: dict[str, list[Fault]] = {}
-        bound: dict[str, Bound] = {}
-        for name, tensor in desc.tensors().items():
-            bound_to = given.get(name)
-            if bound_to is None or bound_to.resource not in self._buffers or name not in wanted:
-                continue
-            given_range = BufferBinding(self._buffers[bound_to.resource], byte_offset(bound_to, self._resources))
-            mine = faults.setdefault(name, [])
-            found = bind_tensor(name, tensor, given_range, is_output=name not in inputs, faults=mine)
-            if found is not None:
-                bound[name] = found
-        outputs = [one for name, one in bound.items() if name not in inputs]
-        for fault in hazards([one for name, one in bound.items() if name in inputs], outputs, in_place=desc.in_place):
-            faults.setdefault(fault.field, []).append(fault)
-        for name, found_faults in faults.items():
-            for fault in found_faults:
-                self._findings.put(BINDING, given[name].node, reword(fault), subject)
+        here, there = _BY_COMMAND, f"{_BY_DISPATCHABLE}, being OWNED_BY_DML"
+        if initialises:
+            here, there = there, f"{here}, not being OWNED_BY_DML"
+        wanted = slots_of(desc, initialises=initialises)
+        self._check_points(desc, bindings, wanted, node, here, there)
+        given: dict[str, Binding] = {}
+        for name, slots in wanted.items():
+            is_complete = name in bindings and self._check_count(desc, name, slots, node.get(name) or node, there)
+            if is_complete and len(bindings[name]) == len(slots):  # one that could not be read is not among them
+                given.update(zip(slots, bindings[name], strict=True))
+        given = {slot: binding for slot, binding in given.items() if binding.resource in self._buffers}
+        for fault in itertools.islice(self._faults(desc, given), MOST_FAULTS + 1):
+            self._findings.put(BINDING, given[fault.field].node, reword(fault), subject)
 
     def _check_names(self, binding: Binding, subject: str) -> None:
         counter = binding.node.get("counter")
@@ -90,26 +96,26 @@ class Binder:
         for name in names:
             if name not in self._resources:
                 rule = f"there must be a resource {show(name, 60)}"
-                known = [show(other, 60) for other in itertools.islice(self._resources, 8)]
+                known = [show(other, 60) for other in itertools.islice(self._resources, _MOST_NAMES)]
                 way_out = f"there are {', '.join(known)}" if 0 < len(self._resources) <= len(known) else ""
                 self._findings.add(NAME, binding.node, rule, found="", way_out=way_out, subject=subject)
 
     def _check_points(
         self,
         desc: OperatorDesc,
-        bindings: Mapping[str, tuple[Binding, ...]],
-        wanted: list[str],
+        bindings: Bindings,
+        wanted: Mapping[str, list[str]],
         node: Node,
-        initialises: bool,
+        here: str,
+        there: str,
     ) -> None:
-        operator, tensors = desc.type.name, desc.tensors()
-        here, there = "the dispatch command", "the dispatchable's own bindings, being OWNED_BY_DML"
-        if initialises:
-            here, there = there, f"{here}, not being OWNED_BY_DML"
+        """Check that what must be bound here is, and nothing else."""
+        operator = desc.type.name
+        names = list(dict.fromkeys(map(bare_name, desc.tensors())))
         for name, several in bindings.items():
             at = several[0].node if several else node
-            if name not in tensors:
-                rule, way_out = f"there is no tensor {show(name, 60)}", f"there are {', '.join(tensors)}"
+            if name not in names:
+                rule, way_out = f"there is no tensor {show(name, 60)}", f"there are {', '.join(names)}"
                 self._findings.add(NAME, at, rule, found="", way_out=way_out, subject=operator)
             elif name not in wanted:
                 rule = f"{name} must be bound by {there}"
@@ -118,6 +124,62 @@ class Binder:
             if name not in bindings:
                 rule = f"{name} must be bound by {here}"
                 self._findings.add(BINDING, node, rule, field=name, found="", subject=operator)
+
+    def _check_count(self, desc: OperatorDesc, name: str, slots: Sequence[str], at: Node, there: str) -> bool:
+        """Whether a field is given a resource for each of its tensors; an empty list was told already."""
+        count = len(at) if at.is_list else 1
+        if count and count != len(slots):
+            rule, way_out = f"{name} must be bound to {_resources(len(slots))}", ""
+            if len(slots) < sum(bare_name(slot) == name for slot in desc.tensors()):
+                rule = f"{name} must be bound here to {_resources(len(slots))}, for {_listed(slots)}"
+                way_out = f"the others are bound by {there}"
+            elif len(slots) > 1:
+                rule += ", one for each of its tensors"
+            where = at.element(len(slots)) if at.is_list and count > len(slots) else at
+            self._findings.add(
+                BINDING, where, rule, field=name, found=str(count), way_out=way_out, subject=desc.type.name
+            )
+        return count == len(slots)
+
+    def _faults(self, desc: OperatorDesc, given: Mapping[str, Binding]) -> Iterator[Fault]:
+        """Hold the resources against the tensors that they are for, then against each other."""
+        inputs: list[Bound] = []
+        outputs: list[Bound] = []
+        for tensors, bound in ((desc.inputs(), inputs), (desc.outputs(), outputs)):
+            for slot in (slot for slot in tensors if slot in given):
+                faults: list[Fault] = []
+                offset = byte_offset(given[slot], self._resources)
+                buffer = BufferBinding(self._buffers[given[slot].resource], offset)
+                found = bind_tensor(slot, tensors[slot], buffer, is_output=bound is outputs, faults=faults)
+                yield from faults
+                if found is not None:
+                    bound.append(found)
+        near = _near_others([*inputs, *outputs])
+        yield from hazards(
+            [one for one in inputs if one.field in near],
+            [one for one in outputs if one.field in near],
+            in_place=desc.in_place,
+        )
+
+
+def _near_others(bound: Sequence[Bound]) -> set[str]:
+    """Those whose ranges share memory with another's: of a thousand that lie apart no two are to be compared."""
+    near: set[str] = set()
+    last: Bound | None = None
+    for one in sorted(bound, key=lambda one: one.memory.address):
+        if last is not None and one.memory.address < last.memory.address + last.memory.size:
+            near |= {one.field, last.field}
+        if last is None or one.memory.address + one.memory.size > last.memory.address + last.memory.size:
+            last = one  # reaches furthest so far
+    return near
+
+
+def _resources(count: int) -> str:
+    return "one resource" if count == 1 else f"{count} resources"
+
+
+def _listed(slots: Sequence[str]) -> str:
+    return ", ".join(slots[:_MOST_NAMES]) + (", …" if len(slots) > _MOST_NAMES else "")
 
 
 def byte_offset(binding: Binding, resources: Mapping[str, Resource]) -> int:

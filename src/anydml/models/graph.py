@@ -11,7 +11,7 @@ from anydml.graph.check import byte_span
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.memory import layout_of, numpy_view, share_elements, without_leading_ones
-from anydml.models.bind import byte_offset
+from anydml.models.bind import by_slot, byte_offset
 from anydml.models.check import check_model
 from anydml.models.model import Dispatch
 
@@ -175,12 +175,13 @@ class _Reader:
     def _dispatch(self, command: Dispatch, dispatchable: Dispatchable) -> None:
         assert dispatchable.desc is not None  # noqa: S101 - for type checkers: nothing is at fault
         node, number = OperatorNode(dispatchable.desc, dispatchable.name), len(self._nodes)
+        given = by_slot(dispatchable.desc, dispatchable.bindings, initialises=True)
+        given |= by_slot(dispatchable.desc, command.bindings, initialises=False)
         for slot, (name, desc) in enumerate(node.inputs):
-            given = dispatchable.bindings if desc.is_owned_by_dml else command.bindings
-            self._feed(node, number, slot, self._memory(given[name][0], desc), given[name][0])
+            self._feed(node, number, slot, self._memory(given[name], desc), given[name])
         self._nodes.append(node)
         for slot, (name, desc) in enumerate(node.outputs):
-            binding = command.bindings[name][0]
+            binding = given[name]
             memory = self._memory(binding, desc)
             there = self._there.get(binding.resource, [])
             for write in there:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anydml.models.values import Values
 
 IMAGES = (".jpg", ".png")
-_WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
+WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 _DATA_TYPES = {name: t for t in DataType for name in (t.name, t.dml_name)}
 _MOST_FAULTS = 5
 """Faults of one list that are told; a list at fault is mostly at fault throughout."""
@@ -93,11 +93,11 @@ class ValueReader:
     def _read_number(self, node: Node, name: str, data_type: DataType) -> np.generic | None:
         raw = node.raw
         if data_type.is_float:
-            number: Any = _WORDS.get(raw.lower()) if isinstance(raw, str) else raw
+            number: Any = WORDS.get(raw.lower()) if isinstance(raw, str) else raw
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 self._findings.add(FILE, node, f'{name} must be a number, "nan", "inf" or "-inf", for {data_type.name}')
                 return None
-            value = _to_float(np.array(number, np.float64), data_type)
+            value = to_float(np.array(number, np.float64), data_type)
             if np.isinf(value) and not np.isinf(number):
                 rule, way_out = f"{name} must fit {data_type.name}", 'write "inf" or "-inf" for infinity'
                 self._findings.add(FILE, node, rule, way_out=way_out)
@@ -115,7 +115,7 @@ class ValueReader:
         array = None
         if data_type.is_float and kinds <= {int, float}:
             doubles = np.array(values, np.float64)
-            array = _to_float(doubles, data_type)
+            array = to_float(doubles, data_type)
             if not np.isfinite(array).all():
                 array = None
         elif not data_type.is_float and kinds == {int}:
@@ -208,7 +208,7 @@ def _range(data_type: DataType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _to_float(doubles: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:
+def to_float(doubles: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:
     """Round as DxDispatch does: FLOAT16 by way of FLOAT32."""
     with np.errstate(all="ignore"):
         if data_type is DataType.FLOAT16:

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import TensorFlags
 from anydml.errors import DescriptionError
-from anydml.models.findings import DESCRIPTION, FILE, REMARK
+from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED
 from anydml.models.initialise import read_data_type
-from anydml.models.source import Items, Node
-from anydml.operators.fields import dml_name
+from anydml.models.remarks import remark_spelling, remark_unknown
+from anydml.models.scalars import NumberReader
+from anydml.models.source import Items
+from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from anydml.enums import AxisDirection
+    from anydml.enums import DataType
     from anydml.errors import Fault
     from anydml.models.findings import Findings
-    from anydml.operator_type import OperatorType
+    from anydml.models.source import Node
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
 
 _TENSOR_FIELDS = {dml_name(f.name): f.name for f in dataclasses.fields(TensorDesc) if f.name != "signed_strides"}
-_MOST_REMARKS = 20
-_NOTES = {"name", "comment", "comments", "description"}
+MOST_TENSORS = 1000
+"""In one field; each may have to be held against each of the others."""
 
 
 def locate(node: Node, field: str) -> Node:
@@ -46,33 +46,6 @@ def locate(node: Node, field: str) -> Node:
     return node
 
 
-def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None:
-    """Remark on members that mean nothing here: a misspelt option is ignored without a word otherwise."""
-    if not findings.takes_remarks:
-        return
-    names = list(known)
-    unknown = (
-        (name, child)
-        for name, child in node.members()
-        if name not in names and name[:1] not in ("$", "_", "/", "") and name.lower() not in _NOTES
-    )
-    for name, child in itertools.islice(unknown, _MOST_REMARKS):
-        close = difflib.get_close_matches(name[:60], names, 1)
-        way_out = f"did you mean {close[0]}?" if close else ""
-        findings.add(REMARK, child, "nothing here has this name, so it is ignored", found="", way_out=way_out)
-
-
-def remark_spelling(node: Node, value: bool | AxisDirection | OperatorType, findings: Findings, subject: str) -> None:
-    """Remark on a value that was understood and that DxDispatch would refuse: it takes names as they are written."""
-    if isinstance(value, bool):
-        is_taken, words = isinstance(node.raw, bool), [str(value).lower()]
-    else:
-        words = [value.dml_name, value.name]
-        is_taken = node.raw in words
-    if not is_taken:
-        findings.add(REMARK, node, f"DxDispatch takes {' or '.join(words)} alone", subject=subject)
-
-
 class DescReader:
     """Reads one description."""
 
@@ -80,6 +53,9 @@ class DescReader:
         self._cls, self._node, self._findings = cls, node, findings
         self._operator = cls.type.name
         self._ignored = ignored
+        self._numbers = NumberReader(findings, self._operator)
+        self._value_type: DataType | None = None
+        """The type of the numbers, which stands before them."""
 
     def read(self) -> OperatorDesc | None:
         """The description; None where a field could not be read, which was added to the findings."""
@@ -96,7 +72,7 @@ class DescReader:
                 values[name] = self._read_field(child, dml_name(name), kind)
             elif defaults[name] is dataclasses.MISSING:
                 self._add(node, dml_name(name), f"{dml_name(name)} must be given")
-            elif kind.kind != "addition":
+            elif kind.kind != "addition" and defaults[name] is not None:  # None is what DirectML has as optional
                 default = getattr(defaults[name], "name", str(defaults[name]).lower())
                 rule = f"{dml_name(name)} is not given, and is {default}; DxDispatch asks for it"
                 self._findings.add(REMARK, node, rule, field=dml_name(name), found="", subject=self._operator)
@@ -109,7 +85,17 @@ class DescReader:
         for field, name in counts.items():
             if child := node.get(field):
                 self._check_count(child, field, getattr(desc, name))
+        self._remark_owned(desc)
         return desc
+
+    def _remark_owned(self, desc: OperatorDesc) -> None:
+        for name in desc.input_names():
+            tensors = getattr(desc, name) if desc.field_types()[name].is_tensor_array else ()
+            if any(t.is_owned_by_dml for t in tensors) and not all(t.is_owned_by_dml for t in tensors):
+                field = dml_name(name)
+                rule = f"DxDispatch has all of {field} OWNED_BY_DML or none of them: it binds them together"
+                node = locate(self._node, field)
+                self._findings.add(REMARK, node, rule, field=field, found="", subject=self._operator)
 
     def _add(self, node: Node, field: str, rule: str, found: str | None = "") -> None:
         self._findings.add(DESCRIPTION, node, rule, field=field, found=found, subject=self._operator)
@@ -121,7 +107,9 @@ class DescReader:
         if type(node.raw) is not int:
             self._wrong_type(node, field, "a whole number")
         elif node.raw != count:
-            self._add(node, field, f"{field} must be {count}, as many values as are given", found=None)
+            is_of_tensors = any(kind.is_tensor_array for kind in self._cls.field_types().values())
+            what = "tensors" if is_of_tensors and "." not in field else "values"
+            self._add(node, field, f"{field} must be {count}, as many {what} as are given", found=None)
 
     def _wrong_type(self, node: Node, field: str, what: str) -> None:
         self._findings.add(FILE, node, f"{field} must be {what}", field=field, subject=self._operator)
@@ -129,6 +117,15 @@ class DescReader:
     def _read_field(self, node: Node, field: str, kind: FieldType) -> Any:
         if kind.type == "TENSOR_DESC":
             return self._read_tensor(node, field)
+        if kind.is_tensor_array:
+            return self._read_tensors(node, field, kind)
+        if kind.type == "SCALE_BIAS":
+            return self._numbers.read_scale_bias(node, field)
+        if kind.type == "SCALAR_UNION":
+            return self._numbers.read_scalar(node, field, self._value_type)
+        if kind is FIELD_TYPES[ValueType]:
+            self._value_type = self._read_data_type(node, field)
+            return self._value_type
         if kind.type.endswith("_ARRAY"):
             if not self._is_ints(node, field):
                 return None
@@ -152,6 +149,29 @@ class DescReader:
                 self._wrong_type(node.element(i), f"{field}[{i}]", "a whole number")
                 return False
         return True
+
+    def _read_data_type(self, node: Node, field: str) -> DataType | None:
+        # A string is of the right type: then the description is at fault, not the file.
+        kind = DESCRIPTION if isinstance(node.raw, str) else FILE
+        return read_data_type(node, field, self._findings, kind, self._operator)
+
+    def _read_tensors(self, node: Node, field: str, kind: FieldType) -> Any:
+        if not node.is_list:
+            self._wrong_type(node, field, "a list of objects")
+            return None
+        if len(node) > MOST_TENSORS:
+            rule = f"{field} must have at most {MOST_TENSORS} tensors"
+            found = str(len(node))
+            self._findings.add(UNSUPPORTED, node, rule, field=field, found=found, subject=self._operator)
+            return None
+        tensors = [self._read_tensor(element, f"{field}[{i}]") for i, element in enumerate(node.elements())]
+        if any(tensor is None for tensor in tensors):
+            return None
+        faults: list[Fault] = []
+        value = kind.read(tensors, field, faults)
+        for fault in faults:
+            self._put(fault)
+        return value
 
     def _read_tensor(self, outer: Node, field: str) -> TensorDesc | None:
         if not outer.is_object:
@@ -190,9 +210,7 @@ class DescReader:
     def _read_part(self, node: Node, field: str, name: str) -> Any:
         """A field of a tensor; None for what means that it is not given, or was added to the findings."""
         if name == "data_type":
-            # A string is of the right type: then the description is at fault, not the file.
-            kind = DESCRIPTION if isinstance(node.raw, str) else FILE
-            return read_data_type(node, field, self._findings, kind, self._operator)
+            return self._read_data_type(node, field)
         if name in ("sizes", "strides"):
             # DxDispatch takes an empty list of strides for none.
             return (node.plain() or None if name == "strides" else node.plain()) if self._is_ints(node, field) else None

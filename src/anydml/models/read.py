@@ -9,7 +9,8 @@ from anydml.errors import DmlError, ModelFileError, UnsupportedError, show
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED, Findings
 from anydml.models.initialise import IMAGES, ValueReader, read_data_type
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
-from anydml.models.operators import DescReader, read_flags, remark_spelling, remark_unknown
+from anydml.models.operators import DescReader, read_flags
+from anydml.models.remarks import remark_spelling, remark_unknown
 from anydml.models.source import Node
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator

@@ -15,7 +15,7 @@ import numpy as np
 from anydml import BufferBinding, Device
 from anydml.errors import DmlError, Fault, ModelFileError
 from anydml.memory import word_bytes
-from anydml.models.bind import byte_offset, reword
+from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
 from anydml.models.files import Writes
 from anydml.models.memory import Memory
@@ -156,10 +156,9 @@ class _Runner:
             self._tell(written)
         return result
 
-    def _binding(self, bindings: tuple[Binding, ...] | None) -> BufferBinding | None:
-        if not bindings:
+    def _binding(self, binding: Binding | None) -> BufferBinding | None:
+        if binding is None:
             return None
-        (binding,) = bindings
         return BufferBinding(self._memory.bound[binding.resource], byte_offset(binding, self._model.resources))
 
     def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Any]:
@@ -171,7 +170,7 @@ class _Runner:
         size = operator.binding_properties.persistent_resource_size
         persistent = self._memory.reserve(size) if size else None
         if persistent is not None:
-            given = dispatchable.bindings
+            given = by_slot(desc, dispatchable.bindings, initialises=True)
             table.bind_inputs([[self._binding(given.get(name)) for name in operator.inputs]])
             table.bind_outputs([BufferBinding(persistent)])
         commands = self._device.create_command_list()
@@ -194,9 +193,10 @@ class _Runner:
 
     def _dispatch(self, command: Dispatch) -> Dispatched:
         operator, persistent = self._compiled[command.dispatchable]
+        given = by_slot(operator.desc, command.bindings, initialises=False)
         table = self._device.create_binding_table(operator)
-        table.bind_inputs([self._binding(command.bindings.get(name)) for name in operator.inputs])
-        table.bind_outputs([self._binding(command.bindings.get(name)) for name in operator.outputs])
+        table.bind_inputs([self._binding(given.get(name)) for name in operator.inputs])
+        table.bind_outputs([self._binding(given[name]) for name in operator.outputs])
         if persistent is not None:
             table.bind_persistent_resource(BufferBinding(persistent))
         commands = self._device.create_command_list()
@@ -205,7 +205,7 @@ class _Runner:
         for seconds in self._iterate(command.dispatchable, commands):
             samples.append(seconds * 1000)
         for name in operator.outputs:
-            self._memory.fetch(command.bindings[name][0].resource)
+            self._memory.fetch(given[name].resource)
         return Dispatched(command.dispatchable, Samples(samples, self._timing.warmup))
 
     def _iterate(self, name: str, commands: CommandList) -> Iterator[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from anydml.enums import FeatureLevel
@@ -88,15 +89,29 @@ class OperatorDesc(abc.ABC):
 
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
-        return self._named(self.input_names())
+        return dict(self._inputs)
 
     def outputs(self) -> dict[str, TensorDesc]:
         """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
+        return dict(self._outputs)
+
+    def tensors(self) -> Mapping[str, TensorDesc]:
+        """The tensors by DirectML's name, inputs first."""
+        return MappingProxyType(self._tensors)
+
+    # Kept, because the rules ask for each tensor of hundreds by its name.
+
+    @functools.cached_property
+    def _inputs(self) -> dict[str, TensorDesc]:
+        return self._named(self.input_names())
+
+    @functools.cached_property
+    def _outputs(self) -> dict[str, TensorDesc]:
         return self._named(self.output_names())
 
-    def tensors(self) -> dict[str, TensorDesc]:
-        """The tensors by DirectML's name, inputs first."""
-        return {**self.inputs(), **self.outputs()}
+    @functools.cached_property
+    def _tensors(self) -> dict[str, TensorDesc]:
+        return self._inputs | self._outputs
 
     def _named(self, names: Sequence[str]) -> dict[str, TensorDesc]:
         found: dict[str, TensorDesc] = {}

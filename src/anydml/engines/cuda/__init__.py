@@ -64,16 +64,20 @@ class CudaEngine:
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
-        from anydml.engines.cuda.programs import CopyProgram, GatherProgram, ScanProgram
+        from anydml.engines.cuda import programs
 
         if isinstance(primitive, StridedCopy):
-            return CopyProgram.plan(primitive, self._figures)
+            return programs.CopyProgram.plan(primitive, self._figures)
         if isinstance(primitive, IndexedCopy):
-            return GatherProgram.plan(primitive, self._figures)
+            return programs.GatherProgram.plan(primitive, self._figures)
         if isinstance(primitive, Scan):
-            return ScanProgram.plan(primitive, self._figures)
-        if isinstance(primitive, (Map, Fill, Reverse)):
-            raise NotImplementedError
+            return programs.ScanProgram.plan(primitive, self._figures)
+        if isinstance(primitive, Map):
+            return programs.MapProgram.plan(primitive, self._figures)
+        if isinstance(primitive, Fill):
+            return programs.FillProgram.plan(primitive, self._figures)
+        if isinstance(primitive, Reverse):
+            return programs.ReverseProgram.plan(primitive, self._figures)
         assert_never(primitive)
 
     def reserve(self, size: int) -> Buffer:

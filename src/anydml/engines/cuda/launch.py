@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -29,8 +29,11 @@ IS_INTERPRETED: bool = triton.knobs.runtime.interpret
 current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _index: 0)  # noqa: SLF001 - see above
 """The handle of the stream that PyTorch works on, on a device."""
 
-POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64,
-            "fp16": np.float16, "fp32": np.float32}  # fmt: skip
+Numbers: TypeAlias = "tuple[int | tuple[int, ...], ...]"
+"""What a kernel takes besides addresses."""
+POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+            "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+            "fp16": np.float16, "fp32": np.float32, "fp64": np.float64}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,15 @@ class Kernel:
     function: Any
     pointers: tuple[str, ...]
     """The element types, as Triton names them: `u32`."""
-    numbers: tuple[int | tuple[int, ...], ...]
+    numbers: Numbers
     constants: Mapping[str, Any]
     programs: int
     warps: int
     figures: Figures
     registers: int | None = None
     """The most that a thread may use; None for as many as the compiler likes."""
+    fuses: bool = True
+    """Whether a product and a sum may become one operation, which rounds once."""
 
     def prepare(self) -> None:
         """Compile it as it will be launched on aligned memory."""
@@ -83,6 +88,7 @@ class Kernel:
             aligned,
             self.warps,
             self.registers,
+            self.fuses,
             self.figures.target,
             self.figures.index,
         )
@@ -107,13 +113,14 @@ def _compile(
     aligned: tuple[bool, ...],
     warps: int,
     registers: int | None,
+    fuses: bool,
     target: Any,
     _index: int,  # a compiled kernel is loaded on one device
 ) -> Any:
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
     source = ASTSource(function, dict(signature), dict(constants), attributes)
     try:
-        options = {"num_warps": warps, "num_stages": 1, "maxnreg": registers}
+        options = {"num_warps": warps, "num_stages": 1, "maxnreg": registers, "enable_fp_fusion": fuses}
         return triton.compile(source, target=target, options=options)
     except Exception as error:
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"

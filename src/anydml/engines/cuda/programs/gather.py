@@ -11,7 +11,15 @@ import torch
 
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE, check_indices, gather_tiles
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
-from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.cuda.programs.shapes import (
+    alignment_of,
+    ceil_power,
+    fastest_first,
+    kind_of,
+    over,
+    step_of,
+    warps_for,
+)
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.plan import Loops, merge, simplify, squeeze
 from anydml.primitives import IndexFault
@@ -145,8 +153,7 @@ class GatherProgram:
 
     @property
     def _index_type(self) -> str:
-        data_type = self.primitive.indices.data_type
-        return f"{'i' if data_type.is_signed else 'u'}{8 * data_type.size_in_bytes}"
+        return kind_of(self.primitive.indices.data_type)
 
     def check(self) -> Kernel:
         """The kernel that looks at every index."""

@@ -1,4 +1,4 @@
-"""What the plans have in common: powers of two, and strides as kernels know them."""
+"""What the plans have in common: powers of two, and strides and types as kernels know them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from anydml.enums import DataType
 
 MOST_ALIGNED = 16
 """Elements: a thread moves 16 bytes at most."""
@@ -48,3 +50,9 @@ def fastest_first(sizes: Sequence[int], *strides: Sequence[int]) -> tuple[tuple[
 def warps_for(elements: int, each: int = 16) -> int:
     """As many warps as have `each` elements for a thread, 1 to 8."""
     return min(max(floor_power(max(elements // (32 * each), 1)), 1), 8)
+
+
+def kind_of(data_type: DataType) -> str:
+    """A type as Triton names it."""
+    letters = "fp" if data_type.is_float else "i" if data_type.is_signed else "u"
+    return f"{letters}{8 * data_type.size_in_bytes}"

@@ -1,0 +1,73 @@
+"""Walks of two views together: a tile over two dimensions, or elements by their running number."""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+from anydml.engines.cuda.kernels.places import along, known, place
+
+
+class Tile(NamedTuple):
+    """What the compiler knows of a walk. Steps are strides of 1, 0 or -1, and 2 for any other."""
+
+    inner: int
+    """Columns of a tile."""
+    middle: int = 1
+    """Rows of a tile."""
+    is_flat: bool = False
+    """Whether elements go by their running number, for shapes whose inner dimensions are too small for a tile."""
+    is_long: bool = False
+    """Whether that number may pass 31 bits."""
+    source_step: int = 2
+    source_middle_step: int = 2
+    target_step: int = 2
+    source_align: int = 1
+    target_align: int = 1
+    inner_align: int = 1
+    middle_align: int = 1
+
+
+@triton.jit
+def corner(blocks, TILE: tl.constexpr):
+    """The first row and column of this program's tile, and the number of its coordinate in the other dimensions."""
+    number = tl.program_id(0)
+    first = (number % blocks[0].to(tl.int32)).to(tl.int64) * TILE.inner
+    number //= blocks[0].to(tl.int32)
+    row = (number % blocks[1].to(tl.int32)).to(tl.int64) * TILE.middle
+    number //= blocks[1].to(tl.int32)
+    return row, first, number
+
+
+@triton.jit
+def running(count, TILE: tl.constexpr):
+    """The running numbers of this program's elements, and which of them there are."""
+    number = tl.program_id(0).to(tl.int64) * TILE.inner + tl.arange(0, TILE.inner)
+    mask = number < count
+    if not TILE.is_long:
+        number = number.to(tl.int32)
+    return number, mask
+
+
+@triton.jit
+def walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE: tl.constexpr):
+    """Where the elements of this program lie in both views, and which of them there are.
+
+    `inner` and `middle` are a size, a stride in the source and one in the target.
+    """
+    if TILE.is_flat:
+        number, mask = running(inner[0], TILE)
+        source += place(number, sizes, source_strides, 1)
+        target += place(number, sizes, target_strides, 1)
+    else:
+        row, first, number = corner(blocks, TILE)
+        source += place(number, sizes, source_strides, TILE.source_align)
+        target += place(number, sizes, target_strides, TILE.target_align)
+        source += along(row, TILE.middle, middle[1], TILE.source_middle_step, TILE.source_align)[:, None]
+        source += along(first, TILE.inner, inner[1], TILE.source_step, TILE.source_align)[None, :]
+        target += along(row, TILE.middle, middle[2], 2, TILE.target_align)[:, None]
+        target += along(first, TILE.inner, inner[2], TILE.target_step, TILE.target_align)[None, :]
+        is_row = row + tl.arange(0, TILE.middle) < known(middle[0], TILE.middle_align)
+        is_column = first + tl.arange(0, TILE.inner) < known(inner[0], TILE.inner_align)
+        mask = is_row[:, None] & is_column[None, :]
+    return source, target, mask

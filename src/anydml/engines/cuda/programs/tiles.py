@@ -1,0 +1,148 @@
+"""Walks of views together, cut into tiles over two dimensions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cuda.kernels.tiles import Tile
+from anydml.engines.cuda.programs.shapes import (
+    MOST_ALIGNED,
+    alignment_of,
+    ceil_power,
+    floor_power,
+    over,
+    step_of,
+    warps_for,
+)
+from anydml.plan import Loops
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
+
+SMALL_TILE = 512
+"""Elements below which a tile is not worth a program, and elements are counted one by one."""
+WIDEST = 8
+"""Bytes of the widest word that elements are moved in together."""
+
+
+class Cut(NamedTuple):
+    """The dimensions that a tile lies over, and the others, the fastest first."""
+
+    inner: int | None
+    middle: int | None
+    outer: tuple[int, ...]
+    is_transposed: bool = False
+    """Whether the source is contiguous along the middle dimension, and the target along the inner."""
+
+    def steps(self, row: Sequence[int]) -> tuple[int, int]:
+        """What a row of strides holds for a tile's two dimensions."""
+        return 0 if self.inner is None else row[self.inner], 0 if self.middle is None else row[self.middle]
+
+    def others(self, row: Sequence[int]) -> tuple[int, ...]:
+        """What a row of strides holds for the dimensions outside a tile; kernels want one at least."""
+        return tuple(row[k] for k in self.outer) or (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """A walk as kernels take it."""
+
+    cut: Cut
+    tile: Tile
+    numbers: Numbers
+    programs: int
+    warps: int
+
+
+def tiles_of(
+    loops: Loops, width: int, figures: Figures, *, is_scattered: bool = False, together: int = MOST_ALIGNED
+) -> Tiles:
+    """Cut the walk from the first view to the last, whose elements are up to `width` bytes wide.
+
+    `is_scattered` where neighbours in the target may come from anywhere, whatever the first view's strides are;
+    `together` are the most elements that a thread is to read at once.
+    """
+    cut = _cut(loops)
+    n0, n1 = (1 if k is None else loops.sizes[k] for k in (cut.inner, cut.middle))
+    most = max(figures.tile // max(width, 4), 16)
+    block = min(most, 1024)
+    if cut.is_transposed:  # squares, which both sides are wide enough of
+        most *= 2
+    inner = min(ceil_power(n0), floor_power(math.isqrt(most)) if cut.is_transposed else most)
+    middle = min(ceil_power(n1), most // inner)
+    if len(loops.sizes) > 2 and inner * middle < SMALL_TILE <= loops.count:
+        return _flat(loops, block)
+    sources, targets = loops.strides[0], loops.strides[-1]
+    (s0, s1), (t0, t1) = cut.steps(sources), cut.steps(targets)
+    outer_sources, outer_targets = cut.others(sources), cut.others(targets)
+    source_align = min(alignment_of((*outer_sources, *(s for s in (s0, s1) if step_of(s) == 2))), together)
+    # Where both sides are contiguous a thread moves 16 bytes; elsewhere neighbours do better one by one.
+    is_wide = not is_scattered and (cut.is_transposed or step_of(s0) in (0, 1))
+    target_align = alignment_of((*outer_targets, t1, *(t for t in (t0,) if step_of(t) == 2))) if is_wide else 1
+    tile = Tile(
+        inner=inner,
+        middle=middle,
+        source_step=step_of(s0),
+        source_middle_step=step_of(s1),
+        target_step=step_of(t0),
+        source_align=source_align,
+        target_align=target_align,
+        inner_align=alignment_of((n0,)) if is_wide else 1,
+        middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,
+    )
+    s0, s1 = over((s0, s1), source_align)
+    t0, t1 = over((t0, t1), target_align)
+    blocks = (-(-n0 // inner), -(-n1 // middle))
+    sizes = tuple(loops.sizes[k] for k in cut.outer)
+    strides = (over(outer_sources, source_align), over(outer_targets, target_align))
+    numbers = ((n0, s0, t0), (n1, s1, t1), blocks, sizes or (1,), *strides)
+    return Tiles(cut, tile, numbers, math.prod(blocks) * math.prod(sizes), warps_for(inner * middle, 4))
+
+
+def _cut(loops: Loops) -> Cut:
+    dims = list(range(len(loops.sizes)))
+    if not dims:
+        return Cut(None, None, ())
+    inner = dims.pop()
+    if not dims:
+        return Cut(inner, None, ())
+    unit = [k for k in dims if abs(loops.strides[0][k]) == 1]
+    is_transposed = abs(loops.strides[0][inner]) > 1 and bool(unit)
+    middle = unit[-1] if is_transposed else dims[-1]
+    dims.remove(middle)
+    return Cut(inner, middle, tuple(dims[::-1]), is_transposed)
+
+
+def _flat(loops: Loops, block: int) -> Tiles:
+    cut = Cut(None, None, tuple(range(len(loops.sizes)))[::-1])
+    tile = Tile(inner=block, is_flat=True, is_long=loops.count >= 2**31 - block)
+    programs = -(-loops.count // block)
+    rows = (loops.sizes, loops.strides[0], loops.strides[-1])
+    numbers = ((loops.count, 0, 0), (1, 0, 0), (programs, 1), *(cut.others(row) for row in rows))
+    return Tiles(cut, tile, numbers, programs, warps_for(block, 8))
+
+
+def widest_word(loops: Loops, width: int, *views: int) -> int:
+    """The widest word that the rows of some views are made of, in bytes: their length and every step are multiples."""
+    rows = [loops.strides[view] for view in views]
+    if not loops.sizes or any(abs(row[-1]) != 1 for row in rows):
+        return width
+    steps = [step for row in rows for step in row[:-1]]
+    return max(math.gcd(*(n * width for n in (loops.sizes[-1], *steps)), WIDEST), width)
+
+
+def in_words(loops: Loops, count: int, *views: int) -> Loops:
+    """The same walk over words of `count` elements of some views; the others' do not change within a word."""
+    if count == 1:
+        return loops
+    sizes = (*loops.sizes[:-1], loops.sizes[-1] // count)
+    strides = tuple(
+        (*(step // count for step in row[:-1]), row[-1]) if view in views else row
+        for view, row in enumerate(loops.strides)
+    )
+    return Loops(sizes, strides, loops.offsets)
