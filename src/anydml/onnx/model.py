@@ -220,7 +220,8 @@ def _describe_outputs(source: Source, program: Program | None) -> dict[str, Tens
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = array if isinstance(array, np.ndarray) else array.cpu().numpy()
+    """A copy, which a program keeps: the array is the caller's to change."""
+    found: np.ndarray[Any, Any] = array.copy() if isinstance(array, np.ndarray) else array.cpu().numpy().copy()
     return found
 
 
