@@ -79,6 +79,13 @@ def test_a_size_of_one_name_is_one_size() -> None:
         dml.onnx.load(join_model())(a, b)
 
 
+def test_the_shape_of_one_input_binds_the_sizes_of_another() -> None:
+    loaded = dml.onnx.load(join_model(), shapes={"b": (2, 3)})
+    assert loaded.outputs["y"].shape == (2, 5)
+    with pytest.raises(dml.BindingError, match=r"'batch' is 2; got \(1, 2\)"):
+        loaded(np.zeros((1, 2), "float32"), np.zeros((2, 3), "float32"))
+
+
 def test_open_sizes_are_bound_at_load() -> None:
     loaded = dml.onnx.load(join_model(), shapes={"batch": 2, "b": (2, 3)})
     assert loaded.outputs["y"].shape == (2, 5)
@@ -292,6 +299,8 @@ def test_out_is_written() -> None:
         (lambda x: {"y": np.empty((4, 3), "float32")}, r"output 'y': must have the shape \(4, 4\); got \(4, 3\)"),
         (lambda x: {"y": np.empty((4, 4))}, "output 'y': must be of float32"),
         (lambda x: {"y": np.empty((4, 8), "float32")[:, ::2]}, "output 'y': must be packed and writable"),
+        (lambda x: {"y": np.broadcast_to(np.float32(0), (4, 4))}, "output 'y': must be packed and writable"),
+        (lambda x: {"y": np.frombuffer(bytes(64), "float32").reshape(4, 4)}, "output 'y': must be packed and writable"),
         (lambda x: {"y": [1]}, "output 'y': must be a NumPy array or a PyTorch tensor"),
     ],
 )
