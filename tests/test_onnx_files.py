@@ -133,6 +133,7 @@ def test_names_are_printed_as_they_may_be() -> None:
             lambda t: setattr(t, "raw_data", t.raw_data[:-1]),
             r"initializer 'table' must have 80 bytes of raw_data, .* got 79",
         ),
+        (lambda t: setattr(t, "raw_data", t.raw_data + b"more"), "must have 80 bytes of raw_data, .* got 84"),
         (lambda t: setattr(t, "raw_data", b""), "must have 80 bytes of raw_data, for 20 elements of FLOAT; got 0"),
         (lambda t: t.dims.__setitem__(0, -5), r"must have sizes of at least 0; got \[-5, 4\]"),
         (lambda t: t.dims.__setitem__(0, 2**62), "must have at most 2\\^32 - 1 = 4294967295 elements"),
@@ -158,6 +159,12 @@ def test_tensors_element_by_element_or_as_bytes(dtype: str) -> None:
         found = dml.onnx.load(model(node("Constant", "", "y", value=tensor), {}))()
         assert found.dtype == right.dtype
         assert np.array_equal(found, right)
+
+
+def test_every_byte_but_0_is_true() -> None:
+    tensor = T(name="k", data_type=T.BOOL, dims=[3], raw_data=b"\x00\x02\xff")
+    found = dml.onnx.load(model(node("Constant", "", "y", value=tensor), {}))()
+    assert found.view("uint8").tolist() == [0, 1, 1]
 
 
 def test_elements_outside_their_type_are_refused() -> None:
