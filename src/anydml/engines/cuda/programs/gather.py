@@ -21,7 +21,7 @@ from anydml.engines.cuda.programs.shapes import (
     warps_for,
 )
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
-from anydml.plan import Loops, merge, simplify, squeeze
+from anydml.plan import Loops, merge, order, simplify, squeeze
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class GatherProgram:
         tuples = Loops(indices.sizes[:-1], (indices.strides[:-1], across, target.strides[:rank]), (0, 0, 0))
         picked = (source.strides[batch + depth :], target.strides[rank:])
         block = simplify(Loops(target.sizes[rank:], picked, (source.offset, target.offset)), 1)
-        program = cls(primitive, merge(squeeze(tuples)), block, figures)
+        # By the target's memory: the tuples of a GATHER_ELEMENTS along the first axis lie across it otherwise.
+        program = cls(primitive, merge(order(squeeze(tuples), 2)), block, figures)
         program.kernel(program.widest()).prepare()
         if not primitive.clamp:
             program.check().prepare()
@@ -157,9 +158,11 @@ class GatherProgram:
 
     def check(self) -> Kernel:
         """The kernel that looks at every index."""
-        sizes, strides = fastest_first(self.tuples.sizes, self.tuples.strides[0])
-        step = min(ceil_power(self.tuples.count), CHECKED_TUPLES, self.figures.tile)
-        programs = min(-(-self.tuples.count // step), 8 * self.figures.multiprocessors)
+        indices = self.primitive.indices
+        tuples = merge(squeeze(Loops(_looked_at(self.primitive), (indices.strides[:-1],), (0,))))
+        sizes, strides = fastest_first(tuples.sizes, tuples.strides[0])
+        step = min(ceil_power(tuples.count), CHECKED_TUPLES, self.figures.tile)
+        programs = min(-(-tuples.count // step), 8 * self.figures.multiprocessors)
         constants = {
             "SIGNED": self.primitive.indices.data_type.is_signed,
             "INDEX_STEP": step_of(strides[0]),
@@ -167,14 +170,14 @@ class GatherProgram:
             "PROGRAMS": ceil_power(programs),
         }
         numbers = (
-            self.tuples.count,
+            tuples.count,
             strides[0],
             sizes,
             strides,
-            self.primitive.indices.strides[-1],
+            indices.strides[-1],
             self.primitive.indexed_sizes,
             programs,
-            -(-self.tuples.count // (step * programs)),
+            -(-tuples.count // (step * programs)),
         )
         pointers = (self._index_type, "i64", "i64")
         return Kernel(check_indices, pointers, numbers, constants, programs, warps_for(step, 8), self.figures)
@@ -205,6 +208,12 @@ class GatherProgram:
             array,
             verdict,
         )
+
+
+def _looked_at(primitive: IndexedCopy) -> tuple[int, ...]:
+    """The sizes of the tuples that differ: those that a GATHER repeats for each batch are looked at once."""
+    indices = primitive.indices
+    return tuple(n if stride else 1 for n, stride in zip(indices.sizes[:-1], indices.strides[:-1], strict=True))
 
 
 class _Checked:
@@ -241,7 +250,7 @@ class _Checked:
 
     def _fault(self) -> IndexFault:
         view, sizes = self._primitive.indices, self._primitive.indexed_sizes
-        position = tuple(int(i) for i in np.unravel_index(int(self._report[0]), view.sizes[:-1]))
+        position = tuple(int(i) for i in np.unravel_index(int(self._report[0]), _looked_at(self._primitive)))
         most = 0 if view.data_type.is_signed else 2 ** (8 * view.data_type.size_in_bytes)
         found = tuple(int(i) % most if most else int(i) for i in self._report[1:])
         low = [-size if view.data_type.is_signed else 0 for size in sizes]
