@@ -151,6 +151,13 @@ def test_values_are_those_of_the_run() -> None:
     assert (y.shape, z.tolist()) == ((2, 8), [2, 8])
 
 
+def test_a_shape_that_is_empty_is_known() -> None:
+    proto = model(node("Reshape", "x shape", "y"), {"x": ("float32", [1]), "shape": ("int64", [0])})
+    loaded = dml.onnx.load(proto)
+    assert loaded.outputs["y"].shape == ()
+    assert loaded(np.ones(1, "float32"), np.empty(0, "int64")) == 1
+
+
 def test_a_shape_may_not_hang_on_a_large_input() -> None:
     nodes = [node("Gather", "x zero", "n"), node("Reshape", "x n", "y", name="r")]
     proto = model(nodes, {"x": ("int64", [70_000])}, "y", {"zero": np.array([0])})
@@ -374,6 +381,14 @@ def test_types_that_directml_lacks_are_refused_by_name(number: int, name: str) -
     proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])})
     proto.graph.input[0].type.tensor_type.elem_type = number
     with pytest.raises(dml.UnsupportedError, match=f"input 'x': DirectML has no {name}"):
+        dml.onnx.load(proto)
+
+
+def test_an_output_is_of_the_type_that_it_is_declared_as() -> None:
+    proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])}, dtypes={"y": "int64"})
+    with pytest.raises(
+        dml.ModelError, match=r"output 'y' must be of FLOAT, as the node that makes it has it; got INT64"
+    ):
         dml.onnx.load(proto)
 
 
