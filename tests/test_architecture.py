@@ -30,6 +30,7 @@ LAYERS = [
     ["functions"],
     ["__init__"],
     ["models", "explain"],
+    ["onnx"],
     ["cli"],
     ["__main__"],
 ]

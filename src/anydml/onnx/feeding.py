@@ -1,0 +1,119 @@
+"""A caller's arrays as a program takes them: checked, packed, and in the device's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays import place_of, view, wrap
+from anydml.arrays.cuda import load_torch
+from anydml.arrays.plain import as_plain
+from anydml.arrays.view import is_tensor
+from anydml.errors import BindingError, Fault, printable, show
+from anydml.memory import HOST
+
+if TYPE_CHECKING:
+    from anydml.onnx.graphs import TensorInfo
+    from anydml.onnx.types import ElementType
+    from anydml.onnx.values import Value
+
+
+def take(array: Any, info: TensorInfo, memory: str) -> Any:
+    """An input as a plain array, where it lies; what a GPU is to read of the host's is sent there later."""
+    subject = f"input '{printable(info.name)}'"
+    place = place_of(array)
+    if place == memory != HOST:
+        return _take_on_device(array, info.element, subject)
+    plain = _take_on_host(array, info.element, subject)
+    _check_type(plain.dtype, info.element, subject)
+    return plain if plain.flags.c_contiguous else plain.copy(order="C")
+
+
+def _take_on_host(array: Any, element: ElementType, subject: str) -> np.ndarray[Any, Any]:
+    if isinstance(array, np.generic):
+        return np.asarray(array)
+    plain = as_plain(array)
+    if isinstance(plain, np.ndarray):
+        return plain
+    if element.is_bool and place_of(array) == HOST:  # which DirectML has not, and no view of it
+        try:
+            is_shown = hasattr(type(array), "__dlpack__") and not isinstance(array, np.ndarray)
+            return np.from_dlpack(array) if is_shown else np.asarray(array).view(np.ndarray)
+        except Exception as error:
+            rule = f"could not be read ({show(error)})"
+            raise BindingError(subject, Fault(field="array", rule=rule, value=array)) from error
+    if isinstance(array, np.ndarray) and array.dtype == np.bool_:
+        return np.asarray(array)
+    return view(array, subject, "array", memory=HOST).numpy()
+
+
+def _take_on_device(array: Any, element: ElementType, subject: str) -> Any:
+    if not is_tensor(array):
+        array = load_torch().from_dlpack(array)
+    name = str(array.dtype).rpartition(".")[2]
+    _check_type(np.dtype(name) if name in np.sctypeDict else name, element, subject)
+    return array.detach().contiguous()
+
+
+def _check_type(found: Any, element: ElementType, subject: str) -> None:
+    if found != element.dtype:
+        rule = f"must be of {element.dtype.name}, the model's {element.name}"
+        fault = Fault(field="array", rule=rule, value=found, found=show(str(found)), way_out="x.astype(...) converts")
+        raise BindingError(subject, fault)
+
+
+def send(array: Any, memory: str) -> Any:
+    """A plain array in a GPU's memory."""
+    if not isinstance(array, np.ndarray):
+        return array
+    return load_torch().from_numpy(array if array.flags.writeable else array.copy()).to(memory)
+
+
+def hand_over(results: list[Any], memory: str, first: Any) -> list[Any]:
+    """Results in the library and the memory of the first input, or of the first that lies on the device."""
+    if memory != HOST and place_of(first) != memory:
+        results = [result.cpu().numpy() for result in results]
+    if first is None or isinstance(first, (np.ndarray, np.generic, int, float, list, tuple)):
+        return results
+    if is_tensor(first) and place_of(first) == HOST:
+        return [load_torch().from_numpy(result) for result in results]
+    return [wrap(result, first) for result in results]
+
+
+def take_out(array: Any, name: str, value: Value, memory: str) -> Any:
+    """An array for an output, which must be laid out as the results are."""
+    subject = f"output '{printable(name)}'"
+    plain: Any = array if type(array) is np.ndarray else as_plain(array)
+    on_host = isinstance(plain, np.ndarray)
+    if plain is None or (place_of(array) != memory and not on_host):
+        raise _no_room(subject, "must be a NumPy array or a PyTorch tensor, where the device works", array)
+    found = plain.dtype if on_host else np.dtype(str(plain.dtype).rpartition(".")[2])
+    _check_type(found, value.element, subject)
+    if tuple(plain.shape) != value.shape:
+        raise _no_room(subject, f"must have the shape {value.shape}", array, str(tuple(plain.shape)))
+    packed = plain.flags.c_contiguous if on_host else plain.is_contiguous()
+    if not packed or (on_host and not plain.flags.writeable):
+        raise _no_room(subject, "must be packed and writable", array)
+    return plain
+
+
+def check_apart(outs: dict[str, Any], inputs: list[Any]) -> None:
+    """Check that what is written overlaps nothing else."""
+    ranges = [_range(array) for array in inputs]
+    for name, out in outs.items():
+        low, high = _range(out)
+        if any(low < end and start < high for start, end in ranges):
+            raise _no_room(f"output '{printable(name)}'", "must overlap no input and no other output", out)
+        ranges.append((low, high))
+
+
+def _range(array: Any) -> tuple[int, int]:
+    if isinstance(array, np.ndarray):
+        start: int = array.__array_interface__["data"][0]
+        return start, start + array.nbytes
+    return array.data_ptr(), array.data_ptr() + array.numel() * array.element_size()
+
+
+def _no_room(subject: str, rule: str, array: object, found: str = "") -> BindingError:
+    return BindingError(subject, Fault(field="out", rule=rule, value=array, found=found))

@@ -1,0 +1,179 @@
+"""What a model's graph says of itself: names that are there once and before they are used, types, and node types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
+from anydml.onnx.library import check_node
+from anydml.onnx.lowerings import LOWERINGS, find_lowering
+from anydml.onnx.nodes import label_of
+from anydml.onnx.types import read_element_type, refuse_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.enums import DataType
+    from anydml.onnx.reading import Source
+    from anydml.onnx.types import ElementType
+
+_KINDS = {
+    "sequence_type": "sequences",
+    "map_type": "maps",
+    "optional_type": "optional values",
+    "sparse_tensor_type": "sparse tensors",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """An input or an output of a model."""
+
+    name: str
+    element: ElementType
+    shape: tuple[int | str | None, ...] | None
+    """A name stands for a size that is bound later, None for one without a name; None altogether for any shape."""
+    is_optional: bool = False
+    """Whether an input may be left out, having a value of the model's own."""
+
+    @property
+    def data_type(self) -> DataType:
+        """DirectML's type: UINT8 for a boolean."""
+        return self.element.data_type
+
+    @property
+    def element_type(self) -> str:
+        """ONNX's name of the type: `FLOAT`."""
+        return self.element.name
+
+    def __str__(self) -> str:
+        sizes = "any shape" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
+        return f"{self.name}: {self.element.name.lower()}[{sizes}]"
+
+
+def check_graph(source: Source) -> None:
+    """Check node types first, all together, then names, then each node against what onnx knows of its type."""
+    faults = [*_unsupported_nodes(source), *_unsupported_types(source)]
+    if faults:
+        raise UnsupportedError(source.name, faults)
+    check_names(source)
+    for node in source.proto.graph.node:
+        check_support(source, node)
+
+
+def check_support(source: Source, node: Any) -> None:
+    """Check one node: that there is a lowering, and what onnx knows of its type."""
+    if not _is_supported(node, source.opset):
+        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=f"{_name_of(node)} is not supported"))
+    if wrong := check_node(node, source.opset):
+        raise ModelFileError(label_of(node), Fault(field="", rule=f"onnx: {wrong}"))
+
+
+def check_names(source: Source) -> None:
+    """Check that every name is given once, and before it is used."""
+    if broken := list(_name_faults(source.proto.graph)):
+        raise ModelFileError(source.name, broken[:20])
+
+
+def describe(info: Any, source: Source, what: str, *, is_optional: bool = False) -> TensorInfo:
+    """An input or an output, as it is declared."""
+    element = element_of(info, source.name, what)
+    if element is None:
+        rule = f"{what} '{printable(info.name)}' must have an element type"
+        raise ModelFileError(source.name, Fault(field=info.name, rule=rule))
+    return TensorInfo(info.name, element, shape_of(info), is_optional)
+
+
+def _unsupported_nodes(source: Source) -> Iterator[Fault]:
+    """One fault for each node type that there is no lowering for."""
+    nodes = [node for node in source.proto.graph.node if not _is_supported(node, source.opset)]
+    counts = Counter((node.domain, node.op_type) for node in nodes)
+    first = {(node.domain, node.op_type): node for node in reversed(nodes)}
+    for i, ((domain, kind), count) in enumerate(sorted(counts.items())):
+        others = f" and {count - 1} more" if count > 1 else ""
+        at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ("", "ai.onnx") else ""
+        node = first[domain, kind]
+        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}"
+        way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
+        yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
+
+
+def _name_of(node: Any) -> str:
+    """Its type, with the domain where that is not ONNX's own."""
+    return printable(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
+
+
+def _is_supported(node: Any, opset: int) -> bool:
+    return node.domain in ("", "ai.onnx") and find_lowering(node.op_type, opset) is not None
+
+
+def _unsupported_types(source: Source) -> Iterator[Fault]:
+    graph = source.proto.graph
+    if graph.sparse_initializer:
+        yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
+    for what, infos in (("input", graph.input), ("output", graph.output)):
+        for info in infos:
+            try:
+                element_of(info, source.name, what)
+            except UnsupportedError as error:
+                yield error.faults[0]
+    for tensor in graph.initializer:
+        try:
+            read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
+        except UnsupportedError as error:
+            yield error.faults[0]
+
+
+def element_of(info: Any, subject: str, what: str) -> ElementType | None:
+    """The element type of an input or output; None where the model does not say."""
+    label = f"{what} '{printable(info.name)}'"
+    kind = info.type.WhichOneof("value")
+    if kind is None or (kind == "tensor_type" and not info.type.tensor_type.elem_type):
+        return None
+    if kind != "tensor_type":
+        raise refuse_kind(_KINDS.get(kind, kind), subject, label)
+    return read_element_type(info.type.tensor_type.elem_type, subject, label)
+
+
+def shape_of(info: Any) -> tuple[int | str | None, ...] | None:
+    """The declared shape."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in tensor.shape.dim
+    )
+
+
+def _name_faults(graph: Any) -> Iterator[Fault]:
+    """Every name is given once, and before it is used."""
+    inputs = [info.name for info in graph.input]
+    initializers = [tensor.name for tensor in graph.initializer]
+    for what, names in (("inputs", inputs), ("initializers", initializers)):
+        for name, count in Counter(names).items():
+            if count > 1 or not name:
+                rule = f"{what} must have names, each one of its own"
+                yield Fault(field=what, rule=rule, value=name, found=repr(printable(name)))
+    known = {*inputs, *initializers}
+    later = {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        for name in node.input:
+            if name and name not in known:
+                why = "it is made by a later node" if name in later else "nothing makes it"
+                rule = f"{label_of(node)}: input '{printable(name)}' must be there before the node"
+                yield Fault(field=name, rule=rule, way_out=why)
+        for name in node.output:
+            if name and name in known:
+                yield Fault(field=name, rule=f"{label_of(node)}: '{printable(name)}' must be made once")
+            known.add(name)
+    outputs = [info.name for info in graph.output]
+    for name in outputs:
+        if not name or name not in known:
+            yield Fault(field="outputs", rule=f"output '{printable(name)}' must be there: nothing makes it")
+    if len(set(outputs)) < len(outputs):
+        yield Fault(field="outputs", rule="outputs must have names, each one of its own")
+    if not outputs:
+        yield Fault(field="outputs", rule="the graph must have outputs")

@@ -1,0 +1,89 @@
+"""The onnx package, which enters here alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anydml.errors import EngineMissingError, Fault, printable
+
+try:
+    import onnx
+    import onnx.checker
+    import onnx.defs
+except ImportError as error:
+    _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
+    raise EngineMissingError("anydml.onnx", _fault) from error
+
+AttributeProto: Any = onnx.AttributeProto
+ModelProto: Any = onnx.ModelProto
+TensorProto: Any = onnx.TensorProto
+
+IR_VERSION: int = onnx.IR_VERSION
+"""The newest form of a model that onnx reads."""
+OPSET_VERSION: int = onnx.defs.onnx_opset_version()
+"""The newest of ONNX's own operators that onnx knows."""
+VERSION: str = onnx.__version__
+_MOST_INFERRED = 2**26
+"""Bytes of a model that is copied for what onnx infers of it."""
+
+
+def check_node(node: Any, opset: int) -> str:
+    """What onnx finds wrong with a node of ONNX's own operators: the count of its inputs, its attributes."""
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = IR_VERSION, {"": opset}
+    try:
+        onnx.checker.check_node(node, context)
+    except Exception as error:  # noqa: BLE001 - ValidationError, and whatever a hostile node leads it to
+        return printable(" ".join(str(error).split()))
+    return ""
+
+
+def infer_outputs(model: Any) -> list[Any]:
+    """The outputs as onnx infers them; as they are declared where it does not."""
+    import onnx.shape_inference
+
+    if model.ByteSize() > _MOST_INFERRED:
+        return list(model.graph.output)
+    try:
+        return list(onnx.shape_inference.infer_shapes(model).graph.output)
+    except Exception:  # noqa: BLE001 - what is wrong with the model is told by whoever traces it
+        return list(model.graph.output)
+
+
+def inline_functions(model: Any) -> Any:
+    """The model with calls of its own functions replaced by what they are made of."""
+    import onnx.inliner
+
+    return onnx.inliner.inline_local_functions(model)
+
+
+def backend_base() -> Any:
+    """The module of ONNX's backend interface."""
+    import onnx.backend.base
+
+    return onnx.backend.base
+
+
+def not_supposed() -> Any:
+    """The exception by which a backend tells ONNX's test runner that something is beyond it."""
+    from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
+
+    return BackendIsNotSupposedToImplementIt
+
+
+def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None, opset: int | None) -> Any:
+    """A model of one node, whose inputs are described by arrays."""
+    from onnx import helper
+
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in zip([name for name in node.input if name], inputs, strict=True)
+    ]
+    outputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
+        for name, (dtype, shape) in zip(node.output, outputs_info or [], strict=False)
+    ]
+    outputs = outputs or [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "node", infos, outputs)
+    opsets = [helper.make_opsetid("", OPSET_VERSION if opset is None else opset)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)

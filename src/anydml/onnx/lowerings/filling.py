@@ -1,0 +1,83 @@
+"""Constant, ConstantOfShape and Range: tensors made of numbers alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.errors import show
+from anydml.onnx.types import FLOAT, INT64
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.onnx.nodes import Node
+
+_MOST = 2**32
+"""Elements, which is one more than a tensor may have."""
+
+
+def constant(node: Node) -> list[Value]:
+    """Constant: one attribute of several kinds."""
+    given = [attribute.name for attribute in node.proto.attribute]
+    kind = given[0] if len(given) == 1 else ""
+    if kind in _REFUSED:
+        node.unsupported(kind, f"{kind}: DirectML has no {_REFUSED[kind]}")
+    if kind not in _CONSTANTS:
+        node.refuse("value", f"a Constant must have one attribute, of {', '.join(_CONSTANTS)}", found=show(given))
+    return [_CONSTANTS[kind](node)]
+
+
+def _tensor(node: Node) -> Value:
+    found = node.tensor("value")
+    assert found is not None  # noqa: S101 - for type checkers: it is given
+    return found
+
+
+_CONSTANTS: dict[str, Callable[[Node], Value]] = {
+    "value": _tensor,
+    "value_float": lambda node: Value.known(FLOAT, node.real("value_float")),
+    "value_floats": lambda node: Value.known(FLOAT, node.reals("value_floats")),
+    "value_int": lambda node: Value.known(INT64, node.integer("value_int")),
+    "value_ints": lambda node: Value.known(INT64, node.integers("value_ints")),
+}
+_REFUSED = {"value_string": "STRING", "value_strings": "STRING", "sparse_value": "sparse tensors"}
+
+
+def constant_of_shape(node: Node) -> list[Value]:
+    """ConstantOfShape: one number, 0.0 unless it is given, everywhere."""
+    shape = node.input(0).ints("input")
+    if any(size < 0 for size in shape):
+        node.refuse("input", "input must have sizes of at least 0", value=shape, found=str(shape))
+    value = node.tensor("value")
+    value = Value.known(FLOAT, [0.0]) if value is None else value
+    if value.count != 1:
+        node.refuse("value", "value must have one element", found=str(value.count))
+    number = value.values("value").reshape(-1)[0].item()
+    return [node.tracer.fill(dml.fill_value_constant, value.element, tuple(shape), number)]
+
+
+def range_of(node: Node) -> list[Value]:
+    """Range: from a start up to a limit, a delta apart."""
+    element = node.input(0).element
+    start, limit, delta = (_number(node, i, name) for i, name in enumerate(("start", "limit", "delta")))
+    if not (delta and np.isfinite([start, limit, delta]).all()):
+        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=str(delta))
+    if element.data_type.is_float:  # the way is of the type's own precision, the steps are not
+        with np.errstate(over="ignore"):
+            steps = float(element.held.type(limit - start)) / float(delta)
+        count = math.ceil(steps) if math.isfinite(steps) else _MOST
+    else:
+        count = -((int(start) - int(limit)) // int(delta))
+    return [node.tracer.fill(dml.fill_value_sequence, element, (max(count, 0),), start.item(), delta.item())]
+
+
+def _number(node: Node, index: int, name: str) -> Any:
+    value = node.input(index)
+    if value.count != 1 or value.element != node.input(0).element:
+        node.refuse(name, f"{name} must be one number of {node.input(0).element.name}", found=str(value.shape))
+    return value.values(name).reshape(-1)[0]

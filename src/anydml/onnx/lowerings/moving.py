@@ -1,0 +1,97 @@
+"""Transpose, Expand, Concat and Cast: every element, elsewhere or otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anydml as dml
+from anydml.errors import show
+from anydml.memory import packed_strides
+from anydml.onnx.library import TensorProto
+from anydml.onnx.types import read_element_type
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from anydml.onnx.nodes import Node
+
+
+def transpose(node: Node) -> list[Value]:
+    """Transpose: a view at other strides, copied where nothing reads it so."""
+    data = node.input(0)
+    rank = len(data.shape)
+    order = node.integers("perm")
+    order = list(range(rank))[::-1] if order is None else order
+    if sorted(order) != list(range(rank)):
+        node.refuse("perm", f"perm must name each of 0 .. {rank - 1} once", value=order, found=show(order))
+    strides = packed_strides(data.shape)
+    return [node.tracer.restride(data, tuple(data.shape[k] for k in order), tuple(strides[k] for k in order))]
+
+
+def expand(node: Node) -> list[Value]:
+    """Expand: a view that repeats elements, with strides of 0."""
+    data, wanted = node.input(0), node.input(1).ints("shape")
+    rank = max(len(data.shape), len(wanted))
+    have = (1,) * (rank - len(data.shape)) + data.shape
+    want = [1] * (rank - len(wanted)) + wanted
+    if any(size < 0 for size in want) or any(a != b and a != 1 and b != 1 for a, b in zip(have, want, strict=True)):
+        rule = f"shape must be one that {data.shape} can be broadcast to"
+        node.refuse("shape", rule, value=wanted, found=show(wanted))
+    shape = tuple(b if a == 1 else a for a, b in zip(have, want, strict=True))
+    strides = [0 if a == 1 else stride for a, stride in zip(have, packed_strides(have), strict=True)]
+    return [node.tracer.restride(data, shape, tuple(strides))]
+
+
+def concat_default(node: Node) -> list[Value]:
+    """Concat of opset 1, where the axis is 1 unless it is given."""
+    return [_concat(node, node.integer("axis", 1))]
+
+
+def concat(node: Node) -> list[Value]:
+    """Concat from opset 4 on."""
+    return [_concat(node, node.integer("axis"))]
+
+
+def _concat(node: Node, given: int) -> Value:
+    parts = node.inputs
+    first = parts[0]
+    axis = node.axis(given, len(first.shape))
+    for i, part in enumerate(parts):
+        if part.element != first.element:
+            node.refuse(f"inputs[{i}]", f"inputs[{i}] must be of {first.element.name}", found=part.element.name)
+        if len(part.shape) != len(first.shape) or any(
+            a != b for k, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if k != axis
+        ):
+            rule = f"inputs[{i}] must have the sizes of the first, {first.shape}, but along axis {axis}"
+            node.refuse(f"inputs[{i}]", rule, value=part.shape, found=str(part.shape))
+    shape = (*first.shape[:axis], sum(part.shape[axis] for part in parts), *first.shape[axis + 1 :])
+    full = [part for part in parts if part.count]
+    if not full:
+        return Value(first.element, shape)
+    return full[0] if len(full) == 1 else node.tracer.apply_to_list(dml.join, full, shape, axis)
+
+
+def cast_by_name(node: Node) -> list[Value]:
+    """Cast of opset 1, where the type is a name."""
+    name = node.text("to")
+    if name not in TensorProto.DataType.keys():  # noqa: SIM118 - protobuf's, which is no dict
+        node.refuse("to", "to must be the name of an element type", value=name, found=show(name))
+    return [_cast(node, TensorProto.DataType.Value(name))]
+
+
+def cast(node: Node) -> list[Value]:
+    """Cast from opset 6 on; what `saturate` and `round_mode` say is of types that DirectML lacks."""
+    return [_cast(node, node.integer("to"))]
+
+
+def _cast(node: Node, to: int) -> Value:
+    data, element = node.input(0), read_element_type(to, node.label, "to")
+    if data.element == element:
+        return data
+    if data.element.data_type == element.data_type and not element.is_bool:
+        return data.retyped(element) if data.is_known else node.tracer.reshape(data, data.shape).retyped(element)
+    if element.is_bool:
+        if data.is_known:
+            return Value.known(element, data.values("") != 0)
+        way_out = "it needs DirectML's ELEMENT_WISE_LOGICAL_EQUALS, which is not built yet"
+        node.unsupported("to", f"Cast of {data.element.name} to BOOL is not supported", way_out)
+    return node.tracer.apply(dml.cast, [data], data.shape, element.data_type, element=element)

@@ -1,0 +1,73 @@
+"""CumSum, CumProd and ReverseSequence: along one axis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.enums import AxisDirection, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.onnx.nodes import Node
+    from anydml.onnx.values import Value
+
+
+def cum_sum(node: Node) -> list[Value]:
+    """CumSum."""
+    return [_running(node, dml.cumulative_summation)]
+
+
+def cum_prod(node: Node) -> list[Value]:
+    """CumProd."""
+    return [_running(node, dml.cumulative_product)]
+
+
+def _running(node: Node, function: Callable[..., Any]) -> Value:
+    data, axis = node.input(0), node.input(1).ints("axis")
+    if len(axis) != 1:
+        node.refuse("axis", "axis must be one number", found=str(len(axis)))
+    direction = AxisDirection.DECREASING if node.integer("reverse", 0) else AxisDirection.INCREASING
+    number, exclusive = node.axis(axis[0], len(data.shape)), bool(node.integer("exclusive", 0))
+    return node.tracer.apply(function, [data], data.shape, number, direction, exclusive)
+
+
+def reverse_sequence(node: Node) -> list[Value]:
+    """ReverseSequence: in each batch, as much of the time axis as its length says, from the last to the first."""
+    data, lengths = node.input(0), node.input(1)
+    batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
+    if {batch, time} != {0, 1} or len(data.shape) < 2:
+        node.refuse("time_axis", "batch_axis and time_axis must be 0 and 1, of at least 2 dimensions")
+    if lengths.shape != (data.shape[batch],):
+        rule = f"sequence_lens must have the shape {(data.shape[batch],)}, one for each batch"
+        node.refuse("sequence_lens", rule, value=lengths.shape, found=str(lengths.shape))
+    if lengths.array is not None and lengths.count and not _lie_in(lengths.array, data.shape[time]):
+        node.refuse("sequence_lens", f"sequence_lens must lie in 0 .. {data.shape[time]}", value=lengths.array)
+    if 0 in data.shape:
+        return [data]
+    sizes = tuple(1 if k == time else n for k, n in enumerate(data.shape))
+    strides = tuple(1 if k == batch else 0 for k in range(len(sizes)))
+    return [_reverse(node, data, lengths, time, sizes, strides)]
+
+
+def _reverse(
+    node: Node, data: Value, lengths: Value, time: int, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> Value:
+    """DirectML's lengths have the sizes of the data, and no sign: ONNX's are read so, each as often as it is needed."""
+
+    def call(x: Any, given: Any, **options: Any) -> Any:
+        if isinstance(given, np.ndarray):
+            steps = [stride * given.itemsize for stride in strides]
+            seen = np.lib.stride_tricks.as_strided(given.view(np.uint64), sizes, steps, writeable=False)
+        else:
+            seen = given.reinterpret(sizes, strides, DataType.UINT64)
+        return dml.reverse_subsequences(x, seen, time, **options)
+
+    return node.tracer.apply(call, [data, lengths], data.shape)
+
+
+def _lie_in(lengths: np.ndarray[Any, Any], most: int) -> bool:
+    return bool(lengths.min() >= 0 and lengths.max() <= most)

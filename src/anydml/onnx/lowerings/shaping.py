@@ -1,0 +1,108 @@
+"""Nodes that touch no element: other shapes of the same memory, and shapes themselves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from anydml.errors import show
+from anydml.onnx.types import INT64
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.onnx.nodes import Node
+
+
+def identity(node: Node) -> list[Value]:
+    """Identity."""
+    return [node.input(0)]
+
+
+def reshape_by_attribute(node: Node) -> list[Value]:
+    """Reshape of opset 1: the shape is an attribute."""
+    return [_reshape(node, node.integers("shape") or [], zero_is_zero=False)]
+
+
+def reshape(node: Node) -> list[Value]:
+    """Reshape from opset 5 on: the shape is an input."""
+    return [_reshape(node, node.input(1).ints("shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
+
+
+def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
+    data = node.input(0)
+    shape = list(wanted)
+    if any(size < -1 for size in shape) or shape.count(-1) > 1 or (zero_is_zero and 0 in shape and -1 in shape):
+        rule = "shape must have sizes of at least 0, and -1 once at most; with allowzero no 0 beside it"
+        node.refuse("shape", rule, value=shape, found=show(shape))
+    for i, size in enumerate(shape):
+        if size == 0 and not zero_is_zero:
+            if i >= len(data.shape):
+                node.refuse(f"shape[{i}]", f"shape[{i}] must not be 0: data has {len(data.shape)} dimensions")
+            shape[i] = data.shape[i]
+    if -1 in shape:
+        others = math.prod(size for size in shape if size != -1)
+        if others == 0:
+            node.refuse("shape", "shape must not have -1 beside a size of 0, which any size would go with")
+        shape[shape.index(-1)] = data.count // others
+    if math.prod(shape) != data.count:
+        rule = f"shape must have the {data.count} elements of data, {data.shape}"
+        node.refuse("shape", rule, value=shape, found=show(list(wanted)))
+    return node.tracer.reshape(data, tuple(shape))
+
+
+def squeeze(node: Node) -> list[Value]:
+    """Squeeze: dimensions of size 1 left out; axes are an attribute, and an input from opset 13 on."""
+    data = node.input(0)
+    axes = _axes(node)
+    if axes is None:
+        return [node.tracer.reshape(data, tuple(size for size in data.shape if size != 1))]
+    out = node.axes(axes, len(data.shape))
+    for axis in out:
+        if data.shape[axis] != 1:
+            node.refuse("axes", f"dimension {axis} must be of size 1 to be left out", found=str(data.shape[axis]))
+    return [node.tracer.reshape(data, tuple(size for k, size in enumerate(data.shape) if k not in out))]
+
+
+def unsqueeze(node: Node) -> list[Value]:
+    """Unsqueeze: dimensions of size 1 put in; axes are an attribute, and an input from opset 13 on."""
+    data = node.input(0)
+    axes = _axes(node)
+    if axes is None:
+        node.refuse("axes", "axes must be given")
+    rank = len(data.shape) + len(axes)
+    ones, sizes = node.axes(axes, rank), iter(data.shape)
+    return [node.tracer.reshape(data, tuple(1 if k in ones else next(sizes) for k in range(rank)))]
+
+
+def _axes(node: Node) -> list[int] | None:
+    given = node.optional(1)
+    return node.integers("axes") if given is None else given.ints("axes")
+
+
+def flatten(node: Node) -> list[Value]:
+    """Flatten: a matrix, cut at an axis."""
+    data = node.input(0)
+    rank, axis = len(data.shape), node.integer("axis", 1)
+    if not -rank <= axis <= rank:
+        node.refuse("axis", f"axis must lie in {-rank} .. {rank}", value=axis, found=str(axis))
+    axis = axis + rank if axis < 0 else axis
+    return [node.tracer.reshape(data, (math.prod(data.shape[:axis]), math.prod(data.shape[axis:])))]
+
+
+def shape(node: Node) -> list[Value]:
+    """Shape, from opset 15 on from a dimension to another."""
+    sizes = node.input(0).shape
+    rank = len(sizes)
+    start, end = (_bound(node.integer(name, default), rank) for name, default in (("start", 0), ("end", rank)))
+    return [Value.known(INT64, list(sizes[start:end]))]
+
+
+def _bound(axis: int, rank: int) -> int:
+    return min(max(axis + rank if axis < 0 else axis, 0), rank)
+
+
+def size(node: Node) -> list[Value]:
+    """Size: the number of elements."""
+    return [Value.known(INT64, node.input(0).count)]

@@ -1,0 +1,116 @@
+"""Slice and Split: parts of a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anydml as dml
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.onnx.nodes import Node
+
+
+def slice_by_attributes(node: Node) -> list[Value]:
+    """Slice of opset 1: bounds are attributes, and every step is 1."""
+    starts, ends = node.integers("starts"), node.integers("ends")
+    if starts is None or ends is None:
+        node.refuse("starts", "starts and ends must be given")
+    return [_slice(node, starts, ends, node.integers("axes"), None)]
+
+
+def slice_by_inputs(node: Node) -> list[Value]:
+    """Slice from opset 10 on: bounds are inputs."""
+    starts, ends = node.input(1).ints("starts"), node.input(2).ints("ends")
+    axes, steps = node.optional(3), node.optional(4)
+    return [
+        _slice(
+            node,
+            starts,
+            ends,
+            None if axes is None else axes.ints("axes"),
+            None if steps is None else steps.ints("steps"),
+        )
+    ]
+
+
+def _slice(
+    node: Node, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
+) -> Value:
+    data = node.input(0)
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        found = f"{len(starts)}, {len(ends)}, {len(axes)} and {len(steps)}"
+        node.refuse("starts", "starts, ends, axes and steps must be as many", found=found)
+    first, count, step = [0] * len(data.shape), list(data.shape), [1] * len(data.shape)
+    for i, axis in enumerate(node.axes(axes, len(data.shape))):
+        if steps[i] == 0:
+            node.refuse(f"steps[{i}]", f"steps[{i}] must not be 0", value=0)
+        first[axis], count[axis] = clamp(starts[i], ends[i], steps[i], data.shape[axis])
+        step[axis] = steps[i] if count[axis] > 1 else 1
+    if tuple(count) == data.shape and all(s == 1 for s in step):
+        return data
+    return take(node, data, first, count, step)
+
+
+def clamp(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """The first index and the count of elements, as ONNX clamps bounds: backwards from a last one down to the first."""
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
+    if step > 0:
+        start, end = min(max(start, 0), size), min(max(end, 0), size)
+        return start, max(-(-(end - start) // step), 0)
+    start, end = max(min(start, size - 1), 0), max(min(end, size - 1), -1)
+    return start, max(-(-(end - start) // step), 0) if size else 0
+
+
+def take(node: Node, data: Value, first: Sequence[int], count: Sequence[int], step: Sequence[int]) -> Value:
+    """So many elements of each dimension, from the first on, a step apart."""
+    shape = tuple(count)
+    if not shape:
+        return data
+    if all(s > 0 for s in step):  # SLICE is there from the first feature level on, SLICE1 from 2_1
+        return node.tracer.apply(dml.slice, [data], shape, tuple(first), shape, tuple(step))
+    spans = [(n - 1) * abs(s) + 1 for n, s in zip(count, step, strict=True)]
+    offsets = [f if s > 0 else f - span + 1 for f, s, span in zip(first, step, spans, strict=True)]
+    return node.tracer.apply(dml.slice1, [data], shape, tuple(offsets), tuple(spans), tuple(step), shape)
+
+
+def split(node: Node) -> list[Value]:
+    """Split of every opset: sizes are an attribute, or an input, or follow from the number of outputs."""
+    data = node.input(0)
+    axis = node.axis(node.integer("axis", 0), len(data.shape))
+    size, given = data.shape[axis], node.optional(1)
+    sizes = node.integers("split") if given is None else given.ints("split")
+    if sizes is None:
+        sizes = _even_sizes(node, size)
+    if len(sizes) != node.output_count:
+        node.refuse("split", f"split must have {node.output_count} sizes, one for each output", found=str(len(sizes)))
+    if any(n < 0 for n in sizes) or sum(sizes) != size:
+        node.refuse("split", f"split must have sizes that add up to {size}", value=sizes, found=str(sizes))
+    shapes = [(*data.shape[:axis], n, *data.shape[axis + 1 :]) for n in sizes]
+    return _cut(node, data, shapes, axis)
+
+
+def _even_sizes(node: Node, size: int) -> list[int]:
+    """Equal parts; where they are counted, the last may be smaller."""
+    if not node.has("num_outputs"):
+        if size % node.output_count:
+            node.refuse("split", f"a size of {size} must be a multiple of the {node.output_count} outputs")
+        return [size // node.output_count] * node.output_count
+    count = node.integer("num_outputs")
+    if count != node.output_count:
+        node.refuse("num_outputs", f"num_outputs must be {node.output_count}, the outputs", found=str(count))
+    part = -(-size // count)
+    return [max(min(part, size - i * part), 0) for i in range(count)]
+
+
+def _cut(node: Node, data: Value, shapes: list[tuple[int, ...]], axis: int) -> list[Value]:
+    full = [shape for shape in shapes if 0 not in shape]
+    if len(full) == 1 and full[0] == data.shape:
+        parts = iter([data])
+    elif full:
+        parts = iter(node.tracer.cut(dml.split, data, full, [shape[axis] for shape in full], axis))
+    return [Value(data.element, shape) if 0 in shape else next(parts) for shape in shapes]

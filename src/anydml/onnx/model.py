@@ -1,0 +1,233 @@
+"""A loaded model: run on arrays, compiled once for each set of shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays import place_of
+from anydml.errors import BindingError, Fault, ModelError, printable, show
+from anydml.memory import HOST
+from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
+from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.library import infer_outputs
+from anydml.onnx.program import Program
+from anydml.onnx.reading import read_model
+from anydml.onnx.shapes import Binder
+from anydml.onnx.tracer import MOST_FOLDED
+from anydml.onnx.tracing import trace
+from anydml.onnx.values import NeedsValueError, Value
+from anydml.runtime.device import Device, device_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.onnx.reading import Given, Source
+
+_MOST_PROGRAMS = 64
+
+
+def load(
+    model: Given, *, device: Device | str | None = None, shapes: Mapping[str, int | Sequence[int]] | None = None
+) -> Model:
+    """Read an ONNX model, and compile it where every shape is known.
+
+    `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
+    Whatever is left open is bound by the arrays of a run.
+    """
+    if not isinstance(device, Device):
+        device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    source = read_model(model)
+    check_graph(source)
+    return Model(source, device, shapes or {})
+
+
+class Model:
+    """An ONNX model on a device: `model.run({"x": array})` gives its outputs by name.
+
+    A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; the 64 used
+    last are kept. Several threads may run a model at once.
+    """
+
+    def __init__(self, source: Source, device: Device, shapes: Mapping[str, int | Sequence[int]]) -> None:
+        self.device = device
+        self._source = source
+        graph = source.proto.graph
+        own = {tensor.name for tensor in graph.initializer}
+        self.inputs: dict[str, TensorInfo] = {
+            info.name: describe(info, source, "input", is_optional=info.name in own) for info in graph.input
+        }
+        """By name, in the model's order; those that have a value of the model's own may be left out."""
+        self._binder = Binder(source.name, self.inputs, shapes)
+        self._initializers: dict[str, Value] = {}
+        self._valued: list[str] = []
+        """Inputs whose values a shape hangs on, found while tracing."""
+        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._plain: dict[Any, Program] = {}
+        """By the types and layouts of NumPy arrays for all inputs, for a run that needs no closer look."""
+        self._lock = threading.RLock()
+        self._names = list(self.inputs)
+        self._required = [name for name, info in self.inputs.items() if not info.is_optional]
+        found: Program | None = None
+        if (known := self._binder.known(self._required)) is not None:
+            found = self._compile_early(known)
+        self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found)
+        """By name, in the model's order."""
+
+    def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.
+
+        `out` gives arrays to be written for some or all of the outputs.
+        """
+        if out is None:
+            try:
+                key = [(name, x.dtype, x.shape, x.strides) for name, x in inputs.items() if type(x) is np.ndarray]
+                program = self._plain.get(tuple(key)) if len(key) == len(inputs) else None
+            except Exception:  # noqa: BLE001 - whatever it is that is no mapping, the closer look says
+                program = None
+            if program is not None:
+                return dict(zip(program.names, program.run(inputs), strict=True))
+        return self._run_closely(inputs, out)
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
+        if len(arrays) > len(self._names):
+            rule = f"a call takes {len(self._names)} arrays, for {', '.join(self._names) or 'none'}"
+            raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=str(len(arrays))))
+        given = dict(zip(self._names, arrays, strict=False))
+        if twice := [name for name in named if name in given]:
+            rule = f"input {twice[0]!r} was given by its place already"
+            raise BindingError(self._source.name, Fault(field=twice[0], rule=rule))
+        results = tuple(self.run({**given, **named}).values())
+        return results[0] if len(results) == 1 else results
+
+    def _run_closely(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+        self._check_names(inputs)
+        memory = self.device.engine.memory
+        taken = {name: take(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
+        shapes = self._binder.bind({name: tuple(array.shape) for name, array in taken.items()})
+        program = self._find(shapes, taken)
+        if memory != HOST:
+            taken = {name: send(array, memory) for name, array in taken.items()}
+        like = _first(inputs, self._names, memory)
+        if out:
+            return self._run_into(out, program, taken, like)
+        results = program.run(taken)
+        self._remember(inputs, program)
+        return dict(zip(program.names, hand_over(results, memory, like), strict=True))
+
+    def _check_names(self, inputs: Mapping[str, Any]) -> None:
+        if not hasattr(inputs, "keys"):
+            rule = "inputs must be a mapping of names to arrays"
+            raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
+        takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"
+        for name in inputs:
+            if name not in self.inputs:
+                fault = Fault(field="inputs", rule=f"there is no input {show(name)}", value=name, way_out=takes)
+                raise BindingError(self._source.name, fault)
+        for name in self._required:
+            if name not in inputs:
+                rule = f"input {printable(name)!r} must be given"
+                raise BindingError(self._source.name, Fault(field=name, rule=rule, way_out=takes))
+
+    def _run_into(self, out: Mapping[str, Any], program: Program, arrays: dict[str, Any], like: Any) -> dict[str, Any]:
+        """Run into arrays of the caller's; what a GPU cannot write is copied afterwards."""
+        for name in out:
+            if name not in program.names:
+                rule, way_out = f"there is no output {show(name)}", f"the model has {', '.join(program.names)}"
+                raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
+        memory = self.device.engine.memory
+        named = zip(program.names, program.values, strict=True)
+        taken = {name: take_out(out[name], name, value, memory) for name, value in named if name in out}
+        check_apart(taken, list(arrays.values()))
+        there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
+        results = program.run_into(arrays, [there.get(name) for name in program.names])
+        found = dict(zip(program.names, results, strict=True))
+        for name in taken.keys() - there.keys():
+            taken[name][...] = found[name].cpu().numpy()
+        others = [name for name in program.names if name not in out]
+        handed = hand_over([found[name] for name in others], memory, like)
+        return {**found, **dict(zip(others, handed, strict=True)), **out}
+
+    # Programs
+
+    def _compile_early(self, shapes: dict[str, tuple[int, ...]]) -> Program | None:
+        try:
+            return self._find(shapes, {})
+        except NeedsValueError:
+            return None
+
+    def _find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:
+        """The program for these shapes, and for the values of the inputs that a shape hangs on."""
+        with self._lock:
+            while True:
+                values = {name: _on_host(arrays[name]) for name in self._valued if name in arrays}
+                key = (tuple(shapes.items()), tuple((name, array.tobytes()) for name, array in values.items()))
+                if (program := self._programs.get(key)) is not None:
+                    self._programs.move_to_end(key)
+                    return program
+                try:
+                    found = trace(self._source, shapes, values, self.device, initializers=self._initializers)
+                except NeedsValueError as error:
+                    self._need(error, shapes, arrays)
+                    continue
+                program = Program(found)
+                self._programs[key] = program
+                if len(self._programs) > _MOST_PROGRAMS:
+                    _, gone = self._programs.popitem(last=False)
+                    self._plain = {k: kept for k, kept in self._plain.items() if kept is not gone}
+                return program
+
+    def _need(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> None:
+        """Remember that the values of inputs are needed; where they cannot be had, say so."""
+        wanted = [name for name in sorted(error.inputs) if name not in self._valued]
+        for name in wanted:
+            count = int(np.prod(shapes[name], dtype=np.int64))
+            if count > MOST_FOLDED:
+                rule = f"a shape must hang on inputs of at most {MOST_FOLDED} elements; input {name!r} has {count}"
+                raise ModelError(error.subject, [*error.faults, Fault(field=name, rule=rule)]) from None
+        self._valued = sorted({*self._valued, *wanted})
+        if not all(name in arrays for name in error.inputs) or not wanted:
+            raise error
+
+    def _remember(self, inputs: Mapping[str, Any], program: Program) -> None:
+        """Let the next run on arrays like these find its program at once."""
+        is_plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in inputs.values())
+        if self.device.engine.memory != HOST or self._valued or not is_plain:
+            return
+        with self._lock:
+            if len(self._plain) >= _MOST_PROGRAMS:
+                self._plain.clear()
+            self._plain[tuple([(name, x.dtype, x.shape, x.strides) for name, x in inputs.items()])] = program
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
+        return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
+
+
+def _describe_outputs(source: Source, program: Program | None) -> dict[str, TensorInfo]:
+    """The outputs as they were found to be, else as they are declared or as onnx infers them."""
+    if program is not None:
+        found = zip(program.names, program.values, strict=True)
+        return {name: TensorInfo(name, value.element, value.shape) for name, value in found}
+    outputs = source.proto.graph.output
+    if any(not info.type.tensor_type.HasField("shape") for info in outputs):
+        outputs = infer_outputs(source.proto)
+    return {info.name: describe(info, source, "output") for info in outputs}
+
+
+def _on_host(array: Any) -> np.ndarray[Any, Any]:
+    """A copy, which a program keeps: the array is the caller's to change."""
+    found: np.ndarray[Any, Any] = array.copy() if isinstance(array, np.ndarray) else array.cpu().numpy().copy()
+    return found
+
+
+def _first(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
+    """The array whose library and memory the results take."""
+    given = [inputs[name] for name in names if name in inputs]
+    if memory != HOST:
+        given = [array for array in given if place_of(array) == memory] or given
+    return given[0] if given else None

@@ -1,0 +1,191 @@
+"""A traced model, compiled: inputs of fixed shapes in, outputs of fixed shapes out."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays.cuda import load_torch
+from anydml.arrays.plain import plain_maker
+from anydml.errors import BindingError, DmlError, Fault, show
+from anydml.memory import HOST, numpy_address
+from anydml.onnx.tracing import of_node
+from anydml.primitives import IndexFault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.builder import Expression
+    from anydml.onnx.tracing import Trace
+    from anydml.onnx.values import Value
+    from anydml.runtime.graph import CompiledGraph
+
+_MOST_LAUNCHES = 64
+
+
+class Program:
+    """What runs for inputs of certain shapes, and of certain values where shapes hang on those.
+
+    Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. Their addresses are all that
+    is looked at, so that shapes which DirectML has not, such as that of a scalar, cost nothing.
+    """
+
+    def __init__(self, found: Trace) -> None:
+        self._labels = found.tracer.labels
+        values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
+        self.names = list(values)
+        self.values = list(values.values())
+        self.memory = found.tracer.graph.device.engine.memory
+        made: list[Expression] = []
+        numbers: dict[tuple[int, int], int] = {}
+        self._graph_made: list[int] = []
+        """By the graph's output, the model's."""
+        self._copied: dict[int, str | int] = {}
+        """By the model's output, the input or the other output that it repeats."""
+        for i, value in enumerate(self.values):
+            if value.is_known:
+                continue
+            source = None if value.expression is None else value.expression.source
+            if source is None or source.is_input:
+                self._copied[i] = value.source if source is None else found.tracer.inputs[source.number]
+                continue
+            assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
+            place = (source.number, value.expression.slot)
+            if place in numbers:
+                self._copied[i] = numbers[place]
+            else:
+                numbers[place] = i
+                self._graph_made.append(i)
+                made.append(value.expression)
+        self._reads = found.tracer.inputs
+        self._is_simple = len(made) == len(self.values)
+        self._makers = [self._maker(value) for value in self.values]
+        self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
+        self.compiled: CompiledGraph | None = None
+        if made:
+            try:
+                self.compiled = found.tracer.graph.compile(made)
+            except DmlError as error:
+                raise self._of_node(error) from None
+            self._fields = [*self.compiled.free, *self.compiled.outputs]
+
+    def _maker(self, value: Value) -> Callable[[], Any]:
+        """What makes an array for a result, each time anew."""
+        if self.memory == HOST:
+            return functools.partial(np.empty, value.shape, value.element.dtype)
+        if not value.element.is_bool:
+            return plain_maker(value.element.data_type, value.shape, self.memory)
+        torch = load_torch()
+        return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
+
+    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """Run on inputs by name; the outputs are new arrays, in the model's order."""
+        try:
+            results = [make() for make in self._makers]
+        except Exception as error:
+            shapes = ", ".join(str(value.shape) for value in self.values)
+            rule = f"results of {shapes} could not be allocated ({show(error)})"
+            raise BindingError("model", Fault(field="outputs", rule=rule)) from error
+        if self.compiled is not None:
+            if self.memory == HOST:
+                self._run_on_host(arrays, results)
+            else:
+                self._run_on_device(arrays, results)
+        if not self._is_simple:
+            self._complete(arrays, results)
+        return results
+
+    def run_into(self, arrays: Mapping[str, Any], outs: Sequence[Any]) -> list[Any]:
+        """Run into arrays that the caller has; None stands for one to be made."""
+        results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
+        if self.compiled is not None:
+            if self.memory == HOST:
+                self._launch(self._bind(self._addresses(arrays, results)))
+            else:
+                self._run_on_device(arrays, results)
+        self._complete(arrays, results)
+        return results
+
+    def _addresses(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
+        if self._is_simple:
+            return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in results])
+        made = [results[i] for i in self._graph_made]
+        return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in made])
+
+    def _run_on_host(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
+        """Find what was bound to these addresses before: of two threads at once no two write to the same."""
+        addresses = self._addresses(arrays, results)
+        launch = self._launches.get(addresses)
+        if launch is None:
+            launch = self._bind(addresses)
+            if self.compiled is not None and not self.compiled.temporary_size:
+                if len(self._launches) >= _MOST_LAUNCHES:
+                    self._launches.clear()
+                self._launches[addresses] = launch
+        self._launch(launch)
+
+    def _bind(self, addresses: tuple[int, ...]) -> Callable[[], Any]:
+        compiled = self.compiled
+        assert compiled is not None  # noqa: S101 - for type checkers: it was looked at
+        scratch = compiled.reserve_scratch()
+        launch = compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch)
+        return launch if scratch is None else functools.partial(_holding, launch, scratch)
+
+    def _launch(self, launch: Callable[[], Any]) -> None:
+        try:
+            launch()
+        except IndexFault as fault:
+            assert self.compiled is not None  # noqa: S101 - as above
+            raise self._of_node(self.compiled.word(fault)) from None
+        except MemoryError as error:
+            rule = f"memory ran out while the model ran ({show(error)})"
+            raise BindingError("model", Fault(field="", rule=rule)) from error
+
+    def _run_on_device(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
+        assert self.compiled is not None  # noqa: S101 - as above
+        bound = self.compiled.bind_known(
+            [*(arrays[name] for name in self._reads), *(results[i] for i in self._graph_made)], None, is_fresh=True
+        )
+        assert bound is not None  # noqa: S101 - for type checkers: what is fresh needs no closer look
+        try:
+            bound.dispatch()
+        except DmlError as error:
+            raise self._of_node(error) from None
+
+    def _complete(self, arrays: Mapping[str, Any], results: list[Any]) -> None:
+        """Fill what the graph does not make: constants, and what repeats an input or another output."""
+        for i, value in enumerate(self.values):
+            if i in self._copied:
+                other = self._copied[i]
+                _copy(arrays[other] if isinstance(other, str) else results[other], results[i])
+            elif value.array is not None and value.count:
+                _copy(value.array, results[i])
+
+    def _of_node(self, error: DmlError) -> DmlError:
+        """An error of the graph, told of the node of the model that it is about."""
+        for name, label in self._labels.items():
+            mark = f"] {name!r}: "
+            if any(mark in fault.rule for fault in error.faults):
+                faults = [
+                    replace(f, rule=f.rule.partition(mark)[2] or f.rule, field=f.field.rpartition("'.")[2])
+                    for f in error.faults
+                ]
+                return of_node(type(error)(label, faults), label)
+        return error
+
+
+def _holding(launch: Callable[[], Any], _scratch: object) -> None:
+    launch()
+
+
+def _copy(given: Any, result: Any) -> None:
+    """Copy elements as they lie, whatever shape or type they are seen in."""
+    if isinstance(result, np.ndarray):
+        result.reshape(-1)[...] = given.reshape(-1).view(result.dtype)
+        return
+    if isinstance(given, np.ndarray):
+        given = load_torch().from_numpy(given.copy())
+    result.view(-1).copy_(given.reshape(-1).view(result.dtype))

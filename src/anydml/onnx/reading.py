@@ -1,0 +1,137 @@
+"""From a path, bytes or a ModelProto to a model that may be believed: its form, its names and its nodes are checked."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.models.files import Files, open_plain
+from anydml.onnx.functions import inlined
+from anydml.onnx.library import IR_VERSION, OPSET_VERSION, VERSION, ModelProto
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeAlias
+
+    Given: TypeAlias = str | os.PathLike[str] | bytes | Any
+
+_MOST_BYTES = 2**31 - 1
+"""Of a protobuf."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model as it was read."""
+
+    name: str
+    """What errors call it: its file, where it has one."""
+    proto: Any
+    opset: int
+    """Of ONNX's own operators; 0 where it has none."""
+    folder: Files | None
+    """Where its external data may lie."""
+
+
+def read_model(given: Given) -> Source:
+    """Read a model and check its form; what its nodes are is looked at by whoever traces them."""
+    folder = None
+    if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
+        name = printable(os.fspath(given))
+        proto = _parse(_read_file(Path(given), name), name)
+        folder = Files(Path(given))
+    elif isinstance(given, (bytes, bytearray, memoryview)):
+        name = "model"
+        proto = _parse(bytes(given), name)
+    elif isinstance(given, ModelProto):
+        name, proto = "model", given
+    else:
+        rule = "the model must be a path, the bytes of one, or a ModelProto"
+        raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
+    opset = _check_form(proto, name)
+    return Source(name, inlined(proto, name), opset, folder)
+
+
+def _read_file(path: Path, name: str) -> bytes:
+    try:
+        with open_plain(path.resolve(), name) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _MOST_BYTES:
+                rule = f"the file must have at most 2 GiB = {_MOST_BYTES} bytes, a protobuf's most"
+                way_out = "save its tensors beside it, with onnx.save_model(..., save_as_external_data=True)"
+                raise ModelFileError(name, Fault(field="", rule=rule, value=size, found=str(size), way_out=way_out))
+            return file.read(size)
+    except ModelFileError as error:
+        raise ModelFileError(name, error.faults) from None
+    except (OSError, ValueError, MemoryError, RuntimeError) as error:
+        rule = f"the file cannot be read ({show(error)})"
+        raise ModelFileError(name, Fault(field="", rule=rule)) from error
+
+
+def _parse(data: bytes, name: str) -> Any:
+    if not data:
+        raise ModelFileError(name, Fault(field="", rule="the file is empty"))
+    try:
+        return ModelProto.FromString(data)
+    except Exception as error:
+        rule = f"the file must be an ONNX model: it is no protobuf of one, or cut short ({show(str(error), 60)})"
+        raise ModelFileError(name, Fault(field="", rule=rule)) from error
+
+
+def _texts(proto: Any) -> Iterator[Any]:
+    """Every name that is looked at."""
+    graph = proto.graph
+    for function in proto.functions:
+        yield from (function.name, function.domain)
+    yield from (entry.domain for entry in proto.opset_import)
+    for node in itertools.chain(graph.node, *(function.node for function in proto.functions)):
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            yield from _texts_of_tensor(attribute.t)
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+    for tensor in graph.initializer:
+        yield from _texts_of_tensor(tensor)
+
+
+def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
+    yield tensor.name
+    for entry in tensor.external_data:
+        yield from (entry.key, entry.value)
+
+
+def _check_form(proto: Any, name: str) -> int:
+    """What every model must say of itself; gives the opset of ONNX's own operators."""
+    if not proto.HasField("graph"):
+        raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
+    if proto.ir_version < 1:
+        raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
+    if any(not isinstance(text, str) for text in _texts(proto)):  # protobuf then gives bytes
+        raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
+    newer = "upgrade onnx; this is {0}, which knows up to {1}"
+    if proto.ir_version > IR_VERSION:
+        rule = f"ir_version {proto.ir_version} is not supported"
+        fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
+        raise UnsupportedError(name, fault)
+    domains = ["" if entry.domain == "ai.onnx" else entry.domain for entry in proto.opset_import]
+    if len(set(domains)) < len(domains):
+        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
+    versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
+    if "" not in versions:
+        if all(node.domain not in ("", "ai.onnx") for node in proto.graph.node):
+            return 0
+        rule = "opset_import must say which opset of ONNX's own operators the model is of"
+        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))
+    if versions[""] < 1:
+        rule = "opset_import must be at least 1"
+        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=str(versions[""])))
+    if versions[""] > OPSET_VERSION:
+        rule = f"opset {versions['']} is not supported"
+        fault = Fault(field="opset_import", rule=rule, way_out=newer.format(VERSION, OPSET_VERSION))
+        raise UnsupportedError(name, fault)
+    return versions[""]

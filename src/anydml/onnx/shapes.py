@@ -1,0 +1,93 @@
+"""The open sizes of a model's inputs: bound once when it is loaded, and the rest by the arrays of each run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.errors import BindingError, DescriptionError, Fault, printable, show
+from anydml.parse import read_int, read_ints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.onnx.graphs import TensorInfo
+
+_MOST = 2**32 - 1
+
+
+class Binder:
+    """The inputs' shapes, as far as they are known."""
+
+    def __init__(
+        self, subject: str, inputs: Mapping[str, TensorInfo], given: Mapping[str, int | Sequence[int]]
+    ) -> None:
+        self._subject, self._inputs = subject, inputs
+        self._sizes: dict[str, int] = {}
+        """Of named dimensions."""
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        names = {size for info in inputs.values() for size in info.shape or () if isinstance(size, str)}
+        faults: list[Fault] = []
+        for name, value in given.items():
+            if name in names and (name not in inputs or isinstance(value, int)):
+                self._sizes[name] = read_int(value, f"shapes[{name!r}]", faults, 0, _MOST)
+            elif name in inputs:
+                self._shapes[name] = read_ints(value, f"shapes[{name!r}]", faults, 0, _MOST)
+            else:
+                known = ", ".join(repr(printable(n)) for n in [*inputs, *sorted(names)])
+                rule = f"shapes must name inputs or open sizes; there is no {show(name)}"
+                faults.append(Fault(field=f"shapes[{show(name)}]", rule=rule, way_out=f"there are {known or 'none'}"))
+        if faults:
+            raise DescriptionError(subject, faults)
+        for name, size in self.bind(self._shapes, is_partial=True).items():
+            self._shapes[name] = size
+
+    def known(self, names: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
+        """The shapes of these inputs, where every size is bound."""
+        found = {}
+        for name in names:
+            sizes = self._resolved(name, self._sizes)
+            if sizes is None or any(size is None for size in sizes):
+                return None
+            found[name] = tuple(size for size in sizes if size is not None)
+        return found
+
+    def bind(self, shapes: Mapping[str, tuple[int, ...]], *, is_partial: bool = False) -> dict[str, tuple[int, ...]]:
+        """Check the shapes of a run's arrays against those declared, and one size by its name against the others.
+
+        With `is_partial` what is found of named sizes holds from now on.
+        """
+        sizes = dict(self._sizes)
+        for name, shape in shapes.items():
+            wanted = self._inputs[name].shape if is_partial or name not in self._shapes else self._shapes[name]
+            self._match(name, wanted, shape, sizes)
+        if is_partial:
+            self._sizes = sizes
+        return dict(shapes)
+
+    def _match(
+        self, name: str, wanted: Sequence[int | str | None] | None, shape: tuple[int, ...], sizes: dict[str, int]
+    ) -> None:
+        if wanted is None:
+            return
+        if len(wanted) != len(shape):
+            self._refuse(name, f"must have {len(wanted)} dimensions, {_write(wanted)}", shape)
+        for i, (size, found) in enumerate(zip(wanted, shape, strict=True)):
+            if isinstance(size, int) and size != found:
+                self._refuse(name, f"must have size {size} in dimension {i}", shape)
+            if isinstance(size, str) and sizes.setdefault(size, found) != found:
+                rule = f"must have size {sizes[size]} in dimension {i}: {printable(size)!r} is {sizes[size]}"
+                self._refuse(name, rule, shape)
+
+    def _resolved(self, name: str, sizes: Mapping[str, int]) -> list[int | None] | None:
+        if name in self._shapes:
+            return list(self._shapes[name])
+        shape = self._inputs[name].shape
+        return None if shape is None else [sizes.get(n) if isinstance(n, str) else n for n in shape]
+
+    def _refuse(self, name: str, rule: str, shape: tuple[int, ...]) -> None:
+        fault = Fault(field=name, rule=f"input {printable(name)!r} {rule}", value=shape, found=str(shape))
+        raise BindingError(self._subject, fault)
+
+
+def _write(shape: Sequence[int | str | None]) -> str:
+    return "(" + ", ".join("?" if size is None else printable(str(size)) for size in shape) + ")"

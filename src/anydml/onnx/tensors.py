@@ -1,0 +1,135 @@
+"""Tensors that a model carries, in its own bytes or in files beside it: every size is checked before it is believed."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.models.files import open_plain
+from anydml.onnx.library import TensorProto
+from anydml.onnx.types import read_element_type
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from anydml.models.files import Files
+    from anydml.onnx.types import ElementType
+
+_MOST_ELEMENTS = 2**32 - 1
+"""Of a tensor, in DirectML."""
+# The fields that hold elements one by one, and the types that each holds.
+_FIELDS = {
+    "float_data": ("FLOAT",),
+    "double_data": ("DOUBLE",),
+    "int32_data": ("INT32", "INT16", "INT8", "UINT16", "UINT8", "BOOL", "FLOAT16"),
+    "int64_data": ("INT64",),
+    "uint64_data": ("UINT32", "UINT64"),
+}
+_FIELD_OF = {name: field for field, names in _FIELDS.items() for name in names}
+
+
+def is_external(tensor: Any) -> bool:
+    """Whether a tensor's elements lie in another file."""
+    return bool(tensor.data_location == TensorProto.EXTERNAL)
+
+
+def decode_tensor(tensor: Any, subject: str, what: str, folder: Files | None) -> Value:
+    """The tensor as a known value; files are looked for in the folder."""
+    element = read_element_type(tensor.data_type, subject, what)
+    shape = read_shape(tensor, subject, what)
+    if tensor.HasField("segment"):
+        raise UnsupportedError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
+    if is_external(tensor):
+        held = _read_external(tensor, element, math.prod(shape), subject, what, folder)
+    elif tensor.HasField("raw_data"):
+        held = _from_bytes(tensor.raw_data, element, math.prod(shape), subject, what)
+    else:
+        held = _from_field(tensor, element, math.prod(shape), subject, what)
+    if element.is_bool and held.size and held.max() > 1:
+        held = (held != 0).astype(held.dtype)
+    return Value.known(element, held.reshape(shape), printable(tensor.name))
+
+
+def read_shape(tensor: Any, subject: str, what: str) -> tuple[int, ...]:
+    """Its shape, which may promise no more than a tensor can hold."""
+    shape = tuple(int(size) for size in tensor.dims)
+    if any(size < 0 for size in shape):
+        raise _broken(subject, what, "must have sizes of at least 0", str(list(shape)))
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise _broken(subject, what, f"must have at most 2^32 - 1 = {_MOST_ELEMENTS} elements", str(math.prod(shape)))
+    return shape
+
+
+def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
+    wanted = count * element.held.itemsize
+    if len(data) != wanted:
+        rule = f"must have {wanted} bytes of raw_data, for {count} elements of {element.name}"
+        raise _broken(subject, what, rule, str(len(data)))
+    return np.frombuffer(data, element.held.newbyteorder("<")).astype(element.held, copy=False)
+
+
+def _from_field(tensor: Any, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
+    field = _FIELD_OF[element.name]
+    data = getattr(tensor, field)
+    if len(data) != count:
+        raise _broken(subject, what, f"must have {count} elements in {field}, or raw_data", str(len(data)))
+    wide = np.array(data, field.removesuffix("_data").replace("float", "float32").replace("double", "float64"))
+    is_half = element.name == "FLOAT16"  # whose bits are in whole numbers
+    held = wide.astype(np.uint16 if is_half else element.held)
+    if wide.dtype.kind in "iu" and not np.array_equal(held, wide):
+        outside = wide[held != wide][0]
+        raise _broken(subject, what, f"must have values of {element.name} in {field}", str(outside))
+    return held.view(np.float16) if is_half else held
+
+
+def _read_external(
+    tensor: Any, element: ElementType, count: int, subject: str, what: str, folder: Files | None
+) -> np.ndarray[Any, Any]:
+    if folder is None:
+        rule, way_out = "has its elements in a file", "load the model by its path, which says in which folder"
+        raise _broken(subject, what, rule, "", way_out)
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    try:
+        path = folder.find_source(location)
+        with open_plain(path, location) as file:
+            size = os.fstat(file.fileno()).st_size
+            offset = _number(entries, "offset", 0, subject, what)
+            wanted = count * element.held.itemsize
+            length = _number(entries, "length", wanted, subject, what)
+            if length != wanted:
+                rule = f"must have a length of {wanted} bytes, for {count} elements of {element.name}"
+                raise _broken(subject, what, rule, str(length))
+            if offset + length > size:
+                rule = f"must lie within the {size} bytes of '{printable(location)}'"
+                raise _broken(subject, what, rule, f"{offset} .. {offset + length}")
+            held = np.empty(count, element.held.newbyteorder("<"))
+            file.seek(offset)
+            if file.readinto(held.view(np.uint8).data) != wanted:
+                raise _broken(subject, what, f"could not be read from '{printable(location)}'", "fewer bytes")
+    except ModelFileError as error:
+        if error.subject == subject:
+            raise
+        fault = error.faults[0]
+        rule = f"{what}: external data: {fault.rule}"
+        raise ModelFileError(subject, Fault(field=what, rule=rule, value=location, found=fault.found)) from None
+    except (OSError, MemoryError) as error:
+        raise _broken(subject, what, f"could not be read ({show(error)})", "") from error
+    return held.astype(element.held, copy=False)
+
+
+def _number(entries: dict[str, str], key: str, default: int, subject: str, what: str) -> int:
+    text = entries.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise _broken(subject, what, f"must have a whole number for its external {key}", show(text))
+    return int(text)
+
+
+def _broken(subject: str, what: str, rule: str, found: str, way_out: str = "") -> ModelFileError:
+    fault = Fault(field=what, rule=f"{what} {rule}", found=found, way_out=way_out)
+    return ModelFileError(subject, fault)

@@ -1,0 +1,207 @@
+"""What lowerings build with: DirectML's functions on values, run at once where everything is known and small."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.builder import Graph
+from anydml.errors import DescriptionError, Fault, UnsupportedError
+from anydml.graph.nodes import OperatorNode
+from anydml.memory import packed_strides
+from anydml.onnx.values import Value
+from anydml.runtime.device import device_named
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.builder import Expression
+    from anydml.enums import DataType
+    from anydml.models.files import Files
+    from anydml.onnx.types import ElementType
+    from anydml.operators import OperatorDesc
+    from anydml.runtime.device import Device
+
+MOST_FOLDED = 65_536
+"""Elements up to which what hangs on known values alone is computed while a model is traced."""
+MOST_DIMENSIONS = 8
+
+
+class Tracer:
+    """The graph that a model becomes, and what a node added to it."""
+
+    def __init__(self, device: Device, folder: Files | None) -> None:
+        self.graph = Graph(device)
+        self.folder = folder
+        self.inputs: list[str] = []
+        """The graph inputs that something reads, in the order of the graph's."""
+        self.added: list[OperatorDesc] = []
+        """The operators that the present node added."""
+        self.folded = False
+        """Whether something of the present node was computed at once."""
+        self.label = ""
+        """Of the present node."""
+        self.name = ""
+        """By which the graph is to call what it adds."""
+        self.labels: dict[str, str] = {}
+        """By the name that a node has in the graph, what errors call it."""
+        # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
+        self._host = device_named("reference")
+
+    def begin(self, label: str, name: str) -> None:
+        """Turn to the next node."""
+        self.added, self.folded, self.label, self.name = [], False, label, name
+
+    # What a lowering calls
+
+    def apply(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Value],
+        shape: tuple[int, ...],
+        *arguments: Any,
+        element: ElementType | None = None,
+        **options: Any,
+    ) -> Value:
+        """What a function makes of tensors: a value of that shape, and of the first tensor's type or the one given."""
+        element = inputs[0].element if element is None else element
+        needs = frozenset[str]().union(*(value.needs for value in inputs))
+        if 0 in shape:
+            return Value(element, shape)
+        if self.folds(shape, inputs):
+            arrays = [_at_least_1d(value.values("")) for value in inputs]
+            self.folded = True
+            return Value.known(element, np.reshape(function(*arrays, *arguments, device=self._host, **options), shape))
+        tensors = [self.tensor(value) for value in inputs]
+        return Value(element, shape, None, self._name(function(*tensors, *arguments, **options)), needs=needs)
+
+    def apply_to_list(
+        self, function: Callable[..., Any], inputs: Sequence[Value], shape: tuple[int, ...], *arguments: Any
+    ) -> Value:
+        """The same with a function that takes its tensors as a list."""
+
+        def call(*several: Any, **options: Any) -> Any:
+            return function(list(several[: len(inputs)]), *arguments, **options)
+
+        return self.apply(call, inputs, shape)
+
+    def cut(
+        self, function: Callable[..., Any], value: Value, shapes: Sequence[tuple[int, ...]], *arguments: Any
+    ) -> list[Value]:
+        """The same with a function that gives a list, of values of those shapes."""
+        if self.folds(value.shape, [value]):
+            self.folded = True
+            arrays = function(_at_least_1d(value.values("")), *arguments, device=self._host)
+            return [Value.known(value.element, np.reshape(a, s)) for a, s in zip(arrays, shapes, strict=True)]
+        parts = function(self.tensor(value), *arguments)
+        named = [self._name(part) for part in parts[:1]] + list(parts[1:])
+        return [
+            Value(value.element, shape, None, part, needs=value.needs)
+            for part, shape in zip(named, shapes, strict=True)
+        ]
+
+    def fill(self, function: Callable[..., Any], element: ElementType, shape: tuple[int, ...], *numbers: Any) -> Value:
+        """What a function makes of numbers alone."""
+        if 0 in shape:
+            return Value(element, shape)
+        sizes = shape or (1,)
+        if self.folds(shape, ()):
+            self.folded = True
+            made = function(sizes, *numbers, element.data_type, device=self._host)
+            return Value.known(element, np.reshape(made, shape))
+        expression = function(sizes, *numbers, element.data_type, graph=self.graph)
+        return Value(element, shape, None, self._name(expression))
+
+    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """The same memory in another shape."""
+        if not value.is_known:
+            self.expression(value)
+        return value.reshaped(shape)
+
+    def restride(self, value: Value, shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
+        """What lies at those strides, in elements, in a value's memory: packed anew."""
+        if 0 in shape:
+            return Value(value.element, shape)
+        if _is_packed(shape, strides) and math.prod(shape) == value.count:
+            return self.reshape(value, shape)
+        if self.folds(shape, [value]):
+            steps = [stride * value.element.held.itemsize for stride in strides]
+            packed = np.ascontiguousarray(value.values(""))
+            seen = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
+            self.folded = True
+            return Value.known(value.element, np.reshape(dml.identity(seen, device=self._host), shape))
+        _check_rank(shape)
+        view = self.expression(value).reinterpret(shape, strides)
+        return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
+
+    # What it builds of
+
+    def folds(self, shape: tuple[int, ...], inputs: Sequence[Value]) -> bool:
+        """Whether what has that shape is computed at once."""
+        return math.prod(shape) <= MOST_FOLDED and all(value.is_known for value in inputs)
+
+    def expression(self, value: Value) -> Expression:
+        """What a value is in the graph, in whatever shape the graph has it."""
+        if value.expression is None:
+            if value.array is not None:
+                sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
+                value.expression = self.graph.constant(value.array.reshape(sizes))
+            else:
+                value.expression = self._input(value)
+        return value.expression
+
+    def tensor(
+        self,
+        value: Value,
+        shape: tuple[int, ...] | None = None,
+        strides: tuple[int, ...] | None = None,
+        data_type: DataType | None = None,
+    ) -> Expression:
+        """A value as a function takes it: in its own shape, or at other strides or of another type."""
+        shape = (value.shape if shape is None else shape) or (1,)
+        _check_rank(shape)
+        found = self.expression(value)
+        if found.sizes == shape and strides is None and data_type is None:
+            return found
+        return found.reinterpret(shape, strides, data_type)
+
+    def _input(self, value: Value) -> Expression:
+        sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
+        try:
+            desc = TensorDesc(value.element.data_type, sizes)
+        except DescriptionError as error:
+            raise error.within(f"input {value.source!r}", "") from None
+        name = value.source if value.source != "out" and value.source not in self.labels else None
+        self.inputs.append(value.source)
+        return self.graph.input(desc, name)
+
+    def _name(self, expression: Expression) -> Expression:
+        """Remember an operator that was added, and by which name the graph calls it."""
+        node = expression.source.node
+        assert isinstance(node, OperatorNode)  # noqa: S101 - for type checkers: functions give nodes of operators
+        self.added.append(node.desc)
+        name = self.name or self.label
+        while name in self.labels or name in self.inputs:
+            name = f"{self.name or self.label} #{len(self.labels)}"
+        self.labels[name] = self.label
+        return expression.named(name)
+
+
+def _at_least_1d(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array if array.ndim else array.reshape(1)
+
+
+def _is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides are those of packed memory, wherever a dimension has more than one element."""
+    packed = packed_strides(shape)
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, packed, strict=True))
+
+
+def _check_rank(shape: tuple[int, ...]) -> None:
+    if len(shape) > MOST_DIMENSIONS:
+        rule = f"a tensor must have at most {MOST_DIMENSIONS} dimensions, DirectML's most, for anything but a reshape"
+        raise UnsupportedError("onnx", Fault(field="shape", rule=rule, value=shape, found=str(len(shape))))

@@ -1,0 +1,176 @@
+"""A model walked through node by node, for shapes that are known: what each node becomes, and the graph of them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import DataType
+from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
+from anydml.onnx.graphs import check_support, describe, element_of
+from anydml.onnx.lowerings import find_lowering
+from anydml.onnx.nodes import Node, label_of
+from anydml.onnx.tensors import decode_tensor
+from anydml.onnx.tracer import MOST_FOLDED, Tracer
+from anydml.onnx.values import NeedsValueError, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from anydml.onnx.reading import Source
+    from anydml.operators import OperatorDesc
+    from anydml.runtime.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of a node."""
+
+    label: str
+    """What errors call it."""
+    kind: str
+    """ONNX's node type."""
+    name: str
+    operators: tuple[OperatorDesc, ...] = ()
+    """What it added to the graph."""
+    note: str = ""
+    """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
+    error: DmlError | None = None
+    """What it met with, where the trace went on."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """A model as a graph."""
+
+    tracer: Tracer
+    outputs: dict[str, Value | None]
+    """None for what a node that met with an error would have made."""
+    records: list[Record] = field(default_factory=list)
+
+
+class _UnknownError(UnsupportedError):
+    """A node after one that met with an error."""
+
+
+def trace(
+    source: Source,
+    shapes: Mapping[str, tuple[int, ...]],
+    values: Mapping[str, np.ndarray[Any, Any]],
+    device: Device,
+    *,
+    initializers: dict[str, Value] | None = None,
+    keep_going: bool = False,
+) -> Trace:
+    """Walk through a model whose inputs have these shapes, and those of `values` these elements.
+
+    `initializers` keeps small ones that were decoded, for the next trace. With `keep_going` an error is put in the
+    record of its node.
+    """
+    graph = source.proto.graph
+    tracer = Tracer(device, source.folder)
+    known: dict[str, Value | None] = {"": None}
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    decoded = {} if initializers is None else initializers
+    for info in graph.input:
+        if info.name in shapes:
+            known[info.name] = _input(info, source, shapes[info.name], values.get(info.name))
+        elif keep_going and info.name not in tensors:
+            known[info.name] = None
+    records = []
+    for proto in graph.node:
+        tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
+        error: DmlError | None = None
+        try:
+            if keep_going:
+                check_support(source, proto)
+            inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
+            made = _lower(Node(proto, source.opset, inputs, tracer))
+        except DmlError as found:
+            is_of_file = found.subject == source.name  # which says itself which tensor is at fault
+            error = found if is_of_file else of_node(found, tracer.label)
+            if not keep_going:
+                raise error from found.__cause__
+            made = [None] * len(proto.output)
+        known.update(zip(proto.output, made, strict=False))
+        note = "" if error or tracer.added else _note(tracer, made)
+        records.append(Record(tracer.label, proto.op_type, proto.name, tuple(tracer.added), note, error))
+    outputs: dict[str, Value | None] = {}
+    for info in graph.output:
+        is_missing = info.name in known and known[info.name] is None
+        output = None if is_missing else _find(info.name, known, tensors, decoded, source)
+        outputs[info.name] = output
+        if output is not None and not keep_going:
+            _check_type(info, output, source)
+    return Trace(tracer, outputs, records)
+
+
+def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
+    element = describe(info, source, "input").element
+    if array is not None:
+        return Value.known(element, array.view(element.held), info.name)
+    return Value(element, shape, source=info.name, needs=frozenset([info.name]))
+
+
+def _find(
+    name: str,
+    known: dict[str, Value | None],
+    tensors: Mapping[str, Any],
+    decoded: dict[str, Value],
+    source: Source,
+) -> Value | None:
+    """The value of that name; an initializer is decoded when it is first asked for."""
+    if name in known:
+        if known[name] is None and name:
+            rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
+            raise _UnknownError("onnx", Fault(field=name, rule=rule))
+        return known[name]
+    held = decoded.get(name)
+    if held is None:
+        held = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
+        if held.count <= MOST_FOLDED:  # the graph has a copy of larger ones
+            decoded[name] = held
+    # A value remembers what it is in one graph; the next trace has another.
+    known[name] = Value(held.element, held.shape, held.array, source=name)
+    return known[name]
+
+
+def _lower(node: Node) -> list[Value | None]:
+    lowering = find_lowering(node.kind, node.version)
+    assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
+    return list(lowering(node))
+
+
+def _note(tracer: Tracer, made: list[Value | None]) -> str:
+    values = [value for value in made if value is not None]
+    if values and all(value.count == 0 for value in values):
+        return "empty"
+    return "folded" if tracer.folded or all(value.is_known for value in values) else "a view, no pass"
+
+
+def _check_type(info: Any, value: Value, source: Source) -> None:
+    declared = element_of(info, source.name, "output")
+    if declared is not None and declared != value.element:
+        rule = f"output '{printable(info.name)}' must be of {value.element.name}, as the node that makes it has it"
+        raise ModelError(source.name, Fault(field=info.name, rule=rule, found=declared.name))
+
+
+def of_node(error: DmlError, label: str) -> DmlError:
+    """The same error told of a node; where DirectML has no such type for an operator at all, a refusal."""
+    faults = error.faults
+    if error.subject not in (label, "onnx"):
+        faults = tuple(replace(fault, rule=f"{error.subject}: {fault.rule}") for fault in faults)
+    faults = tuple(replace(fault, way_out=_without_clamp(fault.way_out)) for fault in faults)
+    if isinstance(error, NeedsValueError):
+        return NeedsValueError(label, faults, error.inputs)
+    lacks_type = any(isinstance(f.value, DataType) and f.level is None for f in faults)
+    if isinstance(error, DescriptionError) and lacks_type:
+        return UnsupportedError(label, faults)
+    return type(error)(label, faults)
+
+
+def _without_clamp(way_out: str) -> str:
+    """A way out in ONNX's terms, which has no index mode."""
+    return way_out.partition(", or index_mode")[0]

@@ -1,0 +1,75 @@
+"""ONNX's element types, and the DirectML types that hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.enums import DataType
+from anydml.errors import Fault, UnsupportedError
+from anydml.onnx.library import TensorProto
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """A type that a tensor's elements may have here."""
+
+    name: str
+    """ONNX's: `FLOAT`, `BOOL`."""
+    data_type: DataType
+    """DirectML's: a boolean is a UINT8 of 0 or 1."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's, as a caller's arrays have it."""
+        return np.dtype(np.bool_) if self.is_bool else self.data_type.dtype
+
+    @property
+    def held(self) -> np.dtype[Any]:
+        """NumPy's, as the operators see it."""
+        return self.data_type.dtype
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether it is ONNX's boolean."""
+        return self.name == "BOOL"
+
+
+_NAMES = {
+    "FLOAT": DataType.FLOAT32,
+    "DOUBLE": DataType.FLOAT64,
+    "FLOAT16": DataType.FLOAT16,
+    **{name: DataType[name] for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")},
+    "BOOL": DataType.UINT8,
+}
+ELEMENT_TYPES: Mapping[int, ElementType] = {
+    TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
+}
+"""By ONNX's number."""
+INT64, FLOAT, BOOL = (ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "FLOAT", "BOOL"))
+
+
+def type_name(number: int) -> str:
+    """ONNX's name of an element type; its number, for one that this onnx does not know."""
+    try:
+        return str(TensorProto.DataType.Name(number))
+    except ValueError:
+        return f"element type {number}"
+
+
+def read_element_type(number: int, subject: str, what: str) -> ElementType:
+    """The element type of that number, or a refusal by its name; `what` is of that type."""
+    if (found := ELEMENT_TYPES.get(number)) is not None:
+        return found
+    rule = f"{what}: DirectML has no {type_name(number)}"
+    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number))
+
+
+def refuse_kind(kind: str, subject: str, what: str) -> UnsupportedError:
+    """What is no tensor: a sequence, a map, an optional."""
+    return UnsupportedError(subject, Fault(field=what, rule=f"{what}: DirectML has no {kind}", value=kind))
