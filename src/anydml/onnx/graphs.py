@@ -59,7 +59,7 @@ def check_graph(source: Source) -> None:
     faults = [*_unsupported_nodes(source), *_unsupported_types(source)]
     if faults:
         raise UnsupportedError(source.name, faults)
-    if broken := list(_name_faults(graph)):
+    if broken := list(name_faults(graph)):
         raise ModelFileError(source.name, broken[:20])
     for node in graph.node:
         if wrong := check_node(node, source.opset):
@@ -123,7 +123,7 @@ def shape_of(info: Any) -> tuple[int | str | None, ...] | None:
     )
 
 
-def _name_faults(graph: Any) -> Iterator[Fault]:
+def name_faults(graph: Any) -> Iterator[Fault]:
     """Every name is given once, and before it is used."""
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from anydml.onnx.lowerings import Lowering
     from anydml.onnx.reading import Source
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
@@ -51,7 +52,7 @@ class Trace:
     records: list[Record] = field(default_factory=list)
 
 
-class _UnknownError(UnsupportedError):
+class UnknownError(UnsupportedError):
     """A node after one that met with an error."""
 
 
@@ -81,8 +82,9 @@ def trace(
         tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
         error: DmlError | None = None
         try:
+            lowering = _lowering(proto, source)
             inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
-            made = _lower(Node(proto, source.opset, inputs, tracer), tracer)
+            made: list[Value | None] = list(lowering(Node(proto, source.opset, inputs, tracer)))
         except DmlError as found:
             error = of_node(found, tracer.label)
             if not keep_going:
@@ -129,7 +131,7 @@ def _find(
     if name in known:
         if known[name] is None and name:
             rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
-            raise _UnknownError("onnx", Fault(field=name, rule=rule))
+            raise UnknownError("onnx", Fault(field=name, rule=rule))
         return known[name]
     if name not in decoded:
         decoded[name] = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
@@ -139,11 +141,13 @@ def _find(
     return known[name]
 
 
-def _lower(node: Node, tracer: Tracer) -> list[Value | None]:
-    lowering = find_lowering(node.kind, node.version)
-    if lowering is None:
-        raise UnsupportedError(tracer.label, Fault(field=node.kind, rule=f"{node.kind} is not supported"))
-    return list(lowering(node))
+def _lowering(proto: Any, source: Source) -> Lowering:
+    is_own = proto.domain in ("", "ai.onnx")
+    found = find_lowering(proto.op_type, source.opset) if is_own else None
+    if found is None:
+        kind = printable(proto.op_type if is_own else f"{proto.domain}.{proto.op_type}")
+        raise UnsupportedError(label_of(proto), Fault(field=kind, rule=f"{kind} is not supported"))
+    return found
 
 
 def _note(tracer: Tracer, made: list[Value | None]) -> str:
@@ -154,7 +158,7 @@ def _note(tracer: Tracer, made: list[Value | None]) -> str:
 
 
 def _check_type(info: Any, value: Value | None, source: Source) -> None:
-    declared = element_of(info, source.name, "output")
+    declared = None if value is None else element_of(info, source.name, "output")
     if value is not None and declared is not None and declared != value.element:
         rule = f"output '{printable(info.name)}' must be of {value.element.name}, as the node that makes it has it"
         raise ModelError(source.name, Fault(field=info.name, rule=rule, found=declared.name))
