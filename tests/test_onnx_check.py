@@ -16,7 +16,7 @@ from anydml.cli.app import app
 onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
 
 import anydml.onnx as front  # noqa: E402 - it needs onnx
-from anydml.onnx import comparing  # noqa: E402 - as above
+from anydml.onnx import comparing, library  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -209,7 +209,7 @@ def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch
     assert found
     assert [one.differing for one in found.outputs] == [0, 0]
     assert program("compare", crop, "--shape", "batch=4").exit_code == 0
-    real = comparing.run_onnxruntime
+    real = library.run_onnxruntime
 
     def wrong(model: Any, given: Any, names: list[str]) -> dict[str, Any]:
         results = real(model, given, names)

@@ -73,10 +73,12 @@ def trace(
     tracer = Tracer(device, source.folder)
     known: dict[str, Value | None] = {"": None}
     decoded = {} if initializers is None else initializers
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
     for info in graph.input:
+        if keep_going and info.name not in tensors:
+            known[info.name] = None
         if info.name in shapes:
             known[info.name] = _input(info, source, shapes[info.name], values.get(info.name), keep_going)
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
     records = []
     for proto in graph.node:
         tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
