@@ -87,20 +87,20 @@ def assembly(kernel: Kernel, stage: str = "ptx") -> str:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_move_sixteen_bytes_at_once(name: str) -> None:
-    text = assembly(kernels(ROWS[name].lower(), 90)[0])
+    text = assembly(kernels(ROWS[name].lower()[0], 90)[0])
     for access in ("ld", "st"):
         assert re.search(rf"{access}\.global\S*\.(v4\.b32|v2\.b64)", text), f"{access} is narrow"
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_kind_of_kernel_compiles(name: str) -> None:
-    for kernel in kernels(OTHERS[name].lower(), 90):
+    for kernel in kernels(OTHERS[name].lower()[0], 90):
         assert ".target sm_90" in assembly(kernel)
 
 
 @pytest.mark.parametrize("name", ["sum of rows", "gather of rows"])
 def test_an_older_gpu_is_compiled_for(name: str) -> None:
-    for kernel in kernels(ROWS[name].lower(), 80):
+    for kernel in kernels(ROWS[name].lower()[0], 80):
         assert ".target sm_80" in assembly(kernel)
 
 
@@ -110,7 +110,7 @@ def test_what_is_handed_on_is_what_was_looked_at(desc: dml.OperatorDesc) -> None
 
     What it cannot do twice is assembly: one look before the waiting, one in it, and nothing volatile elsewhere.
     """
-    text = assembly(kernels(desc.lower(), 90)[0], "ttgir")
+    text = assembly(kernels(desc.lower()[0], 90)[0], "ttgir")
     assert "isVolatile" not in text
     assert text.count("scf.while") == 1
     looks = [line.start() for line in re.finditer(r"elementwise_inline_asm .*ld\.relaxed", text)]
@@ -119,5 +119,5 @@ def test_what_is_handed_on_is_what_was_looked_at(desc: dml.OperatorDesc) -> None
 
 
 def test_columns_of_float16_are_on_their_way_into_shared_memory() -> None:
-    text = assembly(kernels(summed("float16", (N, N), 0).lower(), 90)[0])
+    text = assembly(kernels(summed("float16", (N, N), 0).lower()[0], 90)[0])
     assert "cp.async" in text

@@ -212,7 +212,7 @@ def test_a_policy_that_gives_no_layout(strides: Any, message: str) -> None:
         ),
         (
             lambda g, x: dml.gather_nd(x, dml.Graph().input(X)),
-            ("GATHER_ND: IndicesTensor must be an Expression of the same graph as the other input;"
+            ("GATHER_ND: IndicesTensor must be an Expression of the same graph as the others;"
             " got Expression(input, TensorDesc('float32', (4, 6), strides=(6, 1))) of another graph"),
         ),
         (

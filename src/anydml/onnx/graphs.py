@@ -55,15 +55,35 @@ class TensorInfo:
 
 def check_graph(source: Source) -> None:
     """Check node types first, all together, then names, then each node against what onnx knows of its type."""
-    graph = source.proto.graph
     faults = [*_unsupported_nodes(source), *_unsupported_types(source)]
     if faults:
         raise UnsupportedError(source.name, faults)
-    if broken := list(name_faults(graph)):
+    check_names(source)
+    for node in source.proto.graph.node:
+        check_support(source, node)
+
+
+def check_support(source: Source, node: Any) -> None:
+    """Check one node: that there is a lowering, and what onnx knows of its type."""
+    if not _is_supported(node, source.opset):
+        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=f"{_name_of(node)} is not supported"))
+    if wrong := check_node(node, source.opset):
+        raise ModelFileError(label_of(node), Fault(field="", rule=f"onnx: {wrong}"))
+
+
+def check_names(source: Source) -> None:
+    """Check that every name is given once, and before it is used."""
+    if broken := list(_name_faults(source.proto.graph)):
         raise ModelFileError(source.name, broken[:20])
-    for node in graph.node:
-        if wrong := check_node(node, source.opset):
-            raise ModelFileError(label_of(node), Fault(field="", rule=f"onnx: {wrong}"))
+
+
+def describe(info: Any, source: Source, what: str, *, is_optional: bool = False) -> TensorInfo:
+    """An input or an output, as it is declared."""
+    element = element_of(info, source.name, what)
+    if element is None:
+        rule = f"{what} '{printable(info.name)}' must have an element type"
+        raise ModelFileError(source.name, Fault(field=info.name, rule=rule))
+    return TensorInfo(info.name, element, shape_of(info), is_optional)
 
 
 def _unsupported_nodes(source: Source) -> Iterator[Fault]:
@@ -73,11 +93,16 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
     first = {(node.domain, node.op_type): node for node in reversed(nodes)}
     for i, ((domain, kind), count) in enumerate(sorted(counts.items())):
         others = f" and {count - 1} more" if count > 1 else ""
-        shown = printable(f"{domain}.{kind}" if domain not in ("", "ai.onnx") else kind)
         at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ("", "ai.onnx") else ""
-        rule = f"{label_of(first[domain, kind])}{others}: {shown} is not supported{at}"
+        node = first[domain, kind]
+        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}"
         way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
         yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
+
+
+def _name_of(node: Any) -> str:
+    """Its type, with the domain where that is not ONNX's own."""
+    return printable(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
 
 
 def _is_supported(node: Any, opset: int) -> bool:
@@ -123,7 +148,7 @@ def shape_of(info: Any) -> tuple[int | str | None, ...] | None:
     )
 
 
-def name_faults(graph: Any) -> Iterator[Fault]:
+def _name_faults(graph: Any) -> Iterator[Fault]:
     """Every name is given once, and before it is used."""
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]

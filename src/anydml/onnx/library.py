@@ -23,6 +23,8 @@ IR_VERSION: int = onnx.IR_VERSION
 OPSET_VERSION: int = onnx.defs.onnx_opset_version()
 """The newest of ONNX's own operators that onnx knows."""
 VERSION: str = onnx.__version__
+_MOST_INFERRED = 2**26
+"""Bytes of a model that is copied for what onnx infers of it."""
 
 
 def check_node(node: Any, opset: int) -> str:
@@ -34,6 +36,18 @@ def check_node(node: Any, opset: int) -> str:
     except Exception as error:  # noqa: BLE001 - ValidationError, and whatever a hostile node leads it to
         return " ".join(str(error).split())
     return ""
+
+
+def infer_outputs(model: Any) -> list[Any]:
+    """The outputs as onnx infers them; as they are declared where it does not."""
+    import onnx.shape_inference
+
+    if model.ByteSize() > _MOST_INFERRED:
+        return list(model.graph.output)
+    try:
+        return list(onnx.shape_inference.infer_shapes(model).graph.output)
+    except Exception:  # noqa: BLE001 - what is wrong with the model is told by whoever traces it
+        return list(model.graph.output)
 
 
 def inline_functions(model: Any) -> Any:

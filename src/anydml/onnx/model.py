@@ -12,7 +12,8 @@ from anydml.arrays import place_of
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
-from anydml.onnx.graphs import TensorInfo, check_graph, element_of, shape_of
+from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.library import infer_outputs
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
 from anydml.onnx.shapes import Binder
@@ -57,7 +58,7 @@ class Model:
         graph = source.proto.graph
         own = {tensor.name for tensor in graph.initializer}
         self.inputs: dict[str, TensorInfo] = {
-            info.name: _describe(info, source, "input", is_optional=info.name in own) for info in graph.input
+            info.name: describe(info, source, "input", is_optional=info.name in own) for info in graph.input
         }
         """By name, in the model's order; those that have a value of the model's own may be left out."""
         self._given = dict(shapes)
@@ -74,9 +75,7 @@ class Model:
         found: Program | None = None
         if (known := self._binder.known(self._required)) is not None:
             found = self._compile_early(known)
-        self.outputs: dict[str, TensorInfo] = {
-            info.name: _describe_output(info, source, found) for info in graph.output
-        }
+        self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found)
         """By name, in the model's order."""
 
     @property
@@ -110,13 +109,12 @@ class Model:
         """
         if out is None:
             try:
-                arrays = [inputs[name] for name in self._names]
-                key = [(x.dtype, x.shape, x.strides) for x in arrays if type(x) is np.ndarray]
-                program = self._plain.get(tuple(key))
-                if program is not None and len(inputs) == len(arrays) == len(key):
-                    return dict(zip(program.names, program.run(arrays), strict=True))
-            except (KeyError, TypeError):  # left out, or no mapping at all: the closer look says
-                pass
+                key = [(name, x.dtype, x.shape, x.strides) for name, x in inputs.items() if type(x) is np.ndarray]
+                program = self._plain.get(tuple(key)) if len(key) == len(inputs) else None
+            except Exception:  # noqa: BLE001 - whatever it is that is no mapping, the closer look says
+                program = None
+            if program is not None:
+                return dict(zip(program.names, program.run(inputs), strict=True))
         return self._run_closely(inputs, out)
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
@@ -137,11 +135,10 @@ class Model:
         taken = {name: take(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
         shapes = self._binder.bind({name: tuple(array.shape) for name, array in taken.items()})
         program = self._find(shapes, taken)
-        arrays = [taken.get(name) for name in self._names]
         if memory != HOST:
-            arrays = [None if array is None else send(array, memory) for array in arrays]
-        outs = self._take_outs(out or {}, program, arrays)
-        results = program.run_into(arrays, outs) if out else program.run(arrays)
+            taken = {name: send(array, memory) for name, array in taken.items()}
+        outs = self._take_outs(out or {}, program, taken)
+        results = program.run_into(taken, outs) if out else program.run(taken)
         if out:
             wanted = [out.get(name) for name in program.names]
             return {
@@ -166,7 +163,7 @@ class Model:
                 rule = f"input {printable(name)!r} must be given"
                 raise BindingError(self._source.name, Fault(field=name, rule=rule, way_out=takes))
 
-    def _take_outs(self, out: Mapping[str, Any], program: Program, arrays: list[Any]) -> list[Any]:
+    def _take_outs(self, out: Mapping[str, Any], program: Program, arrays: dict[str, Any]) -> list[Any]:
         for name in out:
             if name not in program.names:
                 rule, way_out = f"there is no output {show(name)}", f"the model has {', '.join(program.names)}"
@@ -174,7 +171,7 @@ class Model:
         named = zip(program.names, program.values, strict=True)
         memory = self.device.engine.memory
         taken = {name: take_out(out[name], name, value, memory) for name, value in named if name in out}
-        check_apart(taken, [array for array in arrays if array is not None])
+        check_apart(taken, list(arrays.values()))
         if memory != HOST:  # the host's are copied to afterwards
             taken = {name: array for name, array in taken.items() if not isinstance(array, np.ndarray)}
         return [taken.get(name) for name in program.names]
@@ -201,7 +198,7 @@ class Model:
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue
-                program = Program(found, self._names)
+                program = Program(found)
                 self._programs[key] = program
                 if len(self._programs) > _MOST_PROGRAMS:
                     _, gone = self._programs.popitem(last=False)
@@ -222,37 +219,28 @@ class Model:
 
     def _remember(self, inputs: Mapping[str, Any], program: Program) -> None:
         """Let the next run on arrays like these find its program at once."""
-        arrays = [inputs.get(name) for name in self._names]
-        if self.device.engine.memory != HOST or self._valued or not all(_is_packed(array) for array in arrays):
+        is_plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in inputs.values())
+        if self.device.engine.memory != HOST or self._valued or not is_plain:
             return
         with self._lock:
             if len(self._plain) >= _MOST_PROGRAMS:
                 self._plain.clear()
-            self._plain[tuple((x.dtype, x.shape, x.strides) for x in arrays)] = program  # type: ignore[union-attr]
+            self._plain[tuple([(name, x.dtype, x.shape, x.strides) for name, x in inputs.items()])] = program
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
 
 
-def _describe(info: Any, source: Source, what: str, *, is_optional: bool = False) -> TensorInfo:
-    element = element_of(info, source.name, what)
-    if element is None:
-        rule = f"{what} '{printable(info.name)}' must have an element type"
-        raise ModelError(source.name, Fault(field=info.name, rule=rule))
-    return TensorInfo(info.name, element, shape_of(info), is_optional)
-
-
-def _describe_output(info: Any, source: Source, program: Program | None) -> TensorInfo:
-    """An output as it was found to be, else as it is declared."""
+def _describe_outputs(source: Source, program: Program | None) -> dict[str, TensorInfo]:
+    """The outputs as they were found to be, else as they are declared or as onnx infers them."""
     if program is not None:
-        value = program.values[program.names.index(info.name)]
-        return TensorInfo(info.name, value.element, value.shape)
-    return _describe(info, source, "output")
-
-
-def _is_packed(array: object) -> bool:
-    return type(array) is np.ndarray and array.flags.c_contiguous
+        found = zip(program.names, program.values, strict=True)
+        return {name: TensorInfo(name, value.element, value.shape) for name, value in found}
+    outputs = source.proto.graph.output
+    if any(not info.type.tensor_type.HasField("shape") for info in outputs):
+        outputs = infer_outputs(source.proto)
+    return {info.name: describe(info, source, "output") for info in outputs}
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:

@@ -16,7 +16,7 @@ from anydml.onnx.tracing import of_node
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.builder import Expression
     from anydml.onnx.tracing import Trace
@@ -33,34 +33,34 @@ class Program:
     is looked at, so that shapes which DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace, input_names: Sequence[str]) -> None:
+    def __init__(self, found: Trace) -> None:
         self._labels = found.tracer.labels
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
         self.memory = found.tracer.graph.device.engine.memory
-        places = {name: i for i, name in enumerate(input_names)}
         made: list[Expression] = []
-        numbers: dict[int, int] = {}
+        numbers: dict[tuple[int, int], int] = {}
         self._graph_made: list[int] = []
         """By the graph's output, the model's."""
-        self._copied: dict[int, tuple[str, int]] = {}
-        """By the model's output, the `input` or the other `output` that it repeats."""
+        self._copied: dict[int, str | int] = {}
+        """By the model's output, the input or the other output that it repeats."""
         for i, value in enumerate(self.values):
             if value.is_known:
                 continue
             source = None if value.expression is None else value.expression.source
             if source is None or source.is_input:
-                name = value.source if source is None else found.tracer.inputs[source.number]
-                self._copied[i] = ("input", places[name])
-            elif id(source) in numbers:
-                self._copied[i] = ("output", numbers[id(source)])
+                self._copied[i] = value.source if source is None else found.tracer.inputs[source.number]
+                continue
+            assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
+            place = (source.number, value.expression.slot)
+            if place in numbers:
+                self._copied[i] = numbers[place]
             else:
-                assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
-                numbers[id(source)] = i
+                numbers[place] = i
                 self._graph_made.append(i)
                 made.append(value.expression)
-        self._reads = [places[name] for name in found.tracer.inputs]
+        self._reads = found.tracer.inputs
         self._is_simple = len(made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
@@ -81,8 +81,8 @@ class Program:
         torch = load_torch()
         return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Run on inputs in the model's order; the outputs are new arrays."""
+    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """Run on inputs by name; the outputs are new arrays, in the model's order."""
         try:
             results = [make() for make in self._makers]
         except Exception as error:
@@ -98,7 +98,7 @@ class Program:
             self._complete(arrays, results)
         return results
 
-    def run_into(self, arrays: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+    def run_into(self, arrays: Mapping[str, Any], outs: Sequence[Any]) -> list[Any]:
         """Run into arrays that the caller has; None stands for one to be made."""
         results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
         if self.compiled is not None:
@@ -109,13 +109,13 @@ class Program:
         self._complete(arrays, results)
         return results
 
-    def _addresses(self, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[int, ...]:
+    def _addresses(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
         if self._is_simple:
-            return tuple([numpy_address(arrays[i]) for i in self._reads] + [numpy_address(r) for r in results])
+            return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in results])
         made = [results[i] for i in self._graph_made]
-        return tuple([numpy_address(arrays[i]) for i in self._reads] + [numpy_address(r) for r in made])
+        return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in made])
 
-    def _run_on_host(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+    def _run_on_host(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
         """Find what was bound to these addresses before: of two threads at once no two write to the same."""
         addresses = self._addresses(arrays, results)
         launch = self._launches.get(addresses)
@@ -144,10 +144,10 @@ class Program:
             rule = f"memory ran out while the model ran ({show(error)})"
             raise BindingError("model", Fault(field="", rule=rule)) from error
 
-    def _run_on_device(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+    def _run_on_device(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
         assert self.compiled is not None  # noqa: S101 - as above
         bound = self.compiled.bind_known(
-            [*(arrays[i] for i in self._reads), *(results[i] for i in self._graph_made)], None, is_fresh=True
+            [*(arrays[name] for name in self._reads), *(results[i] for i in self._graph_made)], None, is_fresh=True
         )
         assert bound is not None  # noqa: S101 - for type checkers: what is fresh needs no closer look
         try:
@@ -155,13 +155,12 @@ class Program:
         except DmlError as error:
             raise self._of_node(error) from None
 
-    def _complete(self, arrays: Sequence[Any], results: list[Any]) -> None:
+    def _complete(self, arrays: Mapping[str, Any], results: list[Any]) -> None:
         """Fill what the graph does not make: constants, and what repeats an input or another output."""
         for i, value in enumerate(self.values):
             if i in self._copied:
-                kind, number = self._copied[i]
-                given = arrays[number] if kind == "input" else results[number]
-                _copy(given, results[i])
+                other = self._copied[i]
+                _copy(arrays[other] if isinstance(other, str) else results[other], results[i])
             elif value.array is not None and value.count:
                 _copy(value.array, results[i])
 

@@ -29,7 +29,7 @@ class Source:
     """What errors call it: its file, where it has one."""
     proto: Any
     opset: int
-    """Of ONNX's own operators."""
+    """Of ONNX's own operators; 0 where it has none."""
     folder: Files | None
     """Where its external data may lie."""
 
@@ -37,8 +37,8 @@ class Source:
 def read_model(given: Given) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them."""
     folder = None
-    if isinstance(given, (str, os.PathLike)):
-        name = printable(os.fspath(given)) if isinstance(os.fspath(given), str) else show(given)
+    if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
+        name = printable(os.fspath(given))
         proto = _parse(_read_file(Path(given), name), name)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):
@@ -95,6 +95,8 @@ def _check_form(proto: Any, name: str) -> int:
         raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
     versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
     if "" not in versions:
+        if all(node.domain not in ("", "ai.onnx") for node in proto.graph.node):
+            return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))
     if versions[""] < 1:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, Fault, ModelFileError, UnsupportedError
-from anydml.onnx.graphs import TensorInfo, element_of, name_faults, shape_of
-from anydml.onnx.library import check_node
+from anydml.errors import DmlError, Fault, UnsupportedError
+from anydml.onnx.graphs import TensorInfo, check_names, element_of, shape_of
 from anydml.onnx.reading import read_model
 from anydml.onnx.shapes import Binder
 from anydml.onnx.tracing import UnknownError, trace
@@ -119,16 +118,12 @@ def check(
     """
     level = FeatureLevel(feature_level)
     source = read_model(model)
-    if broken := list(name_faults(source.proto.graph)):
-        raise ModelFileError(source.name, broken[:20])
+    check_names(source)
     infos, faults = _read_infos(source)
     bound, assumed = _bind(source, infos, shapes or {}, values or {})
     device = Device("reference")
     found = trace(source, bound, values or {}, device, keep_going=True)
-    nodes = tuple(
-        _judge(record, proto, source, level)
-        for record, proto in zip(found.records, source.proto.graph.node, strict=True)
-    )
+    nodes = tuple(_judge(record, level) for record in found.records)
     return Report(source.name, level, nodes, tuple(faults), assumed)
 
 
@@ -160,15 +155,13 @@ def _bind(
     return binder.assume([name for name, info in infos.items() if name in values or not info.is_optional])
 
 
-def _judge(record: Record, proto: Any, source: Source, level: FeatureLevel) -> NodeReport:
+def _judge(record: Record, level: FeatureLevel) -> NodeReport:
     error, note = record.error, record.note
     if isinstance(error, NeedsValueError):
         names = ", ".join(sorted(map(repr, error.inputs)))
         error, note = None, f"known at a run: hangs on the values of {names}"
     elif isinstance(error, UnknownError):
         error, note = None, "not known: hangs on a node that is not"
-    elif error is None and (wrong := check_node(proto, source.opset)):
-        error = ModelFileError(record.label, Fault(field="", rule=f"onnx: {wrong}"))
     lowest = max(map(lowest_level, record.operators), default=None)
     if error is None and lowest is not None and lowest > level:
         worst = max(record.operators, key=lowest_level)

@@ -76,12 +76,13 @@ def _from_field(tensor: Any, element: ElementType, count: int, subject: str, wha
     data = getattr(tensor, field)
     if len(data) != count:
         raise _broken(subject, what, f"must have {count} elements in {field}, or raw_data", str(len(data)))
-    if element.name == "FLOAT16":  # its bits, each in a whole number
-        return np.array(data, np.uint32).astype(np.uint16).view(np.float16)
-    try:
-        return np.array(data, element.held)
-    except OverflowError:
-        raise _broken(subject, what, f"{field} must have values of {element.name}", show(max(data))) from None
+    wide = np.array(data, field.removesuffix("_data").replace("float", "float32").replace("double", "float64"))
+    is_half = element.name == "FLOAT16"  # whose bits are in whole numbers
+    held = wide.astype(np.uint16 if is_half else element.held)
+    if wide.dtype.kind in "iu" and not np.array_equal(held, wide):
+        outside = wide[held != wide][0]
+        raise _broken(subject, what, f"must have values of {element.name} in {field}", str(outside))
+    return held.view(np.float16) if is_half else held
 
 
 def _read_external(

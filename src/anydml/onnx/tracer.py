@@ -10,9 +10,10 @@ import numpy as np
 import anydml as dml
 from anydml.builder import Graph
 from anydml.errors import DescriptionError, Fault, UnsupportedError
+from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
 from anydml.onnx.values import Value
-from anydml.runtime.device import Device
+from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from anydml.models.files import Files
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
+    from anydml.runtime.device import Device
 
 MOST_FOLDED = 65_536
 """Elements up to which what hangs on known values alone is computed while a model is traced."""
@@ -47,8 +49,8 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
-        # NumPy alone: the values are few, and no kernel has to be compiled for them.
-        self._host = Device("reference", feature_level=device.feature_level)
+        # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
+        self._host = device_named("reference")
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
@@ -129,9 +131,9 @@ class Tracer:
         if self.folds(shape, [value]):
             steps = [stride * value.element.held.itemsize for stride in strides]
             packed = np.ascontiguousarray(value.values(""))
-            view = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
+            seen = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
             self.folded = True
-            return Value.known(value.element, np.reshape(dml.identity(view, device=self._host), shape))
+            return Value.known(value.element, np.reshape(dml.identity(seen, device=self._host), shape))
         _check_rank(shape)
         view = self.expression(value).reinterpret(shape, strides)
         return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
@@ -180,8 +182,8 @@ class Tracer:
     def _name(self, expression: Expression) -> Expression:
         """Remember an operator that was added, and by which name the graph calls it."""
         node = expression.source.node
-        assert node is not None  # noqa: S101 - for type checkers: functions give nodes
-        self.added.append(node.desc)  # type: ignore[union-attr]  # and those of operators
+        assert isinstance(node, OperatorNode)  # noqa: S101 - for type checkers: functions give nodes of operators
+        self.added.append(node.desc)
         name = self.name or self.label
         while name in self.labels or name in self.inputs:
             name = f"{self.name or self.label} #{len(self.labels)}"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
-from anydml.onnx.graphs import element_of
+from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
 from anydml.onnx.tensors import decode_tensor
-from anydml.onnx.tracer import Tracer
+from anydml.onnx.tracer import MOST_FOLDED, Tracer
 from anydml.onnx.values import NeedsValueError, Value
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from anydml.onnx.lowerings import Lowering
     from anydml.onnx.reading import Source
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
@@ -67,28 +66,31 @@ def trace(
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
-    `initializers` keeps what was decoded for the next trace. With `keep_going` an error is put in the node's record.
+    `initializers` keeps small ones that were decoded for the next trace. With `keep_going` an error is put in the
+    node's record.
     """
     graph = source.proto.graph
     tracer = Tracer(device, source.folder)
     known: dict[str, Value | None] = {"": None}
-    decoded = {} if initializers is None else initializers
     tensors = {tensor.name: tensor for tensor in graph.initializer}
+    decoded = {} if initializers is None else initializers
     for info in graph.input:
-        if keep_going and info.name not in tensors:
-            known[info.name] = None
         if info.name in shapes:
-            known[info.name] = _input(info, source, shapes[info.name], values.get(info.name), keep_going)
+            known[info.name] = _input(info, source, shapes[info.name], values.get(info.name))
+        elif keep_going and info.name not in tensors:
+            known[info.name] = None
     records = []
     for proto in graph.node:
         tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
         error: DmlError | None = None
         try:
-            lowering = _lowering(proto, source)
+            if keep_going:
+                check_support(source, proto)
             inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
-            made: list[Value | None] = list(lowering(Node(proto, source.opset, inputs, tracer)))
+            made = _lower(Node(proto, source.opset, inputs, tracer))
         except DmlError as found:
-            error = of_node(found, tracer.label)
+            is_of_file = found.subject == source.name  # which says itself which tensor is at fault
+            error = found if is_of_file else of_node(found, tracer.label)
             if not keep_going:
                 raise error from found.__cause__
             made = [None] * len(proto.output)
@@ -97,26 +99,16 @@ def trace(
         records.append(Record(tracer.label, proto.op_type, proto.name, tuple(tracer.added), note, error))
     outputs: dict[str, Value | None] = {}
     for info in graph.output:
-        if info.name in known and known[info.name] is None:
-            outputs[info.name] = None
-        else:
-            outputs[info.name] = _find(info.name, known, tensors, decoded, source)
-        _check_type(info, outputs[info.name], source)
+        is_missing = info.name in known and known[info.name] is None
+        output = None if is_missing else _find(info.name, known, tensors, decoded, source)
+        outputs[info.name] = output
+        if output is not None and not keep_going:
+            _check_type(info, output, source)
     return Trace(tracer, outputs, records)
 
 
-def _input(
-    info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None, keep_going: bool
-) -> Value | None:
-    try:
-        element = element_of(info, source.name, "input")
-    except DmlError:
-        if keep_going:
-            return None
-        raise
-    if element is None:
-        rule = f"input '{printable(info.name)}' must have an element type"
-        raise ModelError(source.name, Fault(field=info.name, rule=rule))
+def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
+    element = describe(info, source, "input").element
     if array is not None:
         return Value.known(element, array.view(element.held), info.name)
     return Value(element, shape, source=info.name, needs=frozenset([info.name]))
@@ -135,21 +127,20 @@ def _find(
             rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
             raise UnknownError("onnx", Fault(field=name, rule=rule))
         return known[name]
-    if name not in decoded:
-        decoded[name] = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
-    held = decoded[name]
+    held = decoded.get(name)
+    if held is None:
+        held = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
+        if held.count <= MOST_FOLDED:  # the graph has a copy of larger ones
+            decoded[name] = held
     # A value remembers what it is in one graph; the next trace has another.
     known[name] = Value(held.element, held.shape, held.array, source=name)
     return known[name]
 
 
-def _lowering(proto: Any, source: Source) -> Lowering:
-    is_own = proto.domain in ("", "ai.onnx")
-    found = find_lowering(proto.op_type, source.opset) if is_own else None
-    if found is None:
-        kind = printable(proto.op_type if is_own else f"{proto.domain}.{proto.op_type}")
-        raise UnsupportedError(label_of(proto), Fault(field=kind, rule=f"{kind} is not supported"))
-    return found
+def _lower(node: Node) -> list[Value | None]:
+    lowering = find_lowering(node.kind, node.version)
+    assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
+    return list(lowering(node))
 
 
 def _note(tracer: Tracer, made: list[Value | None]) -> str:
@@ -159,9 +150,9 @@ def _note(tracer: Tracer, made: list[Value | None]) -> str:
     return "folded" if tracer.folded or all(value.is_known for value in values) else "a view, no pass"
 
 
-def _check_type(info: Any, value: Value | None, source: Source) -> None:
-    declared = None if value is None else element_of(info, source.name, "output")
-    if value is not None and declared is not None and declared != value.element:
+def _check_type(info: Any, value: Value, source: Source) -> None:
+    declared = element_of(info, source.name, "output")
+    if declared is not None and declared != value.element:
         rule = f"output '{printable(info.name)}' must be of {value.element.name}, as the node that makes it has it"
         raise ModelError(source.name, Fault(field=info.name, rule=rule, found=declared.name))
 

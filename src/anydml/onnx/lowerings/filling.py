@@ -8,36 +8,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+from anydml.errors import show
 from anydml.onnx.types import FLOAT, INT64
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.onnx.nodes import Node
+
+_MOST = 2**32
+"""Elements, which is one more than a tensor may have."""
 
 
 def constant(node: Node) -> list[Value]:
     """Constant: one attribute of several kinds."""
     given = [attribute.name for attribute in node.proto.attribute]
-    if len(given) != 1:
-        node.refuse("value", "a Constant must have one attribute", found=str(len(given)))
-    match given[0]:
-        case "value":
-            found = node.tensor("value")
-            assert found is not None  # noqa: S101 - for type checkers: it is given
-            return [found]
-        case "value_float":
-            return [Value.known(FLOAT, node.real("value_float"))]
-        case "value_floats":
-            return [Value.known(FLOAT, node.reals("value_floats"))]
-        case "value_int":
-            return [Value.known(INT64, node.integer("value_int"))]
-        case "value_ints":
-            return [Value.known(INT64, node.integers("value_ints"))]
-        case "value_string" | "value_strings":
-            node.unsupported(given[0], f"{given[0]}: DirectML has no STRING")
-        case "sparse_value":
-            node.unsupported(given[0], "sparse_value: DirectML has no sparse tensors")
-    node.refuse(given[0], f"a Constant has no attribute {given[0]!r}")
+    kind = given[0] if len(given) == 1 else ""
+    if kind in _REFUSED:
+        node.unsupported(kind, f"{kind}: DirectML has no {_REFUSED[kind]}")
+    if kind not in _CONSTANTS:
+        node.refuse("value", f"a Constant must have one attribute, of {', '.join(_CONSTANTS)}", found=show(given))
+    return [_CONSTANTS[kind](node)]
+
+
+def _tensor(node: Node) -> Value:
+    found = node.tensor("value")
+    assert found is not None  # noqa: S101 - for type checkers: it is given
+    return found
+
+
+_CONSTANTS: dict[str, Callable[[Node], Value]] = {
+    "value": _tensor,
+    "value_float": lambda node: Value.known(FLOAT, node.real("value_float")),
+    "value_floats": lambda node: Value.known(FLOAT, node.reals("value_floats")),
+    "value_int": lambda node: Value.known(INT64, node.integer("value_int")),
+    "value_ints": lambda node: Value.known(INT64, node.integers("value_ints")),
+}
+_REFUSED = {"value_string": "STRING", "value_strings": "STRING", "sparse_value": "sparse tensors"}
 
 
 def constant_of_shape(node: Node) -> list[Value]:
@@ -57,16 +65,19 @@ def range_of(node: Node) -> list[Value]:
     """Range: from a start up to a limit, a delta apart."""
     element = node.input(0).element
     start, limit, delta = (_number(node, i, name) for i, name in enumerate(("start", "limit", "delta")))
-    if not (delta and all(map(math.isfinite, (start, limit, delta)))):
-        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", value=delta, found=str(delta))
-    # Whole numbers exactly; others as the number of steps in the type's own arithmetic.
-    steps = -(-(limit - start) // delta) if isinstance(start, int) else math.ceil((limit - start) / delta)
-    return [node.tracer.fill(dml.fill_value_sequence, element, (max(int(steps), 0),), start, delta)]
+    if not (delta and np.isfinite([start, limit, delta]).all()):
+        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=str(delta))
+    if element.data_type.is_float:  # the way is of the type's own precision, the steps are not
+        with np.errstate(over="ignore"):
+            steps = float(element.held.type(limit - start)) / float(delta)
+        count = math.ceil(steps) if math.isfinite(steps) else _MOST
+    else:
+        count = -((int(start) - int(limit)) // int(delta))
+    return [node.tracer.fill(dml.fill_value_sequence, element, (max(count, 0),), start.item(), delta.item())]
 
 
 def _number(node: Node, index: int, name: str) -> Any:
     value = node.input(index)
-    if value.count != 1:
-        node.refuse(name, f"{name} must be one number", found=str(value.shape))
-    number: Any = value.values(name).reshape(-1)[0]
-    return number.item() if isinstance(number, np.generic) else number
+    if value.count != 1 or value.element != node.input(0).element:
+        node.refuse(name, f"{name} must be one number of {node.input(0).element.name}", found=str(value.shape))
+    return value.values(name).reshape(-1)[0]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import anydml as dml
+from anydml.enums import IndexMode
 from anydml.errors import Fault, IndexRangeError
 from anydml.onnx.lowerings.slicing import take
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.onnx.nodes import Node
     from anydml.onnx.values import Value
 
@@ -18,9 +23,8 @@ def gather(node: Node) -> list[Value]:
     data, indices = node.input(0), node.input(1)
     axis = node.axis(node.integer("axis", 0), len(data.shape))
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
-    if indices.count:
-        _check_not_empty(node, axis, data.shape[axis])
-    return [node.tracer.apply(dml.gather, [data, indices], shape, axis)]
+    mode = _check(node, indices, [data.shape[axis]], axis)
+    return [node.tracer.apply(dml.gather, [data, indices], shape, axis, mode)]
 
 
 def gather_elements(node: Node) -> list[Value]:
@@ -34,11 +38,10 @@ def gather_elements(node: Node) -> list[Value]:
     if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
         rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
         node.refuse("indices", rule, value=indices.shape, found=str(indices.shape))
-    if indices.count:
-        _check_not_empty(node, axis, data.shape[axis])
+    mode = _check(node, indices, [data.shape[axis]], axis)
     if tuple(sizes) != data.shape:
         data = take(node, data, [0] * len(sizes), sizes, [1] * len(sizes))
-    return [node.tracer.apply(dml.gather_elements, [data, indices], indices.shape, axis)]
+    return [node.tracer.apply(dml.gather_elements, [data, indices], indices.shape, axis, mode)]
 
 
 def gather_nd(node: Node) -> list[Value]:
@@ -56,14 +59,27 @@ def gather_nd(node: Node) -> list[Value]:
     if not 1 <= length <= ranks[0] - batch:
         node.refuse("indices", f"indices must end in a size of 1 .. {ranks[0] - batch}", found=str(length))
     shape = (*indices.shape[:-1], *data.shape[batch + length :])
-    if indices.count:
-        for axis in range(batch, batch + length):
-            _check_not_empty(node, axis, data.shape[axis])
-    return [node.tracer.apply(dml.gather_nd, [data, indices], shape, batch)]
+    mode = _check(node, indices, data.shape[batch : batch + length], batch)
+    return [node.tracer.apply(dml.gather_nd, [data, indices], shape, batch, mode)]
 
 
-def _check_not_empty(node: Node, axis: int, size: int) -> None:
-    """No index lies in a dimension of size 0."""
-    if size == 0:
-        rule = f"indices must be empty, as dimension {axis} of data has size 0"
+def _check(node: Node, indices: Value, sizes: Sequence[int], first: int) -> IndexMode:
+    """Check indices that are known, of dimensions from the first on; gives how the others are to be met with.
+
+    What was checked here need not be checked again at every run.
+    """
+    if indices.count and 0 in sizes:
+        rule = f"indices must be empty, as dimension {first + list(sizes).index(0)} of data has size 0"
         raise IndexRangeError(node.label, Fault(field="indices", rule=rule))
+    if indices.array is None or not indices.count:
+        return IndexMode.RAISE
+    tuples = indices.array.reshape(-1, len(sizes))
+    outside = (tuples < np.negative(sizes)) | (tuples >= sizes)
+    if outside.any():
+        row, column = (int(i) for i in np.argwhere(outside)[0])
+        found, size = int(tuples[row, column]), sizes[column]
+        where = [int(i) for i in np.unravel_index(row * len(sizes) + column, indices.shape)]
+        rule = f"indices{where} = {found} is outside dimension {first + column} of size {size}"
+        fault = Fault(field="indices", rule=rule, value=found, way_out=f"take {-size} .. {size - 1}")
+        raise IndexRangeError(node.label, fault)
+    return IndexMode.CLAMP

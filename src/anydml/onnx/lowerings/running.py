@@ -8,12 +8,12 @@ import numpy as np
 
 import anydml as dml
 from anydml.enums import AxisDirection, DataType
-from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.onnx.nodes import Node
+    from anydml.onnx.values import Value
 
 
 def cum_sum(node: Node) -> list[Value]:

@@ -43,7 +43,9 @@ def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
             shape[i] = data.shape[i]
     if -1 in shape:
         others = math.prod(size for size in shape if size != -1)
-        shape[shape.index(-1)] = data.count // others if others else 0
+        if others == 0:
+            node.refuse("shape", "shape must not have -1 beside a size of 0, which any size would go with")
+        shape[shape.index(-1)] = data.count // others
     if math.prod(shape) != data.count:
         rule = f"shape must have the {data.count} elements of data, {data.shape}"
         node.refuse("shape", rule, value=shape, found=show(list(wanted)))

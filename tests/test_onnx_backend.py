@@ -1,0 +1,188 @@
+"""ONNX's own backend tests, driven by ONNX's own runner: every operator here passes all of its own, and nothing fails.
+
+The runner takes a refusal for a pass, so that passes and refusals are counted here.
+"""
+
+from __future__ import annotations
+
+import re
+import unittest
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.enums import FeatureLevel
+from cases import ENGINES
+from onnx_models import node, onnx
+
+from anydml.onnx import Backend  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lowerings import LOWERINGS  # isort: skip
+from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
+
+ROOT = Path(__file__).parent.parent
+TENSOR = "tensor_type"
+
+
+@dataclass
+class Outcomes:
+    """What became of the tests, by name."""
+
+    models: dict[str, Any] = field(default_factory=dict)
+    passed: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class _Watched(Backend):
+    """The backend, with an eye on what it is asked and what it refuses."""
+
+    model: Any = None
+    refusal: str = ""
+
+    @classmethod
+    def prepare(cls, model: Any, device: str = "CPU", **options: Any) -> Any:
+        cls.model = model
+        try:
+            prepared: Any = super().prepare(model, device, **options)
+        except unittest.SkipTest as refusal:
+            cls.refusal = str(refusal)
+            raise
+        run = prepared.run
+
+        def watched(*inputs: Any, **named: Any) -> Any:
+            try:
+                return run(*inputs, **named)
+            except unittest.SkipTest as refusal:
+                cls.refusal = str(refusal)
+                raise
+
+        prepared.run = watched
+        return prepared
+
+
+def _quick_pool(padded: Any, x_shape: Any, _kernel: Any, _strides: Any, out_shape: Any, *_: Any, **__: Any) -> Any:
+    return np.zeros((*x_shape[:2], *out_shape), padded.dtype)
+
+
+def load_runner(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """ONNX's runner with all of its tests.
+
+    Of the time that loading takes, 85 % are the right answers for pooling, which nobody asks for: it is refused.
+    """
+    monkeypatch.setattr("onnx.reference.ops.op_pool_common.pool", _quick_pool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tests are made of divisions by zero, among others
+        from onnx.backend.test import BackendTest
+
+        return BackendTest(_Watched, __name__)
+
+
+def run_tests(case: Any, engine: str) -> Outcomes:
+    """Run every test of a category on an engine."""
+    found = Outcomes()
+    for name in sorted(name for name in dir(case) if name.startswith("test_") and name.endswith(f"_{engine}")):
+        _Watched.model, _Watched.refusal = None, ""
+        try:
+            getattr(case(name), name)()
+        except unittest.SkipTest as skipped:
+            _Watched.refusal = str(skipped) or "skipped"
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is no refusal
+            found.failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
+            continue
+        finally:
+            found.models[name] = _Watched.model
+        (found.refused if _Watched.refusal else found.passed).append(name)
+    return found
+
+
+def kinds_of(model: Any) -> set[str]:
+    return {n.op_type for n in model.graph.node}
+
+
+def may_be_refused(model: Any) -> bool:
+    """Whether DirectML lacks a type that a model has, or lacks it for the operator that a node becomes."""
+    infos = [*model.graph.input, *model.graph.output]
+    if any(i.type.WhichOneof("value") != TENSOR for i in infos):
+        return True
+    types = {i.name: i.type.tensor_type.elem_type for i in infos}
+    types |= {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    wanted = {*types.values(), *(a.i for n in model.graph.node for a in n.attribute if a.name == "to")}
+    if not wanted <= ELEMENT_TYPES.keys():
+        return True
+    limited: dict[str, Any] = {
+        "CumSum": dml.CumulativeSummation,
+        "CumProd": dml.CumulativeProduct,
+        "Range": dml.FillValueSequence,
+    }
+    for n in model.graph.node:
+        if n.op_type in limited:
+            row = limited[n.op_type].support.row_at(FeatureLevel.highest())
+            if ELEMENT_TYPES[types[n.output[0]]].data_type not in row.tensors["OutputTensor"].data_types:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "reference"])
+def test_onnx_judges(engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = load_runner(monkeypatch).test_cases
+    found = run_tests(cases["OnnxBackendNodeModelTest"], engine)
+    with capsys.disabled():
+        passed = Counter(next(iter(kinds_of(found.models[name]))) for name in found.passed)
+        by_operator = ", ".join(f"{kind} {count}" for kind, count in sorted(passed.items()))
+        print(  # noqa: T201 - the count is asked for
+            f"\nONNX backend node tests on {engine}: {len(found.passed):,} passed ({by_operator}),"
+            f" {len(found.refused):,} refused"
+        )
+    assert not found.failed
+    assert len(found.passed) + len(found.refused) > 1500
+
+    # Of the operators that are here, everything passes but what DirectML has no types for; of others, nothing.
+    ours = [name for name, model in found.models.items() if kinds_of(model) <= LOWERINGS.keys()]
+    assert sorted(found.passed) == sorted(name for name in ours if not may_be_refused(found.models[name]))
+    assert {kind for name in found.passed for kind in kinds_of(found.models[name])} == LOWERINGS.keys()
+
+    for category in ("Simple", "PyTorchOperator", "PyTorchConverted"):
+        others = run_tests(cases[f"OnnxBackend{category}ModelTest"], engine)
+        assert not others.failed, category
+        assert others.passed, category
+
+    if onnx.__version__ != pinned_version():
+        pytest.skip(f"README counts the tests of onnx {pinned_version()}; this is {onnx.__version__}")
+    said = re.search(r"ONNX backend node tests: ([\d,]+) passed, ([\d,]+) refused", (ROOT / "README.md").read_text())
+    assert said, "README has a line of the counts"
+    assert said.groups() == (f"{len(found.passed):,}", f"{len(found.refused):,}")
+
+
+def pinned_version() -> str:
+    """The version of onnx that the counts in README are of."""
+    pins = [re.search(r"^onnx==([\w.]+)", path.read_text(), re.M) for path in (ROOT / "requirements").glob("*.txt")]
+    (version,) = {pin[1] for pin in pins if pin}
+    return version
+
+
+def test_a_node_alone_is_run() -> None:
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    (y,) = Backend.run_node(node("Transpose", "x", "y"), [x])
+    assert np.array_equal(y, x.T)
+    (y,) = Backend.run_node(node("Slice", "x starts ends", "y"), [x, np.array([1]), np.array([2])])
+    assert np.array_equal(y, x[1:2])
+
+
+def test_what_is_beyond_it_is_refused_as_the_runner_knows_it() -> None:
+    with pytest.raises(unittest.SkipTest, match="Relu is not supported"):
+        Backend.run_node(node("Relu", "x", "y"), [np.ones(2, "float32")])
+    with pytest.raises(dml.IndexRangeError):  # which is no refusal
+        Backend.run_node(node("Gather", "x i", "y"), [np.ones(2, "float32"), np.array([5])])
+
+
+def test_devices() -> None:
+    assert Backend.supports_device("CPU")
+    assert Backend.supports_device("CPU:0")
+    assert not Backend.supports_device("TPU")
+    assert not Backend.supports_device("CUDA:99")
