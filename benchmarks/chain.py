@@ -151,7 +151,7 @@ class Chain:
         for step in self.steps:
             given = (x, *indices) if isinstance(step, Gather) else (x,)
             desc = step.describe(*(expression.desc for expression in given))
-            (x,) = graph.add(desc, given, [desc.tensors()["OutputTensor"]])
+            (x,) = graph.add(desc, given, list(desc.outputs().values()))
         return graph.compile([x])
 
     @property

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import anydml as dml
+from anydml.operators.fields import dml_name
 from anydml.operators.tables import write_counts, write_types
 
 README = Path(__file__).parent.parent / "README.md"
+OTHERS = {"IndicesTensor": "indices", "SequenceLengthsTensor": "lengths"}
+"""Tensors that have types of their own."""
 BEGIN, END = "<!-- support: begin -->\n", "<!-- support: end -->"
 
 
@@ -16,10 +19,12 @@ def table() -> str:
     lines = ["| operator | from level | dimensions | data types |", "| --- | --- | --- | --- |"]
     for kind, cls in dml.OPERATORS.items():
         for row in sorted(cls.support, key=lambda row: row.level):
-            types = {name: support.data_types for name, support in row.tensors.items()}
-            text = write_types(types.pop("InputTensor"))
-            text += "".join(f"; indices {write_types(t)}" for name, t in types.items() if name == "IndicesTensor")
-            counts = write_counts(row.tensors["InputTensor"].dimension_counts)
+            target = next(row.tensors[dml_name(name)] for name in cls.output_names())
+            text = write_types(target.data_types)
+            text += "".join(
+                f"; {what} {write_types(row.tensors[t].data_types)}" for t, what in OTHERS.items() if t in row.tensors
+            )
+            counts = write_counts(target.dimension_counts)
             lines.append(f"| {kind.name} | {row.level} | {counts} | {text} |")
     return "\n".join(lines) + "\n"
 

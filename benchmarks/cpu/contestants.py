@@ -59,39 +59,79 @@ def torch(row: CpuRow, threads: int) -> Contestant | None:
     return lambda: compute(out), lambda: answer.numpy()
 
 
-def onnx_runtime(row: CpuRow, threads: int) -> Contestant | None:
-    if row.onnx is None or importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
-        return None
-    import onnxruntime as ort
+def has_onnx() -> bool:
+    """Whether both ONNX and ONNX Runtime are here."""
+    return all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxruntime"))
+
+
+def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
+    """The row as a model of one node, and its inputs by name."""
     from onnx import TensorProto, helper, numpy_helper
 
+    assert row.onnx is not None  # noqa: S101 - for type checkers: who asks has looked
     kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
              "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "int64": TensorProto.INT64}  # fmt: skip
-    names = ["x", "indices"][: len(row.inputs)]
+    feeds = dict(zip(("x", "indices"), row.inputs, strict=False))
     constants = [numpy_helper.from_array(np.array(c, np.int64), f"c{i}") for i, c in enumerate(row.onnx["constants"])]
     node = helper.make_node(
-        row.onnx["op"], [*names, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
+        row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
     )
     graph = helper.make_graph(
         [node], "g",
-        [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in zip(names, row.inputs, strict=True)],
+        [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in feeds.items()],
         [helper.make_tensor_value_info("y", kinds[str(row.inputs[0].dtype)], None)], constants,
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), feeds
+
+
+def ours_as_model(row: CpuRow, device: dml.Device) -> Contestant:
+    """An ONNX model's run, which allocates its result."""
+    import anydml.onnx
+
+    proto, feeds = onnx_model(row)
+    model = anydml.onnx.load(proto, device=device)
+    answer = model.run(feeds)["y"]
+    return lambda: model.run(feeds), lambda: answer
+
+
+def called(row: CpuRow, device: dml.Device) -> Contestant:
+    """The compiled operator, called as a model is run: it allocates its result."""
+    compiled = device.compile(row.desc)
+    answer = compiled(*row.inputs)
+    return lambda: compiled(*row.inputs), lambda: answer
+
+
+def onnx_session(row: CpuRow, threads: int) -> Any:
+    """ONNX Runtime's session for the row; None where it has not the type or the operator."""
+    import onnxruntime as ort
+
+    proto, feeds = onnx_model(row)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        binding = session.io_binding()
-        for name, array in zip(names, row.inputs, strict=True):
-            binding.bind_cpu_input(name, array)
-        shape = session.run(None, dict(zip(names, row.inputs, strict=True)))[0].shape
-        out = ort.OrtValue.ortvalue_from_shape_and_type(shape, row.inputs[0].dtype, "cpu")
-        binding.bind_ortvalue_output("y", out)
-        session.run_with_iobinding(binding)
+        session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session.run(None, feeds)
     except Exception:  # noqa: BLE001 - a type or an operator that it does not have
         return None
+    return session
+
+
+def onnx_runtime(row: CpuRow, threads: int) -> Contestant | None:
+    if row.onnx is None or not has_onnx() or (session := onnx_session(row, threads)) is None:
+        return None
+    import onnxruntime as ort
+
+    _, feeds = onnx_model(row)
+    first = session.run(None, feeds)[0]
+    if row.is_model:
+        return lambda: session.run(None, feeds), lambda: first
+    binding = session.io_binding()
+    for name, array in feeds.items():
+        binding.bind_cpu_input(name, array)
+    out = ort.OrtValue.ortvalue_from_shape_and_type(first.shape, row.inputs[0].dtype, "cpu")
+    binding.bind_ortvalue_output("y", out)
+    session.run_with_iobinding(binding)
     return lambda: session.run_with_iobinding(binding), out.numpy
 
 

@@ -24,7 +24,7 @@ def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: 
     device = dml.Device(engine)
     for make in rows(quick, growth):
         row = make()
-        if only in row.name:
+        if only in row.name and (contestants.has_onnx() or not row.is_model):
             yield measure(row, device, threads, 3 if quick else 7, peers)
         del row
 
@@ -32,12 +32,22 @@ def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: 
 def measure(row: CpuRow, device: dml.Device, threads: int, rounds: int, peers: Collection[str]) -> Result:
     """Check that the answers agree, then time them, one after the other in each round."""
     entered: dict[str, Any] = {
-        "anydml": contestants.ours(row, device),
-        "single": contestants.single(row, device),
-        "numpy": contestants.numpy(row),
-        "torch": contestants.torch(row, threads) if "torch" in peers else None,
-        "onnxruntime": contestants.onnx_runtime(row, threads) if "onnxruntime" in peers else None,
+        "onnxruntime": contestants.onnx_runtime(row, threads) if "onnxruntime" in peers else None
     }
+    if row.is_model:
+        entered = {
+            "anydml": contestants.ours_as_model(row, device),
+            "single": contestants.called(row, device),
+            **entered,
+        }
+    else:
+        entered = {
+            "anydml": contestants.ours(row, device),
+            "single": contestants.single(row, device),
+            "numpy": contestants.numpy(row),
+            "torch": contestants.torch(row, threads) if "torch" in peers else None,
+            **entered,
+        }
     asked = ("anydml", "single", *peers)
     entered = {name: entry for name, entry in entered.items() if entry is not None and name in asked}
     wanted = None

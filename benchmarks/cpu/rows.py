@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ class CpuRow(Row):
     torch: Callable[[Any], Any] | None = None
     """Given the torch module, makes a function that computes into a tensor."""
     onnx: dict[str, Any] | None = None
+    is_model: bool = False
+    """Whether ours is an ONNX model's run, results allocated by it, beside the operator called likewise."""
 
 
 def slice_row(name: str, x: np.ndarray, window: tuple[slice, ...], **options: Any) -> CpuRow:
@@ -161,6 +163,17 @@ def chain_row(chain: Chain, rng: np.random.Generator, **options: Any) -> CpuRow:
     )  # fmt: skip
 
 
+def as_model(make: Callable[[], CpuRow], **goals: float) -> CpuRow:
+    """The same row as a model of one ONNX node, run by name."""
+    row = make()
+    cleared: dict[str, Any] = {"share": 0.0, "lines": 0, "numpy": _no_peer, "torch": None, **goals}
+    return replace(row, name=f"model of {row.name.removeprefix('tiny, ')}", is_model=True, **cleared)
+
+
+def _no_peer(_out: np.ndarray) -> object:
+    raise NotImplementedError  # a model's peer is ONNX Runtime
+
+
 def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = None) -> list[Callable[[], CpuRow]]:
     """Every row, made when its turn comes: only one row's arrays are in memory at a time."""
     rng = np.random.default_rng(seed)
@@ -222,6 +235,8 @@ def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = Non
         lambda: gather_row("tiny, gather 2 rows of 4 x 4", small, np.array([[2], [0]]), family="tiny"),
         lambda: chain_row(twelve(), rng, family="compile", goal=0.0, compile_ms=50.0),
     ]
+    made += [partial(as_model, make, goal=1.0) for make in made[-4:-1]]
+    made += [partial(as_model, make, goal=1.0, vs_single=1.05) for make in (made[0], made[11], made[20])]
     made += [
         partial(chain_row, chain, rng, family="chain", goal=chain.goal, vs_single=1.15)
         for chain in chains(n, few, few, "raise")

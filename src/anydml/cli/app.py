@@ -13,6 +13,7 @@ import click
 
 import anydml
 from anydml.cli.check import check
+from anydml.cli.compare import compare
 from anydml.cli.console import open_output
 from anydml.cli.engines import engines
 from anydml.cli.explain import explain
@@ -68,7 +69,7 @@ def app() -> None:
     """DirectML's operators on any machine."""
 
 
-for command in (run, check, explain, support, engines):
+for command in (run, check, compare, explain, support, engines):
     app.add_command(command)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from anydml.cli.console import open_output
+from anydml.cli.onnx_inputs import Given, input_options, is_onnx, refuse_options
+from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
 from anydml.engines import describe_engine
@@ -46,7 +48,11 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @click.option("--max-memory", type=SIZE, help="The most it may take, such as 512M; half of what is free by default.")
+@input_options
+@click.pass_context
 def run(
+    ctx: click.Context,
+    /,
     model: Path,
     verbosity: int,
     level: FeatureLevel | None,
@@ -56,9 +62,15 @@ def run(
     input_path: Path | None,
     output_path: Path | None,
     max_memory: int | None,
+    inputs: tuple[str, ...],
+    sizes: tuple[str, ...],
+    seed: int | None,
     **timing: Any,
 ) -> None:
     """Run a DxDispatch model: dispatch its operators, print its resources, write its files.
+
+    An ONNX model, *.onnx, takes its inputs from files, or makes them up from a seed; with --output_path its outputs
+    are written there, an .npy each.
 
     The files that a model names are read and written inside its own folder only, unless options say otherwise, and
     are written once every command has gone well.
@@ -66,14 +78,21 @@ def run(
     \b
     Example:
       anydml run examples/models/slice.json -i 100
+      anydml run examples/models/crop.onnx --input x=x.npy --output_path .
     """
     open_output()
     if threads is not None:
         set_num_threads(threads)
+    times = Timing(**timing)
+    if is_onnx(model):
+        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_memory", "verbosity")
+        given = Given(inputs, sizes, seed)
+        run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path)
+        return
+    refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "seed")
     loaded = load_model(
         model, allow_files=allowed, input_path=input_path, output_path=output_path, max_memory=max_memory
     )
-    times = Timing(**timing)
     with _Listener(verbosity, times) as listener:
         loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
 

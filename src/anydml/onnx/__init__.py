@@ -5,7 +5,20 @@
 """
 
 from anydml.onnx.backend import Backend
+from anydml.onnx.comparing import Comparison, Difference, compare
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.model import Model, load
+from anydml.onnx.report import NodeReport, Report, check
 
-__all__ = ["Backend", "Model", "TensorInfo", "load"]
+__all__ = [
+    "Backend",
+    "Comparison",
+    "Difference",
+    "Model",
+    "NodeReport",
+    "Report",
+    "TensorInfo",
+    "check",
+    "compare",
+    "load",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anydml.errors import EngineMissingError, Fault, printable
+from anydml.errors import EngineMissingError, Fault, ModelError, printable, show
 
 try:
     import onnx
@@ -87,3 +87,34 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
     graph = helper.make_graph([node], "node", infos, outputs)
     opsets = [helper.make_opsetid("", OPSET_VERSION if opset is None else opset)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """What ONNX Runtime makes of a model, given by its path or as a ModelProto: these outputs, by name."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        fault = Fault(field="onnxruntime", rule="comparing needs ONNX Runtime", way_out="pip install onnxruntime")
+        raise EngineMissingError("anydml.onnx", fault) from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what goes wrong is told once, by us
+    try:
+        given = model if isinstance(model, str) else model.SerializeToString()
+        session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        return dict(zip(names, session.run(names, inputs), strict=True))
+    except Exception as error:
+        rule = f"ONNX Runtime refused the model ({show(' '.join(str(error).split()), 300)})"
+        raise ModelError("onnxruntime", Fault(field="", rule=rule)) from error
+
+
+def with_every_output(model: Any) -> Any:
+    """The same model with whatever its nodes make as outputs, as far as onnx can tell their types."""
+    import onnx.shape_inference
+
+    found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    known = {info.name for info in found.graph.output}
+    made = {name for node in found.graph.node for name in node.output if name}
+    found.graph.output.extend(
+        info for info in found.graph.value_info if info.name in made - known and info.type.tensor_type.elem_type
+    )
+    return found

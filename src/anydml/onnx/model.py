@@ -61,6 +61,7 @@ class Model:
             info.name: describe(info, source, "input", is_optional=info.name in own) for info in graph.input
         }
         """By name, in the model's order; those that have a value of the model's own may be left out."""
+        self._given = dict(shapes)
         self._binder = Binder(source.name, self.inputs, shapes)
         self._initializers: dict[str, Value] = {}
         self._valued: list[str] = []
@@ -76,6 +77,30 @@ class Model:
             found = self._compile_early(known)
         self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found)
         """By name, in the model's order."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it: its file, where it has one."""
+        return self._source.name
+
+    @property
+    def index_inputs(self) -> set[str]:
+        """The inputs that nodes take for something other than data: as indices, bounds, axes or sizes."""
+        nodes = self._source.proto.graph.node
+        return {name for node in nodes for name in node.input[1:] if name in self.inputs and node.op_type != "Concat"}
+
+    def assume_shapes(self, given: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+        """A shape for each input that must be given, and what open sizes were taken for; some are those of arrays."""
+        bound = {**self._given, **given}
+        return Binder(self.name, self.inputs, bound).assume(list(dict.fromkeys([*self._required, *given])))
+
+    def values_needed(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> set[str]:
+        """The inputs whose values a shape hangs on, and that are not among these arrays."""
+        try:
+            self._find(shapes, arrays)
+        except NeedsValueError as error:
+            return set(error.inputs) - arrays.keys()
+        return set()
 
     def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from anydml.onnx.graphs import TensorInfo
 
 _MOST = 2**32 - 1
+ASSUMED = 1
+"""The size that an open dimension is taken for where somebody asks before it is bound."""
 
 
 class Binder:
@@ -40,6 +42,21 @@ class Binder:
             raise DescriptionError(subject, faults)
         for name, size in self.bind(self._shapes, is_partial=True).items():
             self._shapes[name] = size
+
+    def assume(self, names: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+        """A shape for each of these inputs, and what open sizes were taken for that nobody bound."""
+        shapes, assumed = {}, {}
+        for name in names:
+            sizes = self._resolved(name, self._sizes)
+            if sizes is None:
+                rule = f"input {printable(name)!r} has no shape of its own, and must be given one"
+                raise DescriptionError(self._subject, Fault(field=name, rule=rule, way_out=f"such as {name}=2,3"))
+            declared = self._inputs[name].shape or ()
+            for i, size in enumerate(sizes):
+                if size is None:
+                    assumed[declared[i] or f"{name}[{i}]"] = ASSUMED
+            shapes[name] = tuple(ASSUMED if size is None else size for size in sizes)
+        return shapes, {str(name): size for name, size in assumed.items()}
 
     def known(self, names: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
         """The shapes of these inputs, where every size is bound."""

@@ -51,7 +51,7 @@ class Trace:
     records: list[Record] = field(default_factory=list)
 
 
-class _UnknownError(UnsupportedError):
+class UnknownError(UnsupportedError):
     """A node after one that met with an error."""
 
 
@@ -125,7 +125,7 @@ def _find(
     if name in known:
         if known[name] is None and name:
             rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
-            raise _UnknownError("onnx", Fault(field=name, rule=rule))
+            raise UnknownError("onnx", Fault(field=name, rule=rule))
         return known[name]
     held = decoded.get(name)
     if held is None:

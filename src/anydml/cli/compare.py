@@ -1,0 +1,66 @@
+"""`anydml compare MODEL.onnx`: here and on ONNX Runtime, and where the two first differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from anydml.cli.console import make_console, write_json
+from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
+from anydml.cli.types import ENGINE, printable
+
+_NUMBER = click.FloatRange(0)
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@input_options
+@click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
+@click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
+@click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.pass_context
+def compare(
+    ctx: click.Context,
+    model: Path,
+    inputs: tuple[str, ...],
+    sizes: tuple[str, ...],
+    seed: int | None,
+    engine: str | None,
+    rtol: float,
+    atol: float,
+    as_json: bool,
+) -> None:
+    """Run an ONNX model here and on ONNX Runtime, and find the first node where they differ.
+
+    Whole numbers must be equal, floats close. Exit status: 0 they agree; 1 they do not, or the model is at fault;
+    2 a file cannot be used; 3 it needs what is not here.
+
+    \b
+    Example:
+      anydml compare examples/models/crop.onnx --seed 7
+    """
+    from anydml.onnx import compare as compare_models
+    from anydml.onnx import load
+
+    if not is_onnx(model):
+        raise click.BadParameter("must be an ONNX model, *.onnx.", param_hint="'MODEL'")
+    given = Given(inputs, sizes, seed)
+    arrays = feed(load(model, device=engine, shapes=given.shapes()), given, given.arrays())
+    found = compare_models(model, arrays, device=engine, shapes=given.shapes(), rtol=rtol, atol=atol)
+    if as_json:
+        fields = ("name", "count", "differing", "agrees", "where", "here", "there", "largest", "problem")
+        outputs = [{field: getattr(one, field) for field in fields} for one in found.outputs]
+        write_json({"agrees": bool(found), "first_node": found.first_node or None, "outputs": outputs})
+    else:
+        console = make_console()
+        for one in found.outputs:
+            style = "" if one.agrees else "red"
+            console.print(f"output {one}", style=style, markup=False, emoji=False, soft_wrap=True)
+        if found.first is not None:
+            text = f"{found.first_node} is the first that differs: {found.first}"
+            console.print(text, style="red", markup=False, emoji=False, soft_wrap=True)
+        verdict = "agrees with ONNX Runtime" if found else "does not agree with ONNX Runtime"
+        console.print(f"{printable(str(model))} {verdict}", markup=False, emoji=False, soft_wrap=True)
+    ctx.exit(0 if found else 1)

@@ -1,0 +1,113 @@
+"""What the commands on ONNX models share: inputs from files or made up, open sizes, and who is an ONNX model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anydml.cli.types import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from anydml.onnx import Model
+
+INPUTS = "For an ONNX model, an input by its name: x=x.npy; or several by theirs: an .npz. May be given again."
+
+
+def is_onnx(model: Path) -> bool:
+    """Whether a path is that of an ONNX model, by its ending."""
+    return model.suffix.lower() == ".onnx"
+
+
+def refuse_options(ctx: click.Context, kind: str, *names: str) -> None:
+    """Refuse options that mean nothing for a kind of model."""
+    for param in ctx.command.params:
+        if param.name in names and ctx.get_parameter_source(param.name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{param.opts[-1]} is not for {kind}.", ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the options say of a model's inputs."""
+
+    inputs: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.sizes or self.seed is not None)
+
+    def shapes(self) -> dict[str, int | list[int]]:
+        """Open sizes and inputs' shapes: `batch=8`, `x=2,3`."""
+        found: dict[str, int | list[int]] = {}
+        for text in self.sizes:
+            name, sign, value = text.rpartition("=")
+            parts = [part.strip() for part in value.split(",")] if value.strip() else []
+            if not sign or not name or not all(part.isdecimal() and len(part) < 20 for part in parts):
+                message = f"{text!r} is no size such as batch=8, and no shape such as x=2,3."
+                raise click.BadParameter(message, param_hint="'--shape'")
+            found[name] = int(parts[0]) if len(parts) == 1 else [int(part) for part in parts]
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The arrays of the files that were named."""
+        from anydml.onnx.feeds import read_arrays
+
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        for text in self.inputs:
+            name, sign, path = text.partition("=")
+            several = read_arrays(path) if sign and not Path(text).is_file() else read_arrays(text)
+            if "" in several:
+                if not sign or Path(text).is_file():
+                    message = f"{text!r} holds an array without a name: say which input it is for, x={text}."
+                    raise click.BadParameter(message, param_hint="'--input'")
+                several = {name: several[""]}
+            elif sign and not Path(text).is_file():
+                if name not in several:
+                    message = f"there is no array {name!r} in {path!r}."
+                    raise click.BadParameter(message, param_hint="'--input'")
+                several = {name: several[name]}
+            found |= several
+        return found
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command."""
+    for option in (
+        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="For inputs that are not given: 0 by default."),
+        click.option("--shape", "sizes", metavar="NAME=SIZES", multiple=True, help="Bind open sizes: batch=8, x=2,3."),
+        click.option("--input", "inputs", metavar="[NAME=]FILE", multiple=True, help=INPUTS),
+    ):
+        command = option(command)
+    return command
+
+
+def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a run: those of files, the others made up; open sizes that nothing binds are 1."""
+    from anydml.onnx.feeds import make_up, refuse_made_up
+
+    missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}
+    if not missing or arrays.keys() - model.inputs.keys():  # which the model words
+        return dict(arrays)
+    shapes, assumed = model.assume_shapes({name: array.shape for name, array in arrays.items()})
+    if needed := model.values_needed(shapes, arrays):
+        raise refuse_made_up(model.name, needed)
+    if assumed:
+        told = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
+        click.echo(f"Open sizes taken for {told}; --shape binds them", err=True)
+    made = make_up(missing, shapes, model.index_inputs, given.seed or 0)
+    click.echo(f"Made up from seed {given.seed or 0}: {', '.join(printable(name) for name in made)}", err=True)
+    return {**arrays, **made}
+
+
+def file_name(name: str) -> str:
+    """A tensor's name as that of a file: whatever could lead elsewhere is an underscore."""
+    kept = "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip(".") or "output"
+    return os.path.basename(kept)[:200]  # noqa: PTH119 - a name, and no path

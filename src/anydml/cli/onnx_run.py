@@ -1,0 +1,97 @@
+"""`anydml run MODEL.onnx`: inputs from files or made up, outputs to files, and how long it took."""
+
+from __future__ import annotations
+
+import io
+import time
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from anydml.cli.onnx_inputs import Given, feed, file_name
+from anydml.cli.types import printable
+from anydml.engines import describe_engine
+from anydml.errors import Fault, ModelFileError
+from anydml.models.files import write_atomically
+from anydml.models.timing import Samples
+from anydml.runtime.device import Device
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anydml.enums import FeatureLevel
+    from anydml.models.timing import Timing
+
+_MOST_SHOWN = 8
+"""Elements of an output that are printed."""
+
+
+def run_onnx(
+    path: Path, given: Given, engine: str | None, level: FeatureLevel, timing: Timing, output_path: Path | None
+) -> None:
+    """Load, run as often as asked, show the outputs, and write them where a folder is given."""
+    from anydml.onnx import load
+
+    device = Device(engine, feature_level=level)
+    click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
+    start = time.perf_counter()
+    model = load(path, device=device, shapes=given.shapes())
+    loaded = (time.perf_counter() - start) * 1000
+    inputs = feed(model, given, given.arrays())
+    outputs, samples = _repeat(model, inputs, timing)
+    hot = samples.hot
+    assert hot is not None  # noqa: S101 - for type checkers: there is one sample at least
+    first = samples.milliseconds[0]
+    click.echo(f"Load: {loaded:.4f} ms, first run: {first:.4f} ms")
+    count = len(samples.milliseconds)
+    click.echo(f"Run: {count} iterations, {hot.median:.4f} ms median, {hot.least:.4f} ms min (CPU)")
+    for name, values in outputs.items():
+        click.echo(_describe(name, np.asarray(values)))
+    if output_path is not None:
+        _write(outputs, output_path)
+
+
+def _repeat(model: Any, inputs: dict[str, Any], timing: Timing) -> tuple[dict[str, Any], Samples]:
+    """Run for so many iterations, or for so long."""
+    milliseconds: array[float] = array("d")
+    began = time.perf_counter()
+    outputs: dict[str, Any] = {}
+    while True:
+        start = time.perf_counter()
+        for _ in range(timing.repeat):
+            outputs = model.run(inputs)
+        end = time.perf_counter()
+        milliseconds.append((end - start) * 1000 / timing.repeat)
+        if timing.milliseconds is not None:
+            if (end - began) * 1000 >= timing.milliseconds:
+                break
+        elif len(milliseconds) >= timing.iterations:
+            break
+        time.sleep(max(timing.interval / 1000 - (end - start), 0))
+    return outputs, Samples(milliseconds, timing.warmup)
+
+
+def _describe(name: str, values: np.ndarray[Any, Any]) -> str:
+    shown = [f"{v:g}" if isinstance(v, float) else str(v) for v in values.reshape(-1)[:_MOST_SHOWN].tolist()]
+    more = ", …" if values.size > _MOST_SHOWN else ""
+    sizes = ",".join(map(str, values.shape))
+    return f"Output '{printable(name)}': {values.dtype.name}[{sizes}] {', '.join(shown)}{more}"
+
+
+def _write(outputs: dict[str, Any], folder: Path) -> None:
+    """Write an .npy for each output, all of them named before the first is written."""
+    names = {name: f"{file_name(name)}.npy" for name in outputs}
+    if len(set(map(str.lower, names.values()))) < len(names):
+        names = {name: f"{i}_{file}" for i, (name, file) in enumerate(names.items())}
+    for name, file in names.items():
+        target = folder / file
+        if target.exists() and not target.is_file():
+            rule = f"{file} must be a file, and is something else"
+            raise ModelFileError("--output_path", Fault(field=name, rule=rule, value=str(target)))
+    for name, file in names.items():
+        data = io.BytesIO()
+        np.save(data, np.asarray(outputs[name]), allow_pickle=False)
+        write_atomically((folder / file).resolve(), data.getvalue())
+        click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")

@@ -1,0 +1,241 @@
+"""What a model needs, node by node; and where it differs from ONNX Runtime: through the library and the program."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import anydml as dml
+from anydml import FeatureLevel
+from anydml.cli.app import app
+
+onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
+
+import anydml.onnx as front  # noqa: E402 - it needs onnx
+from anydml.onnx import comparing, library  # noqa: E402 - as above
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLOAT, INT64, STRING = 1, 7, 8
+
+
+def save(path: Path, nodes: list[Any], inputs: Any, outputs: Any, constants: dict[str, Any] | None = None) -> Path:
+    """Write a model of nodes; a shape of None is left out."""
+    make = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "graph",
+        [make(name, kind, shape) for name, (kind, shape) in inputs.items()],
+        [make(name, kind, None) for name, kind in outputs.items()],
+        [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def crop(tmp_path: Path) -> Path:
+    """Rows cropped, summed, turned and picked, for batches of any size."""
+    node = onnx.helper.make_node
+    nodes = [
+        node("Slice", ["x", "starts", "ends", "axes"], ["cropped"], name="crop"),
+        node("CumSum", ["cropped", "axis"], ["summed"], name="sum"),
+        node("Transpose", ["summed"], ["turned"], name="turn", perm=[1, 0]),
+        node("Shape", ["turned"], ["sizes"], name="measure"),
+        node("Gather", ["turned", "i"], ["y"], name="pick"),
+    ]
+    constants = {"starts": [1], "ends": [2**31 - 1], "axes": [1], "axis": 0}
+    inputs = {"x": (FLOAT, ["batch", 6]), "i": (INT64, [2])}
+    return save(tmp_path / "crop.onnx", nodes, inputs, {"y": FLOAT, "sizes": INT64}, constants)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    node = onnx.helper.make_node
+    nodes = [node("Relu", ["x"], ["a"], name="cut"), node("Relu", ["a"], ["b"]), node("Identity", ["b"], ["y"])]
+    return save(tmp_path / "foreign.onnx", nodes, {"x": (FLOAT, [2])}, {"y": FLOAT})
+
+
+def program(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_each_node_with_its_operator_and_level(crop: Path) -> None:
+    report = front.check(crop, shapes={"batch": 3})
+    assert report
+    found = {node.name: (node.operators, node.lowest_level, node.note) for node in report.nodes}
+    assert found == {
+        "crop": (("SLICE",), FeatureLevel.LEVEL_1_0, ""),
+        "sum": (("CUMULATIVE_SUMMATION",), FeatureLevel.LEVEL_2_1, ""),
+        "turn": (("ELEMENT_WISE_IDENTITY",), FeatureLevel.LEVEL_1_0, ""),
+        "measure": ((), None, "folded"),
+        "pick": (("GATHER",), FeatureLevel.LEVEL_3_0, ""),  # for INT64 indices
+    }
+    assert report.lowest_level == FeatureLevel.LEVEL_3_0
+    assert not report.assumed
+
+
+def test_the_lowest_level_is_the_lowest_that_runs_it(crop: Path) -> None:
+    lowest = front.check(crop, shapes={"batch": 3}).lowest_level
+    x, i = np.ones((3, 6), np.float32), np.array([0, 4])
+    front.load(crop, device=dml.Device("reference", feature_level=lowest)).run({"x": x, "i": i})
+    below = max(level for level in FeatureLevel if level < lowest)
+    with pytest.raises(dml.FeatureLevelError, match="node 'pick'"):
+        front.load(crop, device=dml.Device("reference", feature_level=below)).run({"x": x, "i": i})
+
+
+def test_a_level_that_lacks_something(crop: Path) -> None:
+    report = front.check(crop, "2_1", shapes={"batch": 3})
+    assert not report
+    assert report.status == 1
+    assert [node.name for node in report.nodes if node.error] == ["pick"]
+    assert "GATHER of these types and dimensions needs DML_FEATURE_LEVEL_3_0; this check is for 2_1" in str(
+        report.nodes[4].error
+    )
+
+
+def test_open_sizes_are_taken_for_one_and_told(crop: Path) -> None:
+    assert front.check(crop).assumed == {"batch": 1}
+    result = program("check", crop)
+    assert result.exit_code == 0
+    assert "open sizes were taken for batch=1" in result.output
+    bound = program("check", crop, "--shape", "batch=3")
+    assert "taken for" not in bound.output
+    assert "5 nodes, which run at feature level 6_4, and from 3_0 on" in bound.output
+
+
+def test_nodes_that_are_not_supported(foreign: Path) -> None:
+    report = front.check(foreign)
+    assert dict(report.refused) == {"Relu": 2}
+    result = program("check", foreign)
+    assert result.exit_code == 3
+    assert "node 'cut' (Relu): Relu is not supported" in result.output
+    assert "2 of 3 nodes cannot run at level 6_4: 2 Relu" in result.output
+    assert "Identity): not known" in result.output
+
+
+def test_types_that_directml_lacks(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+    path = save(tmp_path / "text.onnx", nodes, {"x": (STRING, [2])}, {"y": STRING})
+    result = program("check", path)
+    assert result.exit_code == 3
+    assert "input 'x': DirectML has no STRING" in result.output
+
+
+def test_json(crop: Path) -> None:
+    found = json.loads(program("check", crop, "--json", "--feature-level", "2_1", "--shape", "batch=3").output)
+    assert found["valid"] is False
+    assert found["assumed"] == {}
+    assert [node["lowest_level"] for node in found["nodes"]] == ["1_0", "2_1", "1_0", None, "3_0"]
+
+
+def test_shapes_that_hang_on_an_input(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Reshape", ["x", "shape"], ["y"], name="form")]
+    inputs = {"x": (FLOAT, [2, 3]), "shape": (INT64, [1])}
+    path = save(tmp_path / "form.onnx", nodes, inputs, {"y": FLOAT})
+    assert front.check(path).nodes[0].note == "known at a run: hangs on the values of 'shape'"
+    assert front.check(path, values={"shape": np.array([6])}).nodes[0].note == "a view, no pass"
+    result = program("run", path)
+    assert result.exit_code == 3
+    assert "input 'shape' must be given: shapes hang on its values" in result.output
+    np.save(tmp_path / "shape.npy", np.array([-1]))
+    assert "Output 'y': float32[6] " in program("run", path, "--input", f"shape={tmp_path / 'shape.npy'}").output
+
+
+def test_a_run_with_files(crop: Path, tmp_path: Path) -> None:
+    x, i = np.arange(12, dtype=np.float32).reshape(2, 6), np.array([4, 0])
+    np.savez(tmp_path / "given.npz", x=x, i=i)
+    result = program("run", crop, "--input", tmp_path / "given.npz", "--output_path", tmp_path, "-i", 3)
+    assert result.exit_code == 0, result.output
+    assert "Run: 3 iterations" in result.output
+    expected = np.cumsum(x[:, 1:], 0).T[i]
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
+    np.testing.assert_array_equal(np.load(tmp_path / "sizes.npy"), [5, 2])
+
+
+def test_made_up_inputs_are_those_of_the_seed(crop: Path, tmp_path: Path) -> None:
+    def made(seed: int) -> bytes:
+        result = program("run", crop, "--seed", seed, "--shape", "batch=2", "--output_path", tmp_path)
+        assert result.exit_code == 0, result.output
+        return (tmp_path / "y.npy").read_bytes()
+
+    assert made(1) == made(1) != made(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--input", "x=missing.npy"], "the file must be a NumPy array, .npy or .npz (No such file"),
+        (["--input", "{x}"], "holds an array without a name: say which input it is for"),
+        (["--input", "z={x}"], "there is no input 'z'"),
+        (["--input", "x={text}"], "the file must be a NumPy array"),
+        (["--shape", "batch"], "is no size such as batch=8"),
+        (["--shape", "depth=3"], "there is no 'depth'"),
+        (["--max-memory", "1G"], "--max-memory is not for an ONNX model"),
+    ],
+)
+def test_options_that_cannot_be(crop: Path, tmp_path: Path, arguments: list[str], told: str) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 6), np.float32))
+    (tmp_path / "text").write_text("text")
+    filled = [one.format(x=tmp_path / "x.npy", text=tmp_path / "text") for one in arguments]
+    result = program("run", crop, *filled)
+    assert result.exit_code in (1, 2)
+    assert told in " ".join(result.output.split())
+
+
+def test_options_of_onnx_models_are_for_those(tmp_path: Path) -> None:
+    result = program("run", tmp_path / "model.json", "--seed", 1)
+    assert result.exit_code == 2
+    assert "--seed is not for a DxDispatch model" in result.output
+
+
+def test_pickles_are_not_opened(crop: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.array([print], object), allow_pickle=True)
+    result = program("run", crop, "--input", f"x={tmp_path / 'x.npy'}")
+    assert result.exit_code == 2
+    assert "allow_pickle" in result.output
+
+
+def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="comparing needs ONNX Runtime: make test EXTRAS=onnx")
+    inputs = {"x": np.arange(12, dtype=np.float32).reshape(2, 6), "i": np.array([4, 0])}
+    found = front.compare(crop, inputs)
+    assert found
+    assert [one.differing for one in found.outputs] == [0, 0]
+    assert program("compare", crop, "--shape", "batch=4").exit_code == 0
+    real = library.run_onnxruntime
+
+    def wrong(model: Any, given: Any, names: list[str]) -> dict[str, Any]:
+        results = real(model, given, names)
+        return {name: value + 1 if name in ("summed", "y") else value for name, value in results.items()}
+
+    monkeypatch.setattr(comparing, "run_onnxruntime", wrong)
+    found = front.compare(crop, inputs)
+    assert not found
+    assert found.first_node == "node 'sum' (CumSum)"
+    assert found.first is not None
+    assert (found.first.name, found.first.where, found.first.largest) == ("summed", (0, 0), 1.0)
+    result = program("compare", crop, "--shape", "batch=4")
+    assert result.exit_code == 1
+    assert "node 'sum' (CumSum) is the first that differs: 'summed': 20 of 20 elements differ" in result.output
+    data = json.loads(program("compare", crop, "--shape", "batch=4", "--json").stdout)
+    assert data["first_node"] == "node 'sum' (CumSum)"
+    assert [one["agrees"] for one in data["outputs"]] == [False, True]
+
+
+def test_a_comparison_counts_bits() -> None:
+    nan, zero = np.float32(np.nan), np.float32(0)
+    here, there = np.array([nan, zero, 1, 2], np.float32), np.array([nan, -zero, 1, 2.0002], np.float32)
+    found = comparing._differ("y", here, there, 1e-3, 1e-7)
+    assert (found.differing, found.agrees, found.where) == (2, True, (1,))
+    exact = comparing._differ("y", here, there, 1e-5, 1e-7)
+    assert (exact.agrees, exact.where) == (False, (3,))
+    whole = comparing._differ("y", np.array([1, 2]), np.array([1, 3]), 1.0, 1.0)
+    assert not whole.agrees
+    assert not comparing._differ("y", np.array([1]), np.array([1.0]), 1.0, 1.0).agrees
