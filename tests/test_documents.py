@@ -65,14 +65,17 @@ def types_of(case: Case, row: LevelSupport, level: FeatureLevel) -> list[Types]:
 def some(case: Case, found: list[Types], level: FeatureLevel) -> list[Types]:
     """What a level runs: all, or its share of what eight levels in a row run.
 
-    Where kernels are interpreted a share is all that there is time for. Of the later operators the level at which a
-    row of the table begins runs all of it: the others of the row run the very same kernels.
+    Where kernels are interpreted a share is all that there is time for, and for the later operators, most of which
+    move bits as the first do, one of them. Of those the level at which a row of the table begins runs all otherwise:
+    the other levels of the row run the very same kernels.
     """
-    begins = level in {row.level for row in case.operator.support}
-    if not is_interpreted() and (begins or case.operator in AT_EVERY_LEVEL):
+    is_early, begins = case.operator in AT_EVERY_LEVEL, level in {row.level for row in case.operator.support}
+    if not is_interpreted() and (begins or is_early):
         return found
-    first = list(FeatureLevel).index(level) % 8
-    return found[first % max(len(found), 1) :: 8]
+    number = list(FeatureLevel).index(level)
+    if is_interpreted() and not is_early:
+        return [found[5 * number % len(found)]] if found else []  # of a row's levels each has another type
+    return found[number % 8 % max(len(found), 1) :: 8]
 
 
 def check_results(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:

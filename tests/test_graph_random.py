@@ -33,7 +33,7 @@ SUMMED = TYPES[:-1]
 CASTS = (*TYPES, "int8", "int64", "float64")
 LARGEST = 4000
 """Elements of what is put together."""
-MOST_NODES = 12
+MOST_NODES = 8 if FEW else 12
 
 
 class Built:
