@@ -56,5 +56,6 @@ def _line(node: NodeReport) -> str:
         return f"  {node.error}"
     found = ", ".join(dict.fromkeys(node.operators))
     times = f" ({len(node.operators)})" if len(node.operators) > 1 else ""
-    since = f"{found}{times}, from {node.lowest_level} on" if node.operators else ""
+    since = f", from {node.lowest_level} on" if node.lowest_level else ""
+    since = f"{found}{times}{since}"
     return f"  {node.label}: {'; '.join(filter(None, (since, node.note)))}"

@@ -36,7 +36,7 @@ def fill_value_constant(
     array([[7, 7],
            [7, 7]], dtype=int32)
     """
-    return _fill(FillValueConstant, sizes, data_type, out, device, graph, value=value)
+    return _fill(FillValueConstant, sizes, data_type, out, device, graph, {"value": value})
 
 
 def fill_value_sequence(
@@ -45,20 +45,22 @@ def fill_value_sequence(
     value_delta: float,
     data_type: DataType | str | type | Any = DataType.FLOAT32,
     *,
+    allow_float64: bool = False,
     out: Any = None,
     device: Device | str | None = None,
     graph: Graph | None = None,
 ) -> Any:
     """FILL_VALUE_SEQUENCE: start, start + delta, start + 2·delta and so on, in the elements' order.
 
-    It is an expression where a graph is given.
+    It is an expression where a graph is given. `allow_float64=True` takes float64 as well, which DirectML does not.
 
     >>> fill_value_sequence([2, 2], 10, 20, "uint8")
     array([[10, 30],
            [50, 70]], dtype=uint8)
     """
     numbers = {"value_start": value_start, "value_delta": value_delta}
-    return _fill(FillValueSequence, sizes, data_type, out, device, graph, **numbers)
+    added = {"allow_float64": allow_float64}
+    return _fill(FillValueSequence, sizes, data_type, out, device, graph, numbers, **added)
 
 
 def _fill(
@@ -68,7 +70,8 @@ def _fill(
     out: Any,
     device: Device | str | None,
     graph: Graph | None,
-    **values: Any,
+    values: dict[str, Any],
+    **added: Any,
 ) -> Any:
     faults: list[Fault] = []
     kind = read_enum(DataType, data_type, "data_type", faults, DataType.FLOAT32)
@@ -79,10 +82,10 @@ def _fill(
     if faults:
         raise DescriptionError(cls.type.name, faults)
     exact = [repr(number) if isinstance(number, float) else number for number in numbers.values()]  # -0.0 equals 0.0
-    attempt = Attempt(cls, device, out, (), graph is None, kind, sizes, *exact)
+    attempt = Attempt(cls, device, out, (), graph is None, kind, sizes, *exact, *added.values())
     if graph is None and (result := attempt.run()) is not None:
         return result
     output = described(cls, "OutputTensor", kind, sizes)
     call = make_call(cls, device, out, key=attempt.key, graph=graph)
     call.make_room(output.dimension_count)
-    return call.run(outputs=[output], value_data_type=kind, **numbers)
+    return call.run(outputs=[output], value_data_type=kind, **numbers, **added)

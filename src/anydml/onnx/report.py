@@ -40,7 +40,7 @@ class NodeReport:
     operators: tuple[str, ...]
     """DirectML's, in the order in which they run."""
     lowest_level: FeatureLevel | None
-    """Which all of them are there from; None where there are none."""
+    """Which all of them are there from; None where there are none, or where one is of no level."""
     note: str
     """Why there are none, or what is known at a run alone."""
     error: DmlError | None
@@ -162,19 +162,23 @@ def _judge(record: Record, level: FeatureLevel) -> NodeReport:
         error, note = None, f"known at a run: hangs on the values of {names}"
     elif isinstance(error, UnknownError):
         error, note = None, "not known: hangs on a node that is not"
-    lowest = max(map(lowest_level, record.operators), default=None)
+    levels = {desc: lowest_level(desc) for desc in record.operators}
+    found = [found for found in levels.values() if found is not None]
+    lowest = max(found) if found and len(found) == len(levels) else None
+    if error is None and len(found) < len(levels):
+        note = "; ".join(remark for desc, found in levels.items() if found is None for remark in desc.remarks())
     if error is None and lowest is not None and lowest > level:
-        worst = max(record.operators, key=lowest_level)
+        worst = next(desc for desc, found in levels.items() if found == lowest)
         rule = f"{worst.type.name} of these types and dimensions needs {lowest.dml_name}"
         error = DmlError(record.label, Fault(field="", rule=rule, way_out=f"this check is for {level}", level=lowest))
     operators = tuple(desc.type.name for desc in record.operators)
     return NodeReport(record.label, record.kind, record.name, operators, lowest, note, error)
 
 
-def lowest_level(desc: OperatorDesc) -> FeatureLevel:
+def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     """The lowest level that takes an operator with such tensors, leading dimensions of size 1 added where it asks.
 
-    A model that was traced has none that no level takes.
+    None where no level does, for what is an addition to DirectML.
     """
     for level in FeatureLevel:
         row = desc.support.at(level)
@@ -184,4 +188,4 @@ def lowest_level(desc: OperatorDesc) -> FeatureLevel:
             for name, tensor in desc.tensors().items()
         ):
             return level
-    return FeatureLevel.highest()
+    return None

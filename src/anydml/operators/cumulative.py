@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.enums import AxisDirection
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc, axis_of_input, like_input
-from anydml.operators.fields import Direction, Input, Output, Uint  # noqa: TC001 - read at run time
+from anydml.operators.fields import Direction, Input, Output, Uint, WithFloat64  # noqa: TC001 - read at run time
 from anydml.operators.tables import ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Scan, View
 
@@ -32,6 +32,7 @@ class _CumulativeDesc(OperatorDesc):
     output_tensor: Output
     axis: Uint
     axis_direction: Direction = AxisDirection.INCREASING
+    allow_float64: WithFloat64 = False
 
     def rules(self) -> Iterator[Fault]:
         """The axis is one of the input's."""
@@ -76,6 +77,7 @@ class CumulativeSummation(_CumulativeDesc):
 
     def remarks(self) -> Iterator[str]:
         """UINT16 is in one edition only."""
+        yield from super().remarks()
         if self.input_tensor.data_type is T.UINT16:
             yield "UINT16 is listed for CUMULATIVE_SUMMATION by the documents' edition of 2021 only"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
-from anydml.enums import FeatureLevel
+from anydml.enums import DataType, FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
 from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
@@ -18,7 +18,6 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anydml.enums import DataType
     from anydml.primitives import IndexFault, Primitive
 
 
@@ -163,7 +162,14 @@ class OperatorDesc(abc.ABC):
 
     def remarks(self) -> Iterator[str]:
         """What is worth knowing of this description, though it is valid."""
-        yield from ()
+        if self._has_added_type:
+            yield f"FLOAT64 is an addition to DirectML, which has it at no level for {self.type.name}"
+
+    @property
+    def _has_added_type(self) -> bool:
+        """Whether a tensor has a type that DirectML has not for the operator, and that the description allows."""
+        is_float64 = any(tensor.data_type is DataType.FLOAT64 for tensor in self.tensors().values())
+        return is_float64 and getattr(self, "allow_float64", False)
 
     def word_index_fault(self, fault: IndexFault) -> Fault:
         """Word an index outside its dimension, for operators that take indices."""
@@ -250,10 +256,12 @@ class OperatorDesc(abc.ABC):
         if level < first:
             yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)
         row = self.support.row_at(max(level, first))
+        adds_float64 = self._has_added_type
         reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
         for field, desc in self.tensors().items():
             allowed = row.tensors[bare_name(field)]
-            if desc.data_type not in allowed.data_types and (desc.data_type, allowed.data_types) not in reported:
+            is_taken = desc.data_type in allowed.data_types or (desc.data_type is DataType.FLOAT64 and adds_float64)
+            if not is_taken and (desc.data_type, allowed.data_types) not in reported:
                 reported.add((desc.data_type, allowed.data_types))
                 yield self._type_fault(field, desc.data_type, where)
             count = desc.dimension_count
@@ -269,6 +277,8 @@ class OperatorDesc(abc.ABC):
             known = sorted({t for row in self.support for t in row.tensors[bare_name(field)].data_types})
             rule = f"{field} must be of {', '.join(t.name for t in known)}"
             way_out = "no feature level takes it, so convert the data first"
+            if data_type is DataType.FLOAT64 and "allow_float64" in self.field_types():
+                way_out += ", or take it as an addition with allow_float64=True"
             return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)
         rule = f"{field} of {data_type.name} needs {first.dml_name}"
         return Fault(field=name, rule=rule, value=data_type, way_out=where, level=first)

@@ -100,6 +100,8 @@ Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
 ValueType: TypeAlias = Annotated[DataType | str, "DML_TENSOR_DATA_TYPE"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
+WithFloat64: TypeAlias = Annotated[bool, "allow_float64"]
+"""Whether FLOAT64 is taken, which DirectML has not for the operator at any level."""
 OutsideIndex: TypeAlias = Annotated[IndexMode | str, "IndexMode"]
 
 FIELD_TYPES: dict[Any, FieldType] = {
@@ -116,5 +118,6 @@ FIELD_TYPES: dict[Any, FieldType] = {
     ValueType: FieldType("attribute", "UINT", _read_data_type),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
+    WithFloat64: FieldType("addition", "", read_bool),
     OutsideIndex: FieldType("addition", "", _read_index_mode),
 }

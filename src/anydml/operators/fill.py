@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.errors import Fault
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
-from anydml.operators.fields import Output, Scalar, ValueType, dml_name
+from anydml.operators.fields import Output, Scalar, ValueType, WithFloat64, dml_name
 from anydml.operators.scalars import as_type, type_faults
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import Exact, Fill, View
@@ -31,7 +31,7 @@ class _FillDesc(Exact, OperatorDesc):
         """The numbers are of the type that is said."""
         kind = T(self.value_data_type)
         for name in self.field_types():
-            if name not in ("output_tensor", "value_data_type"):
+            if name.removeprefix("value_") in ("value", "start", "delta"):
                 yield from type_faults(getattr(self, name), kind, dml_name(name), is_step=name == "value_delta")
 
     def output_rules(self) -> Iterator[Fault]:
@@ -77,6 +77,7 @@ class FillValueSequence(_FillDesc):
 
     value_start: Scalar
     value_delta: Scalar
+    allow_float64: WithFloat64 = False
 
     def lower(self) -> tuple[Fill]:
         """A fill that goes on from element to element."""

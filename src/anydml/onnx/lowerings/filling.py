@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,8 @@ def range_of(node: Node) -> list[Value]:
         count = math.ceil(steps) if math.isfinite(steps) else _MOST
     else:
         count = -((int(start) - int(limit)) // int(delta))
-    return [node.tracer.fill(dml.fill_value_sequence, element, (max(count, 0),), start.item(), delta.item())]
+    counted = functools.partial(dml.fill_value_sequence, allow_float64=True)  # which ONNX has
+    return [node.tracer.fill(counted, element, (max(count, 0),), start.item(), delta.item())]
 
 
 def _number(node: Node, index: int, name: str) -> Any:

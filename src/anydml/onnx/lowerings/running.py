@@ -32,7 +32,8 @@ def _running(node: Node, function: Callable[..., Any]) -> Value:
         node.refuse("axis", "axis must be one number", found=str(len(axis)))
     direction = AxisDirection.DECREASING if node.integer("reverse", 0) else AxisDirection.INCREASING
     number, exclusive = node.axis(axis[0], len(data.shape)), bool(node.integer("exclusive", 0))
-    return node.tracer.apply(function, [data], data.shape, number, direction, exclusive)
+    # ONNX has sums of DOUBLE, and no user would take less precise ones for the sake of DirectML's table.
+    return node.tracer.apply(function, [data], data.shape, number, direction, exclusive, allow_float64=True)
 
 
 def reverse_sequence(node: Node) -> list[Value]:

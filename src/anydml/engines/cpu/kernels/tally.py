@@ -33,7 +33,7 @@ class Tally:
         self.width = int(kind[1:]) // 8
         self.is_float = kind[0] == "f"
         bits: Any = ir.IntType(8 * self.width)
-        self.element = {"f16": ir.HalfType(), "f32": ir.FloatType()}.get(kind, bits)
+        self.element = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}.get(kind, bits)
         self.total = ir.DoubleType() if self.is_float else bits
         self.total_width = 8 if self.is_float else self.width
         self.numba_type: Any = types.float64 if self.is_float else WIDTHS[self.width]
@@ -47,14 +47,14 @@ class Tally:
 
     def widen(self, builder: Any, value: Any) -> Any:
         """An element, or a vector of them, as totals."""
-        if not self.is_float:
+        if not self.is_float or self.element == self.total:
             return value
         kind = ir.VectorType(self.total, value.type.count) if isinstance(value.type, ir.VectorType) else self.total
         return builder.fpext(value, kind)
 
     def narrow(self, builder: Any, value: Any, kind: Any) -> Any:
         """A total as an element, rounded once."""
-        if not self.is_float:
+        if not self.is_float or self.element == self.total:
             return value
         if self.kind == "f16" and not rounds_to_float16():
             value = round_to_odd(builder, value)

@@ -131,7 +131,8 @@ def held(value, runs):
     """
     nothing = runs >> TAG
     if value.dtype.is_floating():
-        bits: tl.constexpr = tl.int16 if value.dtype == tl.float16 else tl.int32
+        width: tl.constexpr = value.dtype.primitive_bitwidth
+        bits: tl.constexpr = tl.int16 if width == 16 else tl.int32 if width == 32 else tl.int64
         value = (value.to(bits, bitcast=True) + nothing.to(bits)).to(value.dtype, bitcast=True)
     else:
         value += nothing.to(value.dtype)

@@ -71,7 +71,8 @@ class ScanProgram:
             steps = (-steps[0], -steps[1])
         if length == 1:
             steps = (1, 1)
-        is_apart = data_type.is_float and primitive.function == "product"
+        # A float64's exponent has nowhere to go: what leaves its range has left it.
+        is_apart = data_type.is_float and width < 8 and primitive.function == "product"
         # Rows from their lowest address on, a program a row; short ones are lines like any other.
         if is_reverse := steps == (-1, -1) and length >= LONG_ROW and not is_apart:
             others = _moved(others, 1 - length, 1 - length)
