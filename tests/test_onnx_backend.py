@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.enums import FeatureLevel
 from cases import ENGINES
 from onnx_models import node, onnx
 
