@@ -14,7 +14,6 @@ from cases import ENGINES
 from onnx_models import model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.survey import survey  # isort: skip
 
 ort: Any = pytest.importorskip("onnxruntime", reason="the answers are ONNX Runtime's")
 
@@ -252,9 +251,9 @@ def test_large_fills_are_nodes_and_small_ones_constants() -> None:
         found = dml.onnx.load(proto, device="reference")()
         assert found.dtype == "uint16"
         assert found.tolist() == [7] * count
-        (record,) = survey(proto).records
+        (record,) = dml.onnx.check(proto).nodes
         assert record.note == note
-        assert [type(desc) for desc in record.operators] == ([] if note else [dml.FillValueConstant])
+        assert [type(desc) for desc in record.descs] == ([] if note else [dml.FillValueConstant])
 
 
 def test_float_sums_are_at_least_as_precise() -> None:
@@ -279,8 +278,8 @@ def test_a_shape_that_is_computed_is_static() -> None:
     ]
     constants = {"zero": np.array([0]), "minus": np.array([-1])}
     proto = model(nodes, {"x": ("float32", [2, 3, 4])}, "y", constants, dtypes={"y": "float32"})
-    found = survey(proto)
-    assert [record.note for record in found.records] == [
+    found = dml.onnx.check(proto)
+    assert [record.note for record in found.nodes] == [
         "folded",
         "folded",
         "folded",
@@ -299,10 +298,10 @@ def test_what_moves_nothing_is_no_pass() -> None:
         node("Slice", "c zero end", "y"),
     ]
     constants = {"one": np.array([1]), "zero": np.array([0]), "end": np.array([2**63 - 1])}
-    found = survey(model(nodes, {"x": ("float32", [1, 3, 2])}, "y", constants))
-    assert [(record.note, record.operators) for record in found.records] == [("a view, no pass", ())] * 4
-    assert found.outputs["y"] is not None
-    assert found.outputs["y"].shape == (6, 1)
+    proto = model(nodes, {"x": ("float32", [1, 3, 2])}, "y", constants)
+    found = dml.onnx.check(proto)
+    assert [(record.note, record.descs) for record in found.nodes] == [("a view, no pass", ())] * 4
+    assert dml.onnx.load(proto).outputs["y"].shape == (6, 1)
 
 
 def test_indices_that_are_known_are_checked_once() -> None:
@@ -310,7 +309,7 @@ def test_indices_that_are_known_are_checked_once() -> None:
         indices = np.array([[1], [0]]) if kind == "GatherND" else np.array([1, 0])
         known = model(node(kind, "x i", "y", **attributes), {"x": ("float32", [2])}, "y", {"i": indices})
         given = model(node(kind, "x i", "y", **attributes), {"x": ("float32", [2]), "i": ("int64", indices.shape)})
-        modes = [getattr(survey(proto).records[0].operators[0], "index_mode") for proto in (known, given)]  # noqa: B009
+        modes = [getattr(dml.onnx.check(proto).nodes[0].descs[0], "index_mode") for proto in (known, given)]  # noqa: B009
         assert modes == [dml.IndexMode.CLAMP, dml.IndexMode.RAISE]
 
 

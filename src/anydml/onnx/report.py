@@ -37,14 +37,19 @@ class NodeReport:
     kind: str
     """ONNX's node type."""
     name: str
-    operators: tuple[str, ...]
-    """DirectML's, in the order in which they run."""
+    descs: tuple[OperatorDesc, ...]
+    """DirectML's operators that it becomes, in the order in which they run."""
     lowest_level: FeatureLevel | None
     """Which all of them are there from; None where there are none, or where one is of no level."""
     note: str
     """Why there are none, or what is known at a run alone."""
     error: DmlError | None
     """Why it cannot run."""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators' names."""
+        return tuple(desc.type.name for desc in self.descs)
 
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
@@ -171,8 +176,7 @@ def _judge(record: Record, level: FeatureLevel) -> NodeReport:
         worst = next(desc for desc, found in levels.items() if found == lowest)
         rule = f"{worst.type.name} of these types and dimensions needs {lowest.dml_name}"
         error = DmlError(record.label, Fault(field="", rule=rule, way_out=f"this check is for {level}", level=lowest))
-    operators = tuple(desc.type.name for desc in record.operators)
-    return NodeReport(record.label, record.kind, record.name, operators, lowest, note, error)
+    return NodeReport(record.label, record.kind, record.name, record.operators, lowest, note, error)
 
 
 def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
