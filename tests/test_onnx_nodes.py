@@ -373,9 +373,21 @@ def test_what_is_wrong_with_a_node_is_told_at_load(wrong: Any, message: str) -> 
 
 
 def test_types_that_an_operator_lacks_are_refused_with_the_node() -> None:
-    proto = model(node("CumSum", "x a", "y", name="sums"), {"x": ("float64", [3])}, "y", {"a": np.array(0)})
-    with pytest.raises(dml.UnsupportedError, match=r"node 'sums' \(CumSum\): CUMULATIVE_SUMMATION: .* got FLOAT64"):
+    proto = model(node("CumSum", "x a", "y", name="sums"), {"x": ("uint8", [3])}, "y", {"a": np.array(0)})
+    with pytest.raises(dml.UnsupportedError, match=r"node 'sums' \(CumSum\): CUMULATIVE_SUMMATION: .* got UINT8"):
         dml.onnx.load(proto)
+
+
+def test_doubles_are_added_up_though_directml_does_not() -> None:
+    x = np.random.default_rng(1).random((3, 5))
+    proto = model(
+        node("CumSum", "x a", "y"), {"x": ("float64", x.shape)}, "y", {"a": np.array(1)}, dtypes={"y": "float64"}
+    )
+    assert_same(proto, {"x": x})
+    (found,) = dml.onnx.check(proto).nodes
+    assert found.error is None
+    assert found.lowest_level is None
+    assert found.note == "FLOAT64 is an addition to DirectML, which has it at no level for CUMULATIVE_SUMMATION"
 
 
 def test_a_level_that_lacks_an_operator_is_told_with_the_node() -> None:
