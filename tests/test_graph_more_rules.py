@@ -320,6 +320,20 @@ def test_every_part_of_an_output_is_held_back_from_a_gather() -> None:
     assert [step.sources[0] for step in found.steps[3:]] == [of(FRONT, "y held back"), of(BACK, "y held back")]
 
 
+def test_a_part_that_is_written_after_the_last_gather_is_copied_too() -> None:
+    stores: dict[str, StoreKind] = WXY | {"i": "input", "z": "output"}
+    given = recipe(
+        stores,
+        gathered(view("x", (9, 3)), view("i", (2, 1)), FRONT),
+        StridedCopy(view("w", (2, 4)), BACK),
+        gathered(view("x", (9, 3)), view("i", (2, 1), (1, 0), 2), view("z", (2, 3))),
+    )
+    found = guard(given)
+    assert [step.nodes for step in found.steps] == [("a",), ("c",), ("b",), ("a",), ("b",)]
+    assert [step.target.tensor for step in found.steps] == ["y held back", "z", "y held back", "y", "y"]
+    assert [step.target for step in found.steps[3:]] == [FRONT, BACK]
+
+
 # The arena
 
 

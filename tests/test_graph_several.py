@@ -86,6 +86,20 @@ def test_nothing_is_written_of_a_join_when_an_index_is_outside(engine: str, opti
 
 
 @both
+def test_a_join_of_one_gather_waits_for_another(engine: str, optimise: bool) -> None:
+    g = dml.Graph(engine)
+    x, i, j = g.input(T("float32", (4, 6))), g.input(T("int64", (2,))), g.input(T("int64", (1,)))
+    model = g.compile([dml.join([dml.gather(x, i), dml.identity(x, (2, 0))], 0), dml.gather(x, j)], optimise=optimise)
+    out = [np.full((6, 6), 99, "float32"), np.full((1, 6), 99, "float32")]
+    with pytest.raises(dml.IndexRangeError, match=r"indices\[0\] = 9 is outside"):
+        model(X, np.array([1, 2]), np.array([9]), out=out)
+    assert all((array == 99).all() for array in out)
+    model(X, np.array([1, 2]), np.array([3]), out=out)
+    np.testing.assert_array_equal(out[0], np.concatenate([X[1:3], X * 2]))
+    np.testing.assert_array_equal(out[1], X[3:])
+
+
+@both
 def test_a_join_of_constants(engine: str, optimise: bool) -> None:
     g = dml.Graph(engine)
     a, b = g.constant(X, "a"), g.constant(X * 2, "b")
@@ -105,12 +119,14 @@ def test_parts_of_a_split(engine: str, optimise: bool) -> None:
     g = dml.Graph(engine)
     x = g.input(T("float32", (4, 6)))
     first, second, third = dml.split(x, [1, 3, 2], 1)
+    first.named("cut")
     model = g.compile([dml.cumulative_summation(second, 0), third], optimise=optimise)
     total, rest = model(X)
     np.testing.assert_array_equal(total, np.cumsum(X[:, 1:4], 0))
     np.testing.assert_array_equal(rest, X[:, 4:])
     assert len(kinds(model)) == (2 if optimise else 4)  # the first part goes, and the second is read where it lies
     assert first.sizes == (4, 1)
+    assert {"cut", "cut.1"} <= model.lowered.stores.keys()
 
 
 @both
