@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.operator_type import OperatorType
-from anydml.operators.description import OperatorDesc, same_sizes
+from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output  # noqa: TC001 - read at run time
+from anydml.operators.rules import same_sizes
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Map, StridedCopy, View
 

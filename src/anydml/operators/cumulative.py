@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import AxisDirection
 from anydml.operator_type import OperatorType
-from anydml.operators.description import OperatorDesc, axis_of_input, like_input
+from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Direction, Input, Output, Uint, WithFloat64  # noqa: TC001 - read at run time
+from anydml.operators.rules import axis_of_input, like_input
 from anydml.operators.tables import ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Scan, View
 

@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 from anydml.enums import IndexMode
 from anydml.errors import Fault
 from anydml.operator_type import OperatorType
-from anydml.operators.description import (
-    OperatorDesc,
-    axis_of_input,
-    exact_sizes,
-    same_data_type,
-    same_dimension_count,
-    same_sizes,
-)
+from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.gather import INDEX_TYPES, word_outside
+from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count, same_sizes
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import IndexedCopy, View
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.operator_type import OperatorType
-from anydml.operators.description import OperatorDesc, like_input
+from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
+from anydml.operators.rules import like_input
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import Map, StridedCopy, View
 

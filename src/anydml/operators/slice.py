@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 
 from anydml.errors import Fault
 from anydml.operator_type import OperatorType
-from anydml.operators.description import (
-    OperatorDesc,
-    exact_sizes,
-    one_value_per_dimension,
-    same_data_type,
-    same_dimension_count,
-)
+from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, IntArray, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.rules import exact_sizes, one_value_per_dimension, same_data_type, same_dimension_count
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import StridedCopy, View
 

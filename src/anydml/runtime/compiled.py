@@ -11,7 +11,8 @@ from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.operators import OperatorDesc
 from anydml.primitives import StridedCopy, View
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
-from anydml.runtime.dispatchable import Compiled, Kept, in_a_row, one_or_all
+from anydml.runtime.dispatchable import Compiled, Kept
+from anydml.runtime.launches import in_a_row, one_or_all
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import at_home, in_turns
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
-from anydml.primitives import IndexFault
 from anydml.runtime.binding import (
     PERSISTENT_BUFFER_ALIGNMENT,
     BindingProperties,
@@ -22,6 +21,7 @@ from anydml.runtime.binding import (
     raise_binding_faults,
 )
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout
+from anydml.runtime.launches import one_or_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from anydml.enums import ExecutionFlags
     from anydml.errors import IndexRangeError
     from anydml.memory import Buffer
-    from anydml.primitives import StridedCopy
+    from anydml.primitives import IndexFault, StridedCopy
     from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
     from anydml.tensor import TensorDesc
@@ -298,31 +298,3 @@ class Compiled(abc.ABC):
                 on_callers_stream(copy, [source.memory])()
         self.persistent = persistent
         self.is_initialized = True
-
-
-class _Steps:
-    """Launches one after the other, and memory that they read."""
-
-    __slots__ = ("_launches", "_memory")
-
-    def __init__(self, launches: list[Callable[[], Any]], memory: object) -> None:
-        self._launches, self._memory = tuple(enumerate(launches)), memory
-
-    def __call__(self) -> None:
-        number = 0
-        try:
-            for number, launch in self._launches:  # noqa: B007 - the one that raised is asked for
-                launch()
-        except IndexFault as fault:
-            fault.step = number
-            raise
-
-
-def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callable[[], Any]:
-    """One launch of several; it keeps memory alive that is given to it."""
-    return launches[0] if len(launches) == 1 and memory is None else _Steps(launches, memory)
-
-
-def one_or_all(arrays: list[Any]) -> Any:
-    """What is given for outputs, or by them: one alone, or a tuple."""
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)

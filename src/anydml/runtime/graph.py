@@ -18,7 +18,8 @@ from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.primitives import IndexFault, StridedCopy, View
 from anydml.runtime.constants import hold_constants
-from anydml.runtime.dispatchable import Compiled, Kept, in_a_row, one_or_all
+from anydml.runtime.dispatchable import Compiled, Kept
+from anydml.runtime.launches import in_a_row, one_or_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,68 @@
+"""Checks that several operators share: each gives the faults of one rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.errors import Fault
+from anydml.operators.fields import dml_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anydml.operators.description import OperatorDesc
+
+
+def same_data_type(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has the type of another."""
+    mine, theirs = (desc.tensors()[name].data_type for name in (field, other))
+    if mine != theirs:
+        rule = f"{field}.DataType must be {other}.DataType, {theirs.name}"
+        yield Fault(field=f"{field}.DataType", rule=rule, value=mine, found=mine.name)
+
+
+def same_dimension_count(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has as many dimensions as another."""
+    mine, theirs = (desc.tensors()[name].dimension_count for name in (field, other))
+    if mine != theirs:
+        rule = f"{field}.DimensionCount must be {other}.DimensionCount, {theirs}"
+        yield Fault(field=f"{field}.DimensionCount", rule=rule, value=mine, found=str(mine))
+
+
+def exact_sizes(desc: OperatorDesc, field: str, sizes: Sequence[int], source: str) -> Iterator[Fault]:
+    """Check that a tensor has the sizes that its source gives."""
+    mine = desc.tensors()[field].sizes
+    if mine != tuple(sizes):
+        rule = f"{field}.Sizes must be {tuple(sizes)}, {source}"
+        yield Fault(field=f"{field}.Sizes", rule=rule, value=mine, found=str(mine))
+
+
+def axis_of_input(desc: OperatorDesc, axis: int, field: str = "InputTensor") -> Iterator[Fault]:
+    """Check that Axis is a dimension of a tensor."""
+    count = desc.tensors()[field].dimension_count
+    if axis >= count:
+        rule = f"Axis must be below {field}.DimensionCount, {count}"
+        yield Fault(field="Axis", rule=rule, value=axis, found=str(axis))
+
+
+def like_input(desc: OperatorDesc) -> Iterator[Fault]:
+    """Check that the output has the type and the sizes of the input."""
+    yield from same_data_type(desc, "OutputTensor", "InputTensor")
+    yield from same_sizes(desc, "OutputTensor", "InputTensor")
+
+
+def same_sizes(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has the dimension count and the sizes of another."""
+    counts = list(same_dimension_count(desc, field, other))
+    yield from counts or exact_sizes(desc, field, desc.tensors()[other].sizes, f"{other}.Sizes")
+
+
+def one_value_per_dimension(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
+    """Check that attribute arrays have DimensionCount values."""
+    count = desc.tensors()["InputTensor"].dimension_count
+    for name in names:
+        values: Sequence[int] = getattr(desc, name)
+        if len(values) != count:
+            field = dml_name(name)
+            rule = f"{field} must have {count} values, one for each dimension of InputTensor"
+            yield Fault(field=field, rule=rule, value=values, found=str(len(values)))
