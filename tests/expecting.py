@@ -74,7 +74,8 @@ def _gathers(gather: Callable[..., Values]) -> Callable[[Case, str], list[Values
 def _tally(function: oracle.Function) -> Callable[[Case, str], list[Values]]:
     def tally(case: Case, engine: str) -> list[Values]:
         source = case.tensors["input_tensor"]
-        axis, direction, exclusive = case.attributes.values()
+        axis, direction = case.attributes["axis"], case.attributes["axis_direction"]
+        exclusive = any(case.attributes.get(f"has_exclusive_{name}") for name in ("sum", "product"))
         result = oracle.cumulative(
             tensor_of(case),
             source.sizes,

@@ -309,7 +309,7 @@ WORDS = st.one_of(
 
 @pytest.mark.parametrize("cls", dml.OPERATORS.values(), ids=lambda cls: cls.type.name)
 def test_any_command_line_ends_cleanly(cls: type[dml.OperatorDesc]) -> None:
-    @settings(deadline=None, max_examples=300 if os.environ.get("CI") else 60, derandomize=False)
+    @settings(deadline=None, max_examples=100 if os.environ.get("CI") else 60, derandomize=False)
     @given(st.lists(WORDS, max_size=10))
     def check(words: list[str]) -> None:
         words = [w for i, w in enumerate(words) if w != "--svg" or words[i + 1 : i + 2] == ["-"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def test_exit_statuses(tmp_path: Path) -> None:
     assert run(tmp_path / "none.json").exit_code == 2
     assert run(tmp_path).exit_code == 2
     assert run(write(tmp_path, changed(model(), "dispatchables.sum.type", "GEMM"))).exit_code == 3
-    assert run(tmp_path / "net.onnx").exit_code == 3
+    assert run(tmp_path / "net.onnx").exit_code == (3 if importlib.util.find_spec("onnx") is None else 2)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_the_help_has_an_example() -> None:
     for command in ("run", "check"):
         text = program(command, "--help").stdout
         assert "Example:\n" in text
-        (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith("anydml ")]
+        line, _ = [line.strip() for line in text.splitlines() if line.strip().startswith("anydml ")]
         arguments = line.replace("examples/models", str(EXAMPLES)).split()[1:]
         assert program(*arguments).exit_code in (0, 1)
 

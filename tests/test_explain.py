@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F32 = dml.DataType.FLOAT32
 EVERYTHING = Limits(planes=1000, rows=1000, columns=1000)
-RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=400 if os.environ.get("CI") else 60)
+RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=160 if os.environ.get("CI") else 60)
 TEXTS = {
     "SLICE example 2": """
         SLICE  Offsets {0,0,1,0}  Sizes {1,1,2,2}  Strides {1,1,2,3}

@@ -197,7 +197,8 @@ FILLS = [
            dml.EngineMissingError),
     Broken("FLOAT64 sequences", lambda: dml.fill_value_sequence([2], 3, 1, "float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"
-           " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first"),
+           " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
+           " addition with allow_float64=True"),
     Broken("five dimensions at 2_1", lambda: dml.fill_value_constant([1] * 5, 3, device=LOW),
            "FILL_VALUE_CONSTANT: OutputTensor of 5 dimensions needs DML_FEATURE_LEVEL_4_0; this device is 2_1, which"
            " takes 4", LEVEL),

@@ -292,7 +292,8 @@ FILLS = [
            "FILL_VALUE_SEQUENCE: OutputTensor of INT64 needs DML_FEATURE_LEVEL_5_0; this device is 4_1", LEVEL),
     Broken("FLOAT64 at every level", sequence(output_tensor=T("float64", (2,)), value_data_type="float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"
-           " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first"),
+           " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
+           " addition with allow_float64=True"),
 ]  # fmt: skip
 
 REVERSALS = [

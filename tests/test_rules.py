@@ -288,7 +288,8 @@ CUMULATIVE = [
     Broken("FLOAT64 at every level",
            total(input_tensor=T("float64", (4, 4)), output_tensor=T("float64", (4, 4)), axis=0),
            "CUMULATIVE_SUMMATION: InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64;"
-           " got FLOAT64; no feature level takes it, so convert the data first"),
+           " got FLOAT64; no feature level takes it, so convert the data first, or take it as an addition with"
+           " allow_float64=True"),
     Broken("UINT16 product", total(dml.CumulativeProduct, input_tensor=T("uint16", (4, 4)),
                                    output_tensor=T("uint16", (4, 4)), axis=0),
            "CUMULATIVE_PRODUCT: InputTensor must be of FLOAT32, FLOAT16, UINT32, INT32, UINT64, INT64;"
@@ -383,7 +384,7 @@ FUNCTIONS = [
     Broken("level and axis at once", lambda: dml.cumulative_summation(np.ones(3), 7),
            "CUMULATIVE_SUMMATION: 2 rules are broken\n"
            "  InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64; got FLOAT64;"
-           " no feature level takes it, so convert the data first\n"
+           " no feature level takes it, so convert the data first, or take it as an addition with allow_float64=True\n"
            "  Axis must lie in -1 .. 0; got 7"),
     Broken("an operator made by hand", lambda: dml.Operator(dml.Device(), BAD),
            "SLICE: Offsets[0] + (Sizes[0] - 1) * Strides[0] must be below InputTensor.Sizes[0]; got 9 + 3 * 1 >= 4"),

@@ -35,10 +35,10 @@ def run_onnx(
     from anydml.onnx import load
 
     device = Device(engine, feature_level=level)
-    click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     start = time.perf_counter()
     model = load(path, device=device, shapes=given.shapes())
     loaded = (time.perf_counter() - start) * 1000
+    click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     inputs = feed(model, given, given.arrays())
     outputs, samples = _repeat(model, inputs, timing)
     hot = samples.hot

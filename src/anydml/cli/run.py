@@ -78,7 +78,7 @@ def run(
     \b
     Example:
       anydml run examples/models/slice.json -i 100
-      anydml run examples/models/crop.onnx --input x=x.npy --output_path .
+      anydml run examples/models/crop.onnx --shape batch=4 --seed 7
     """
     open_output()
     if threads is not None:
