@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 EXAMPLES = settings(
-    deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (120 if os.environ.get("CI") else 100)
+    deadline=None, derandomize=False, print_blob=True, max_examples=FEW // 2 or (120 if os.environ.get("CI") else 100)
 )
 TYPES = ("float32", "float16", "int32", "uint32", "uint64", "uint8")
 SUMMED = TYPES[:-1]

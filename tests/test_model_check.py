@@ -74,7 +74,7 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "onnx",
         3,
         "$.dispatchables.sum.type",
-        f"ONNX models are not run yet; there are operators: {BUILT}",
+        f"ONNX models as dispatchables are not run yet; there are operators: {BUILT}",
     ),
     (
         "dispatchables.sum.type",
@@ -440,7 +440,7 @@ def test_a_deferred_resource_is_named_as_not_here(tmp_path: Path) -> None:
         (
             "unsupported",
             "$.resources.r.initialValues",
-            "deferred resources are for ONNX models, which are not here yet",
+            "deferred resources are for ONNX models as dispatchables, which are not here yet",
         )
     ]
 
@@ -619,7 +619,8 @@ def test_what_is_no_json_is_reported_too(tmp_path: Path) -> None:
         + repr(str(tmp_path / "none.json")))  # fmt: skip
     onnx = check_file(tmp_path / "net.onnx")
     assert onnx.status == 3
-    assert str(onnx.faults[0]).endswith(f"net.onnx:1:1: ONNX models are not run yet; there are operators: {BUILT}")
+    message = "the file must be a DxDispatch model, and is an ONNX model; anydml.onnx.load reads it"
+    assert str(onnx.faults[0]).endswith(f"net.onnx:1:1: {message}")
 
 
 def test_data_for_machines(tmp_path: Path) -> None:

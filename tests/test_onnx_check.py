@@ -202,6 +202,20 @@ def test_pickles_are_not_opened(crop: Path, tmp_path: Path) -> None:
     assert "allow_pickle" in result.output
 
 
+def test_the_graph_that_it_becomes(crop: Path, tmp_path: Path) -> None:
+    result = program("explain", crop, "--shape", "batch=3")
+    assert result.exit_code == 0, result.output
+    assert "4 nodes: one by one 4 passes" in result.output
+    assert "compiled 2 passes" in result.output
+    assert program("explain", crop, "--svg", tmp_path / "crop.svg").exit_code == 0
+    assert (tmp_path / "crop.svg").read_text().startswith("<svg")
+    assert program("explain", crop, "--svg", crop).exit_code == 2  # the model would be lost
+    nothing = save(tmp_path / "known.onnx", [], {"x": (FLOAT, [2])}, {"x": FLOAT})
+    result = program("explain", nothing)
+    assert result.exit_code == 1
+    assert "there is nothing to show" in result.output
+
+
 def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime", reason="comparing needs ONNX Runtime: make test EXTRAS=onnx")
     inputs = {"x": np.arange(12, dtype=np.float32).reshape(2, 6), "i": np.array([4, 0])}

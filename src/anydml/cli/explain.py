@@ -13,6 +13,7 @@ from anydml.cli.describe import describe
 from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.files import keep_model, write_text
+from anydml.cli.onnx_inputs import SIZES, Given, is_onnx
 from anydml.cli.options import options_of
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
 from anydml.enums import FeatureLevel
@@ -22,6 +23,7 @@ from anydml.explain import explain as make_picture
 from anydml.models import load_model
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
+from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,25 +89,28 @@ class _Explain(click.Group):
             return _command(find_operator(OperatorType(cmd_name)))
         except DmlError:
             if cmd_name.lower().endswith((".json", ".onnx")) or "/" in cmd_name or Path(cmd_name).is_file():
-                return _model_command(Path(cmd_name))
+                path = Path(cmd_name)
+                return _onnx_command(path) if is_onnx(path) else _model_command(path)
         if ctx.resilient_parsing:  # a shell that completes: no place for an error
             return None
         return _command(OPERATOR.convert(cmd_name, None, ctx))
 
 
-@click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR|MODEL.json [OPTIONS]")
+@click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR|MODEL.json|MODEL.onnx [OPTIONS]")
 def explain() -> None:
     """What an operator does: which elements it picks, in what order, and the arithmetic.
 
     `anydml explain OPERATOR --help` lists its options. Without data the values are 1, 2, 3 … A DxDispatch model's
     dispatchables are shown with the values that the model gives them. With --graph its dispatches are shown together,
     as the one graph that they could be compiled as: the passes over memory that it takes, and the bytes that it saves.
+    An ONNX model is shown as the graph that its nodes become.
 
     \b
     Examples:
       anydml explain slice1 --sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2
       anydml explain examples/models/slice1.json --dispatchable crop
       anydml explain examples/models/slice1.json --graph
+      anydml explain examples/models/crop.onnx --shape batch=3 --shape picks=2
     """
 
 
@@ -177,6 +182,23 @@ def _model_command(path: Path) -> click.Command:
         "\b\nExamples:\n  anydml explain examples/models/slice1.json --dispatchable crop"
         "\n  anydml explain examples/models/slice1.json --graph --svg graph.svg"
     )
+    return click.Command(str(path), callback=run, params=params, help=f"{text}\n\n{example}")
+
+
+def _onnx_command(path: Path) -> click.Command:
+    def run(sizes: tuple[str, ...], feature_level: FeatureLevel | None, svg: str | None, html: str | None) -> None:
+        from anydml.onnx import load
+
+        keep_model(path, svg=svg, html=html)
+        device = Device("reference", feature_level=feature_level or FeatureLevel.highest())
+        show_graph(load(path, device=device, shapes=Given(sizes=sizes).shapes()).explain(), svg, html)
+
+    params: list[click.Parameter] = [
+        click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
+        *DRAWINGS,
+    ]
+    text = "Show the graph that the nodes of an ONNX model become: the passes over memory that it takes."
+    example = "\b\nExample:\n  anydml explain examples/models/crop.onnx --shape batch=3 --shape picks=2"
     return click.Command(str(path), callback=run, params=params, help=f"{text}\n\n{example}")
 
 

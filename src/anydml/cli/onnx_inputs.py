@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from anydml.onnx import Model
 
+SIZES = "Bind open sizes of an ONNX model: batch=8, x=2,3. May be given again."
+SEED = "What an ONNX model's inputs are made up from that are not given: 0 by default."
 INPUTS = "For an ONNX model, an input by its name: x=x.npy; or several by theirs: an .npz. May be given again."
 
 
@@ -81,8 +83,12 @@ class Given:
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command."""
     for option in (
-        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="For inputs that are not given: 0 by default."),
-        click.option("--shape", "sizes", metavar="NAME=SIZES", multiple=True, help="Bind open sizes: batch=8, x=2,3."),
+        click.option(
+            "--seed",
+            type=click.IntRange(0, 2**32 - 1),
+            help=SEED,
+        ),
+        click.option("--shape", "sizes", metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.option("--input", "inputs", metavar="[NAME=]FILE", multiple=True, help=INPUTS),
     ):
         command = option(command)

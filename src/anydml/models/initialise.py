@@ -40,7 +40,7 @@ class ValueReader:
     def read(self, node: Node, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
         """The values, and their type where they are of one."""
         if node.raw == "deferred":
-            rule = "deferred resources are for ONNX models, which are not here yet"
+            rule = "deferred resources are for ONNX models as dispatchables, which are not here yet"
             self._findings.add(UNSUPPORTED, node, rule, found="")
         elif node.is_list and len(node) == 0:
             self._findings.add(FILE, node, "initialValues must not be empty", found="")

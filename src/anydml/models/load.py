@@ -11,7 +11,7 @@ from anydml.models.files import Files, read_plain
 from anydml.models.findings import TooManyFaultsError, raise_findings
 from anydml.models.limits import default_max_memory
 from anydml.models.parser import parse
-from anydml.models.read import ModelReader, word_other_kind
+from anydml.models.read import ModelReader
 from anydml.parse import read_int
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def read_model(
     file = printable(str(path))
     model = Path(path)
     if model.suffix.lower() == ".onnx":
-        raise UnsupportedError(file, Fault(field="", rule=word_other_kind("onnx")))
+        rule = "the file must be a DxDispatch model, and is an ONNX model"
+        raise UnsupportedError(file, Fault(field="", rule=rule, way_out="anydml.onnx.load reads it"))
     try:
         data = read_plain(model, min(max(limit // _TEXT_COST, _SHORT_TEXT), _LONGEST_TEXT))
     except ModelFileError as error:

@@ -27,7 +27,7 @@ LARGEST_RESOURCE = 2**48
 """More than any machine has; what is larger is a slip."""
 _OTHER_KINDS = {
     "hlsl": "HLSL shaders are",
-    "onnx": "ONNX models are",
+    "onnx": "ONNX models as dispatchables are",
     "dmlserializedgraph": "serialized DirectML graphs are",
 }
 _DISPATCHABLE_FIELDS = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")

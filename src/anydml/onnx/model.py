@@ -25,6 +25,7 @@ from anydml.runtime.device import Device, device_named
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anydml.explain import GraphPicture
     from anydml.onnx.reading import Given, Source
 
 _MOST_PROGRAMS = 64
@@ -101,6 +102,18 @@ class Model:
         except NeedsValueError as error:
             return set(error.inputs) - arrays.keys()
         return set()
+
+    def explain(self) -> GraphPicture:
+        """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 1.
+
+        It prints as text; `.svg()` and `.html()` draw it, and a notebook shows it.
+        """
+        shapes, _ = self.assume_shapes({})
+        compiled = self._find(shapes, {}).compiled
+        if compiled is None:
+            rule = "there is nothing to show: every output is known, or is an input"
+            raise ModelError(self.name, Fault(field="", rule=rule))
+        return compiled.explain()
 
     def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.
