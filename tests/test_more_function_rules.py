@@ -125,7 +125,7 @@ COPIES = [
     Broken("split by words and along none", lambda: dml.split(X, WORD, 7),
            "SPLIT: 2 rules are broken\n"
            "  Axis must lie in -2 .. 1; got 7\n"
-           "  output_axis_sizes must be a list of whole numbers, one for each dimension; got 'ab'"),
+           "  output_axis_sizes must be a list of whole numbers, 65536 at most; got 'ab'"),
     Broken("split into nothing", lambda: dml.split(X, [0, 3], 0),
            "SPLIT: output_axis_sizes[0] must be at least 1; got 0"),
     Broken("split into less", lambda: dml.split(X, [1, 1], 0),
@@ -317,3 +317,16 @@ def test_numbers_that_are_equal_are_filled_apart() -> None:
             assert np.signbit(found).tolist() == [bool(np.signbit(value))] * 2
             assert found.tolist() == [value] * 2
     assert [np.isnan(dml.fill_value_constant([1], float("nan"))).all() for _ in range(2)] == [True, True]
+
+
+def test_what_was_called_before_lets_nothing_else_in() -> None:
+    """2.0 and True are equal to 2 and 1, by which a call is found again."""
+    dml.fill_value_constant([2], 7)
+    dml.fill_value_constant([1], 7)
+    several: Any = ([2.0], [True])
+    for sizes in several:
+        with pytest.raises(dml.DescriptionError, match=r"Sizes\[0\] must be a whole number"):
+            dml.fill_value_constant(sizes, 7)
+    dml.slice(np.ones((2, 2)), [0, 1], [1, 1])
+    with pytest.raises(dml.DescriptionError, match=r"Offsets\[0\] must be a whole number"):
+        dml.slice(np.ones((2, 2)), [0.0, True], [1, 1])  # type: ignore[list-item]

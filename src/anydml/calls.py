@@ -45,7 +45,8 @@ class Attempt:
                 device,
                 out is None,
                 *[plain_key(x) for x in self._arrays],
-                *[(type(a), tuple(a) if type(a) is list else a) for a in attributes],
+                # 2.0 and True are equal to numbers that a list may have, and are none.
+                *[(type(a), *a, *map(type, a)) if type(a) in (list, tuple) else (type(a), a) for a in attributes],
             )
             hash(key)
         except Exception:  # noqa: BLE001 - whatever it is, the description will say

@@ -60,7 +60,8 @@ def read_ints(
     except Exception:  # noqa: BLE001 - a hostile sequence may raise anything
         items = None
     if items is None:
-        rule = f"{field} must be a list of whole numbers, one for each dimension"
+        what = "one for each dimension" if most == _LONGEST_LIST else f"{most} at most"
+        rule = f"{field} must be a list of whole numbers, {what}"
         faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
         return ()
     return tuple(read_int(item, f"{field}[{i}]", faults, low, high, way_out) for i, item in enumerate(items))
