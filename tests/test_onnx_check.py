@@ -16,7 +16,7 @@ from anydml.cli.app import app
 onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
 
 import anydml.onnx as front  # noqa: E402 - it needs onnx
-from anydml.onnx import comparing, library  # noqa: E402 - as above
+from anydml.onnx import comparing, feeds, library, types  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,6 +234,60 @@ def test_made_up_inputs_are_those_of_the_seed(crop: Path, tmp_path: Path) -> Non
     assert made(1) == made(1) != made(2)
 
 
+def test_made_up_indices_lie_in_open_sizes(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Gather", ["x", "i"], ["y"])]
+    path = save(tmp_path / "pick.onnx", nodes, {"x": (FLOAT, ["n"]), "i": (INT64, [10])}, {"y": FLOAT})
+    result = program("run", path)
+    assert result.exit_code == 0, result.output
+    assert "Output 'y': float32[10]" in result.output
+
+
+def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+    path = save(tmp_path / "same.onnx", nodes, {"x": (DOUBLE, ["n", "m"])}, {"y": DOUBLE})
+    for m in (10_000, 4_000_000_000):
+        result = program("run", path, "--shape", "n=4000000000", "--shape", f"m={m}")
+        assert result.exit_code in (1, 3), result.output
+        assert isinstance(result.exception, SystemExit)
+    info = front.load(path).inputs["x"]
+    for n in (2**40, 2**63):
+        with pytest.raises(dml.BindingError, match=r"input 'x' of shape .* could not be made up"):
+            feeds.make_up({"x": info}, {"x": (n, 4)}, (), 0)
+
+
+def test_made_up_arrays_are_of_their_own_type() -> None:
+    kinds = {"FLOAT16": "float16", "FLOAT": "float32", "INT8": "int8", "UINT8": "uint8", "BOOL": "bool"}
+    elements = {element.name: element for element in types.ELEMENT_TYPES.values()}
+    for name, dtype in kinds.items():
+        info = front.TensorInfo("x", elements[name], (3, None))
+        made = feeds.make_up({"x": info}, {"x": (3, 400_000)}, (), 7)["x"]
+        assert made.dtype == dtype
+        assert made.min() < made.max()
+        for part in (made[:, :1000], made[:, -1000:]):
+            assert len(np.unique(part)) > (1 if name == "BOOL" else 50)
+
+
+def test_a_check_makes_nothing_up(crop: Path) -> None:
+    result = program("check", crop, "--seed", 1)
+    assert result.exit_code == 2
+    assert "No such option" in result.output
+
+
+@pytest.mark.parametrize("wrong", [None, "a", "1", float("nan"), float("inf"), -1, True])
+def test_tolerances_are_numbers(crop: Path, wrong: Any) -> None:
+    with pytest.raises(dml.DescriptionError, match="compare: rtol must be a number, 0 or more"):
+        front.compare(crop, {}, rtol=wrong)
+    with pytest.raises(dml.DescriptionError, match="compare: atol must be a number, 0 or more"):
+        front.compare(crop, {}, atol=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf", "-1", "a"])
+def test_tolerances_on_the_command_line(crop: Path, wrong: str) -> None:
+    result = program("compare", crop, "--rtol", wrong)
+    assert result.exit_code == 2
+    assert "--rtol" in result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -306,6 +360,7 @@ def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch
     assert "node 'sum' (CumSum) is the first that differs: 'summed': 20 of 20 elements differ" in result.output
     data = json.loads(program("compare", crop, "--shape", "batch=4", "--json").stdout)
     assert data["first_node"] == "node 'sum' (CumSum)"
+    assert (data["first"]["name"], data["first"]["where"], data["first"]["agrees"]) == ("summed", [0, 0], False)
     assert [one["agrees"] for one in data["outputs"]] == [False, True]
 
 
