@@ -69,7 +69,7 @@ def make_up(
                 raise MemoryError("more than half of the memory that is free")
             made[name] = np.empty(shape, dtype)
         except (MemoryError, ValueError) as error:
-            rule = f"input '{printable(name)}' of shape {shape} could not be made up ({show(str(error))})"
+            rule = f"input '{printable(name)}' of shape {shape} could not be made up ({printable(str(error))})"
             raise BindingError("inputs", Fault(field=name, rule=rule, value=shape)) from error
         low, high = (0, 2) if info.element.is_bool or name in small else (-_REACH, _REACH + 1)
         low = low if info.data_type.is_signed else 0
