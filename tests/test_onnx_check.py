@@ -16,12 +16,12 @@ from anydml.cli.app import app
 onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
 
 import anydml.onnx as front  # noqa: E402 - it needs onnx
-from anydml.onnx import comparing, library  # noqa: E402 - as above
+from anydml.onnx import comparing, feeds, library, types  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FLOAT, INT64, STRING = 1, 7, 8
+FLOAT, INT64, STRING, DOUBLE = 1, 7, 8, 11
 
 
 def save(path: Path, nodes: list[Any], inputs: Any, outputs: Any, constants: dict[str, Any] | None = None) -> Path:
@@ -100,11 +100,77 @@ def test_a_level_that_lacks_something(crop: Path) -> None:
     )
 
 
-def test_open_sizes_are_taken_for_one_and_told(crop: Path) -> None:
-    assert front.check(crop).assumed == {"batch": 1}
+def test_an_addition_needs_the_level_of_its_operator(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("CumSum", ["x", "axis"], ["y"], name="sum")]
+    for rank, lowest in ((3, "2_1"), (4, "2_1"), (5, "4_0")):
+        path = save(tmp_path / "sum.onnx", nodes, {"x": (DOUBLE, [2] * rank)}, {"y": DOUBLE}, {"axis": 0})
+        for level in FeatureLevel:
+            report = front.check(path, level)
+            assert bool(report) == (level >= FeatureLevel(lowest))
+            assert report.lowest_level == report.nodes[0].lowest_level == FeatureLevel(lowest)
+            assert "FLOAT64 is an addition to DirectML" in report.nodes[0].note
+            device = dml.Device("reference", feature_level=level)
+            if report:
+                front.load(path, device=device)
+            else:
+                with pytest.raises(dml.FeatureLevelError):
+                    front.load(path, device=device)
+
+
+def test_no_more_is_said_than_is_known(tmp_path: Path) -> None:
+    make = onnx.helper.make_node
+    nodes = [make("Transpose", ["x"], ["t"]), make("Reshape", ["t", "to"], ["r"]), make("Identity", ["r"], ["y"])]
+    path = save(tmp_path / "form.onnx", nodes, {"x": (FLOAT, [2, 3]), "to": (INT64, [1])}, {"y": FLOAT})
+    report = front.check(path)
+    assert report
+    assert report.unknown == 2
+    assert [node.is_known for node in report.nodes] == [True, False, False]
+    assert json.loads(program("check", path, "--json").stdout)["unknown"] == 2
+    told = "3 nodes, which run at feature level 6_4, and from 1_0 on, as far as is known: 2 nodes are known at a run"
+    assert told in program("check", path).output
+    assert front.check(path, values={"to": [6]}).unknown == 0
+
+
+def test_a_check_refuses_a_large_input_that_a_shape_hangs_on(tmp_path: Path) -> None:
+    make = onnx.helper.make_node
+    nodes = [make("Gather", ["x", "zero"], ["n"]), make("Reshape", ["x", "n"], ["y"], name="form")]
+    path = save(tmp_path / "form.onnx", nodes, {"x": (INT64, [70_000])}, {"y": INT64}, {"zero": [0]})
+    for values in ({}, {"x": np.zeros(70_000, np.int64)}):
+        report = front.check(path, values=values)
+        assert "at most 65536 elements; input 'x' has 70000" in str(report.nodes[1].error)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"to": np.array([6, 0], np.int32)}, "input 'to': must be of int64, the model's INT64; got 'int32'"),
+        ({"to": np.array([True, False])}, "input 'to': must be of int64"),
+        ({"to": [1.5, 4.0]}, "input 'to': must be an array of int64"),
+        ({"to": np.array([6])}, r"input 'to' must have size 2 in dimension 0; got \(1,\)"),
+        ({"to": None}, "input 'to'"),
+        ({"z": np.array([6, 1])}, "there is no input 'z'; the model takes 'x', 'to'"),
+        ([np.array([6, 1])], "values must be a mapping of names to arrays; got a list"),
+        (5, "values must be a mapping"),
+    ],
+)
+def test_values_that_a_check_refuses(tmp_path: Path, values: Any, told: str) -> None:
+    nodes = [onnx.helper.make_node("Reshape", ["x", "to"], ["y"])]
+    path = save(tmp_path / "form.onnx", nodes, {"x": (FLOAT, [2, 3]), "to": (INT64, [2])}, {"y": FLOAT})
+    with pytest.raises(dml.DmlError, match=told):
+        front.check(path, values=values)
+    if isinstance(values, dict) and isinstance(values.get("to"), np.ndarray):
+        np.save(tmp_path / "to.npy", values["to"])
+        for command in ("check", "run"):
+            result = program(command, path, "--input", f"to={tmp_path / 'to.npy'}")
+            assert result.exit_code == 1
+            assert "input 'to' must" in result.output.replace(":", "")
+
+
+def test_open_sizes_are_taken_for_two_and_told(crop: Path) -> None:
+    assert front.check(crop).assumed == {"batch": 2}
     result = program("check", crop)
     assert result.exit_code == 0
-    assert "open sizes were taken for batch=1" in result.output
+    assert "open sizes were taken for batch=2" in result.output
     bound = program("check", crop, "--shape", "batch=3")
     assert "taken for" not in bound.output
     assert "5 nodes, which run at feature level 6_4, and from 3_0 on" in bound.output
@@ -166,6 +232,61 @@ def test_made_up_inputs_are_those_of_the_seed(crop: Path, tmp_path: Path) -> Non
         return (tmp_path / "y.npy").read_bytes()
 
     assert made(1) == made(1) != made(2)
+
+
+def test_made_up_indices_lie_in_open_sizes(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Gather", ["x", "i"], ["y"])]
+    path = save(tmp_path / "pick.onnx", nodes, {"x": (FLOAT, ["n"]), "i": (INT64, [10])}, {"y": FLOAT})
+    result = program("run", path)
+    assert result.exit_code == 0, result.output
+    assert "Output 'y': float32[10]" in result.output
+
+
+def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+    path = save(tmp_path / "same.onnx", nodes, {"x": (DOUBLE, ["n", "m"])}, {"y": DOUBLE})
+    monkeypatch.setattr(feeds, "default_max_memory", lambda: 1000)
+    result = program("run", path, "--shape", "n=100", "--shape", "m=2")
+    assert result.exit_code == 1
+    assert "'x' of shape (100, 2) could not be made up (more than half of the memory that is free)" in result.output
+    monkeypatch.setattr(feeds, "default_max_memory", lambda: 2**80)
+    info = front.load(path).inputs["x"]
+    for n in (2**40, 2**63):
+        with pytest.raises(dml.BindingError, match=r"input 'x' of shape .* could not be made up"):
+            feeds.make_up({"x": info}, {"x": (n, 4)}, (), 0)
+
+
+def test_made_up_arrays_are_of_their_own_type() -> None:
+    kinds = {"FLOAT16": "float16", "FLOAT": "float32", "INT8": "int8", "UINT8": "uint8", "BOOL": "bool"}
+    elements = {element.name: element for element in types.ELEMENT_TYPES.values()}
+    for name, dtype in kinds.items():
+        info = front.TensorInfo("x", elements[name], (3, None))
+        made = feeds.make_up({"x": info}, {"x": (3, 400_000)}, (), 7)["x"]
+        assert made.dtype == dtype
+        assert made.min() < made.max()
+        for part in (made[:, :1000], made[:, -1000:]):
+            assert len(np.unique(part)) > (1 if name == "BOOL" else 50)
+
+
+def test_a_check_makes_nothing_up(crop: Path) -> None:
+    result = program("check", crop, "--seed", 1)
+    assert result.exit_code == 2
+    assert "No such option" in result.output
+
+
+@pytest.mark.parametrize("wrong", [None, "a", "1", float("nan"), float("inf"), -1, True])
+def test_tolerances_are_numbers(crop: Path, wrong: Any) -> None:
+    with pytest.raises(dml.DescriptionError, match="compare: rtol must be a number, 0 or more"):
+        front.compare(crop, {}, rtol=wrong)
+    with pytest.raises(dml.DescriptionError, match="compare: atol must be a number, 0 or more"):
+        front.compare(crop, {}, atol=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["nan", "inf", "-1", "a"])
+def test_tolerances_on_the_command_line(crop: Path, wrong: str) -> None:
+    result = program("compare", crop, "--rtol", wrong)
+    assert result.exit_code == 2
+    assert "--rtol" in result.output
 
 
 @pytest.mark.parametrize(
@@ -240,6 +361,7 @@ def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch
     assert "node 'sum' (CumSum) is the first that differs: 'summed': 20 of 20 elements differ" in result.output
     data = json.loads(program("compare", crop, "--shape", "batch=4", "--json").stdout)
     assert data["first_node"] == "node 'sum' (CumSum)"
+    assert (data["first"]["name"], data["first"]["where"], data["first"]["agrees"]) == ("summed", [0, 0], False)
     assert [one["agrees"] for one in data["outputs"]] == [False, True]
 
 

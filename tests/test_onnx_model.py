@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import copy
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -107,11 +109,44 @@ def test_open_sizes_are_bound_at_load() -> None:
         ({"a": (2, 3)}, r"input 'a' must have size 2 in dimension 1; got \(2, 3\)"),
         ({"a": (2, 2, 1)}, r"input 'a' must have 2 dimensions, \(batch, 2\); got \(2, 2, 1\)"),
         ({"batch": 3, "a": (2, 2)}, r"'batch' is 3; got \(2, 2\)"),
+        ([1], "shapes must be a mapping of the names of inputs and of open sizes .*; got a list; such as"),
+        (5, "shapes must be a mapping"),
+        ("ab", "shapes must be a mapping"),
+        ("", "shapes must be a mapping"),
+        (X, "shapes must be a mapping"),
     ],
 )
 def test_shapes_that_cannot_be(shapes: dict[str, Any], message: str) -> None:
     with pytest.raises(dml.DmlError, match=message):
         dml.onnx.load(join_model(), shapes=shapes)
+    with pytest.raises(dml.DmlError, match=message):
+        dml.onnx.check(join_model(), shapes=shapes)
+
+
+def test_sizes_that_are_bound_are_shown() -> None:
+    loaded = dml.onnx.load(join_model(), shapes={"batch": 3})
+    assert [info.shape for info in loaded.inputs.values()] == [(3, 2), (3, "width")]
+    assert loaded(np.zeros((3, 2), "float32"), np.zeros((3, 1), "float32")).shape == (3, 3)
+    with pytest.raises(dml.BindingError, match="'batch' is 3"):
+        loaded(np.zeros((2, 2), "float32"), np.zeros((2, 1), "float32"))
+    assert loaded.assume_shapes({}) == ({"a": (3, 2), "b": (3, 2)}, {"width": 2})
+    assert dml.onnx.load(join_model(), shapes={"b": (4, 5)}).inputs["a"].shape == (4, 2)
+
+
+def test_open_outputs_have_the_models_names_alone() -> None:
+    assert dml.onnx.load(join_model()).outputs["y"].shape == ("batch", None)
+    declared = join_model()
+    declared.graph.output[0].CopyFrom(info("y", "float32", ["batch", "both"]))
+    assert dml.onnx.load(declared).outputs["y"].shape == ("batch", "both")
+    assert dml.onnx.load(declared, shapes={"batch": 3}).outputs["y"].shape == (3, "both")
+
+
+def test_a_size_may_be_a_number_of_numpys() -> None:
+    proto = model(node("Identity", "n", "y"), {"n": ("float32", ["n", 6])}, dtypes={"y": "float32"})
+    three: Any
+    for three in (3, np.int64(3), np.array(3)):
+        assert dml.onnx.load(proto, shapes={"n": three}).inputs["n"].shape == (3, 6)
+    assert dml.onnx.load(proto, shapes={"n": [3, 6]}).inputs["n"].shape == (3, 6)
 
 
 def test_the_programs_used_last_are_kept() -> None:
@@ -162,6 +197,17 @@ def test_a_shape_may_not_hang_on_a_large_input() -> None:
     proto = model(nodes, {"x": ("int64", [70_000])}, "y", {"zero": np.array([0])})
     with pytest.raises(dml.ModelError, match="must hang on inputs of at most 65536 elements; input 'x' has 70000"):
         dml.onnx.load(proto)
+
+
+def test_what_is_too_large_is_so_whatever_ran_before() -> None:
+    nodes = [node("Gather", "x zero", "n"), node("Reshape", "x n", "y", name="r")]
+    proto = model(nodes, {"x": ("int64", ["k"])}, "y", {"zero": np.array([0])}, dtypes={"y": "int64"})
+    loaded = dml.onnx.load(proto)
+    assert loaded(np.array([3, 1, 2])).tolist() == [3, 1, 2]
+    large = np.full(70_000, 70_000)
+    for one in (loaded, dml.onnx.load(proto), loaded):
+        with pytest.raises(dml.ModelError, match="at most 65536 elements; input 'x' has 70000"):
+            one(large)
 
 
 def test_initializers_that_are_inputs_may_be_left_out() -> None:
@@ -247,7 +293,9 @@ def test_outputs_that_are_inputs_constants_or_the_same() -> None:
         ({"x": X.astype("float64")}, r"input 'x': must be of float32, the model's FLOAT; got 'float64'; x.astype"),
         ({"x": X.astype(">f4")}, r"input 'x': must be of float32"),
         ({"x": X.astype("bool")}, r"input 'x': must be of float32"),
-        ({"x": 3}, r"input 'x': must be of float32"),
+        ({"x": 3}, r"input 'x': must be an array of float32"),
+        ({"x": X.tolist()}, r"input 'x': must be an array of float32, the model's FLOAT; got a list; np.array\("),
+        (dict, "inputs must be a mapping"),
         ({"x": X[:3]}, r"input 'x' must have size 4 in dimension 0; got \(3, 4\)"),
         ({"x": X[0]}, r"input 'x' must have 2 dimensions, \(4, 4\); got \(4,\)"),
         ({"x": "text"}, r"input 'x'"),
@@ -262,6 +310,46 @@ def test_inputs_that_run_refuses(inputs: Any, message: str) -> None:
     loaded.run({"x": X})
     with pytest.raises(dml.DmlError, match=message):
         loaded.run(inputs)
+
+
+@pytest.mark.parametrize("out", [X.copy(), [X.copy()], [], "y", 5, False])
+def test_out_is_a_mapping(out: Any) -> None:
+    loaded = dml.onnx.load(slice_model())
+    with pytest.raises(dml.BindingError, match=r"out must be a mapping of the names of outputs .*; such as \{'y': arr"):
+        loaded.run({"x": X}, out=out)
+
+
+def test_an_input_may_have_any_name() -> None:
+    loaded = dml.onnx.load(model(node("Transpose", "self", "y"), {"self": ("float32", [4, 4])}))
+    assert loaded(self=X).tolist() == X.T.tolist()
+
+
+def test_a_model_is_not_copied() -> None:
+    loaded = dml.onnx.load(slice_model())
+    assert copy.copy(loaded) is copy.deepcopy(loaded) is loaded
+    with pytest.raises(TypeError, match="a loaded model cannot be pickled; pickle its path or its bytes"):
+        pickle.dumps(loaded)
+
+
+def test_a_model_stays_as_it_was_loaded() -> None:
+    proto = model(node("Identity", "x", "y"), {"x": ("float32", ["n"])}, dtypes={"y": "float32"})
+    loaded = dml.onnx.load(proto)
+    proto.graph.node[0].op_type = "Relu"
+    proto.graph.input[0].name = "z"
+    assert loaded(np.ones(3, "float32")).tolist() == [1, 1, 1]
+
+
+def test_inputs_that_are_made_up_as_indices() -> None:
+    nodes = [
+        node("ConstantOfShape", "sizes", "c"),
+        node("Range", "start limit delta", "r"),
+        node("Concat", "x x2", "both", axis=0),
+        node("Gather", "both i", "g"),
+    ]
+    types: dict[str, Any] = {name: ("int64", []) for name in ("start", "limit", "delta")}
+    inputs = {**types, "sizes": ("int64", [1]), "i": ("int64", [2]), "x": ("int64", [2]), "x2": ("int64", [2])}
+    loaded = dml.onnx.load(model(nodes, inputs, "c r g", dtypes={"c": "float32", "r": "int64", "g": "int64"}))
+    assert loaded.index_inputs == {"start", "limit", "delta", "sizes", "i"}
 
 
 def test_calls_that_are_refused() -> None:
@@ -307,7 +395,8 @@ def test_out_is_written() -> None:
         (lambda x: {"y": np.empty((4, 8), "float32")[:, ::2]}, "output 'y': must be packed and writable"),
         (lambda x: {"y": np.broadcast_to(np.float32(0), (4, 4))}, "output 'y': must be packed and writable"),
         (lambda x: {"y": np.frombuffer(bytes(64), "float32").reshape(4, 4)}, "output 'y': must be packed and writable"),
-        (lambda x: {"y": [1]}, "output 'y': must be a NumPy array or a PyTorch tensor"),
+        (lambda x: {"y": [1]}, "output 'y': must be a NumPy array or a PyTorch tensor.*; got a list"),
+        (lambda x: {"y": (x + 1).view(np.recarray)}, "output 'y': must be a plain NumPy array; got a recarray; x.view"),
     ],
 )
 def test_out_that_is_refused(make: Any, message: str) -> None:
@@ -316,6 +405,19 @@ def test_out_that_is_refused(make: Any, message: str) -> None:
     with pytest.raises(dml.BindingError, match=message):
         dml.onnx.load(proto).run({"x": x}, out=make(x))
     assert np.array_equal(x, X)
+
+
+def test_tensors_for_out_that_are_refused() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    loaded = dml.onnx.load(slice_model())
+    for out, message in (
+        (torch.empty((2, 4), dtype=torch.bfloat16), "must be of float32, the model's FLOAT; got bfloat16"),
+        (torch.empty((2, 4), requires_grad=True), r"must be a tensor without a gradient; got .*; pass x.detach\(\)"),
+        (torch.empty((2, 4)).to_sparse(), "must be a plain tensor"),
+        (torch.empty((2, 4), device="meta"), "must be a plain tensor"),
+    ):
+        with pytest.raises(dml.BindingError, match=f"output 'y': {message}"):
+            loaded.run({"x": X}, out={"y": out})
 
 
 def test_results_are_of_the_first_inputs_library() -> None:

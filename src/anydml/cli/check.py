@@ -39,7 +39,6 @@ def check(
     allowed: tuple[Path, ...],
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
-    seed: int | None,
 ) -> None:
     """Find every fault of a DxDispatch model, and the lowest feature level at which each dispatchable is valid.
 
@@ -52,11 +51,11 @@ def check(
       anydml check examples/models/gather_nd.json --feature-level 2_1
       anydml check examples/models/crop.onnx --shape batch=8
     """
-    given = Given(inputs, sizes, seed)
+    given = Given(inputs, sizes)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "sarif", "allowed")
         ctx.exit(check_onnx(model, level or FeatureLevel.highest(), given, as_json=as_json))
-    refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "seed")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "sizes")
     if as_json and sarif == "-":
         raise click.UsageError("--json and --sarif - both write to stdout; give --sarif a file.")
     keep_model(model, sarif=sarif)

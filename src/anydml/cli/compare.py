@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.cli.console import make_console, write_json
-from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
+from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, seed_option
 from anydml.cli.types import ENGINE, printable
 
-_NUMBER = click.FloatRange(0)
+if TYPE_CHECKING:
+    from anydml.onnx import Difference
+
+_FIELDS = ("name", "count", "differing", "agrees", "where", "here", "there", "largest", "problem")
+
+
+class _Tolerance(click.FloatRange):
+    """A number that something may be off by."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number to compare with.", param, ctx)
+        return number
+
+
+_NUMBER = _Tolerance(0)
 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @input_options
+@seed_option
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
 @click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
@@ -50,9 +69,9 @@ def compare(
     arrays = feed(load(model, device=engine, shapes=given.shapes()), given, given.arrays())
     found = compare_models(model, arrays, device=engine, shapes=given.shapes(), rtol=rtol, atol=atol)
     if as_json:
-        fields = ("name", "count", "differing", "agrees", "where", "here", "there", "largest", "problem")
-        outputs = [{field: getattr(one, field) for field in fields} for one in found.outputs]
-        write_json({"agrees": bool(found), "first_node": found.first_node or None, "outputs": outputs})
+        outputs = [_as_data(one) for one in found.outputs]
+        first = None if found.first is None else _as_data(found.first)
+        write_json({"agrees": bool(found), "first_node": found.first_node or None, "first": first, "outputs": outputs})
     else:
         console = make_console()
         for one in found.outputs:
@@ -64,3 +83,7 @@ def compare(
         verdict = "agrees with ONNX Runtime" if found else "does not agree with ONNX Runtime"
         console.print(f"{printable(str(model))} {verdict}", markup=False, emoji=False, soft_wrap=True)
     ctx.exit(0 if found else 1)
+
+
+def _as_data(one: Difference) -> dict[str, Any]:
+    return {field: getattr(one, field) for field in _FIELDS}

@@ -43,12 +43,19 @@ def _show(report: Report) -> None:
     refused = sum(report.refused.values())
     if refused:
         kinds = ", ".join(f"{count} {printable(kind)}" for kind, count in report.refused.most_common())
-        say(f"{report.file}: {refused} of {len(report.nodes)} nodes cannot run at level {report.level}: {kinds}", "red")
+        told = f"{report.file}: {refused} of {len(report.nodes)} nodes cannot run at level {report.level}: {kinds}"
+        say(f"{told}; {_count(report.unknown)} not known" if report.unknown else told, "red")
     elif report.faults:
         say(f"{report.file}: cannot run", "red")
     else:
         count = "1 node, which runs" if len(report.nodes) == 1 else f"{len(report.nodes)} nodes, which run"
-        say(f"{report.file}: {count} at feature level {report.level}, and from {report.lowest_level} on")
+        told = f"{report.file}: {count} at feature level {report.level}, and from {report.lowest_level} on"
+        unknown = f", as far as is known: {_count(report.unknown)} known at a run alone" if report.unknown else ""
+        say(f"{told}{unknown}", "yellow" if unknown else "")
+
+
+def _count(nodes: int) -> str:
+    return "1 node is" if nodes == 1 else f"{nodes} nodes are"
 
 
 def _line(node: NodeReport) -> str:

@@ -80,14 +80,12 @@ class Given:
         return found
 
 
+seed_option = click.option("--seed", type=click.IntRange(0, 2**32 - 1), help=SEED)
+
+
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command."""
+    """Add the options that say what inputs are to a command."""
     for option in (
-        click.option(
-            "--seed",
-            type=click.IntRange(0, 2**32 - 1),
-            help=SEED,
-        ),
         click.option("--shape", "sizes", metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.option("--input", "inputs", metavar="[NAME=]FILE", multiple=True, help=INPUTS),
     ):
@@ -96,7 +94,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a run: those of files, the others made up; open sizes that nothing binds are 1."""
+    """The inputs of a run: those of files, the others made up; open sizes that nothing binds are 2."""
     from anydml.onnx.feeds import make_up, refuse_made_up
 
     missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}

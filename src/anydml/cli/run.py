@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from anydml.cli.console import open_output
-from anydml.cli.onnx_inputs import Given, input_options, is_onnx, refuse_options
+from anydml.cli.onnx_inputs import Given, input_options, is_onnx, refuse_options, seed_option
 from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
@@ -49,6 +49,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @click.option("--max-memory", type=SIZE, help="The most it may take, such as 512M; half of what is free by default.")
 @input_options
+@seed_option
 @click.pass_context
 def run(
     ctx: click.Context,

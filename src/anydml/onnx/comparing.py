@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import DmlError, printable, show
+from anydml.errors import DescriptionError, DmlError, Fault, printable, show
 from anydml.onnx.library import run_onnxruntime, with_every_output
 from anydml.onnx.model import load
 from anydml.onnx.nodes import label_of
@@ -81,6 +82,7 @@ def compare(
     atol: float = ATOL,
 ) -> Comparison:
     """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not."""
+    rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     source = read_model(model)
     mine = {name: np.asarray(value) for name, value in load(model, device=device, shapes=shapes).run(inputs).items()}
     given = {name: np.asarray(array) for name, array in inputs.items()}
@@ -103,6 +105,18 @@ def compare(
                 if not found.agrees:
                     return Comparison(outputs, label_of(node), found)
     return Comparison(outputs)
+
+
+def _tolerance(given: Any, name: str) -> float:
+    """What elements may be off by."""
+    try:
+        found = math.nan if isinstance(given, (bool, str, bytes)) else float(given)
+    except Exception:  # noqa: BLE001 - no number, whatever it is
+        found = math.nan
+    if not (math.isfinite(found) and found >= 0):
+        rule = f"{name} must be a number, 0 or more"
+        raise DescriptionError("compare", Fault(field=name, rule=rule, value=given, found=show(given)))
+    return found
 
 
 def _whole(source: Source) -> Any:

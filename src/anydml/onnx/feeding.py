@@ -9,7 +9,7 @@ import numpy as np
 from anydml.arrays import place_of, view, wrap
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import as_plain
-from anydml.arrays.view import is_tensor
+from anydml.arrays.view import describe, is_tensor
 from anydml.errors import BindingError, Fault, printable, show
 from anydml.memory import HOST
 
@@ -26,6 +26,12 @@ def take(array: Any, info: TensorInfo, memory: str) -> Any:
     if place == memory != HOST:
         return _take_on_device(array, info.element, subject)
     plain = _take_on_host(array, info.element, subject)
+    if plain.dtype != info.element.dtype and isinstance(array, (list, tuple, int, float)):
+        dtype = info.element.dtype.name
+        rule = f"must be an array of {dtype}, the model's {info.element.name}"
+        way_out = f"np.array(x, '{dtype}') is one"
+        fault = Fault(field="array", rule=rule, value=array, found=describe(array), way_out=way_out)
+        raise BindingError(subject, fault)
     _check_type(plain.dtype, info.element, subject)
     return plain if plain.flags.c_contiguous else plain.copy(order="C")
 
@@ -51,9 +57,14 @@ def _take_on_host(array: Any, element: ElementType, subject: str) -> np.ndarray[
 def _take_on_device(array: Any, element: ElementType, subject: str) -> Any:
     if not is_tensor(array):
         array = load_torch().from_dlpack(array)
-    name = str(array.dtype).rpartition(".")[2]
-    _check_type(np.dtype(name) if name in np.sctypeDict else name, element, subject)
+    _check_type(_dtype_of(array), element, subject)
     return array.detach().contiguous()
+
+
+def _dtype_of(tensor: Any) -> Any:
+    """NumPy's type for a tensor's; its name, where NumPy has none."""
+    name = str(tensor.dtype).rpartition(".")[2]
+    return np.dtype(name) if name in np.sctypeDict else name
 
 
 def _check_type(found: Any, element: ElementType, subject: str) -> None:
@@ -86,16 +97,35 @@ def take_out(array: Any, name: str, value: Value, memory: str) -> Any:
     subject = f"output '{printable(name)}'"
     plain: Any = array if type(array) is np.ndarray else as_plain(array)
     on_host = isinstance(plain, np.ndarray)
-    if plain is None or (place_of(array) != memory and not on_host):
-        raise _no_room(subject, "must be a NumPy array or a PyTorch tensor, where the device works", array)
-    found = plain.dtype if on_host else np.dtype(str(plain.dtype).rpartition(".")[2])
-    _check_type(found, value.element, subject)
+    if plain is None:
+        raise _odd(array, subject, value.element)
+    if place_of(array) != memory and not on_host:
+        rule = "must be a NumPy array or a PyTorch tensor, where the device works"
+        raise _no_room(subject, rule, array, f"a tensor on {place_of(array)}")
+    _check_type(plain.dtype if on_host else _dtype_of(plain), value.element, subject)
     if tuple(plain.shape) != value.shape:
         raise _no_room(subject, f"must have the shape {value.shape}", array, str(tuple(plain.shape)))
     packed = plain.flags.c_contiguous if on_host else plain.is_contiguous()
     if not packed or (on_host and not plain.flags.writeable):
         raise _no_room(subject, "must be packed and writable", array)
     return plain
+
+
+def _odd(array: Any, subject: str, element: ElementType) -> BindingError:
+    """What is wrong with something that is no plain array."""
+    if isinstance(array, np.ndarray):
+        rule, way_out = "must be a plain NumPy array", "x.view(np.ndarray) is one"
+        return _no_room(subject, rule, array, describe(array), way_out)
+    if is_tensor(array):
+        if (dtype := _dtype_of(array)) != element.dtype:
+            return _no_room(subject, f"must be of {element.dtype.name}, the model's {element.name}", array, str(dtype))
+        if array.requires_grad:
+            found, way_out = "one that requires a gradient", "pass x.detach()"
+            return _no_room(subject, "must be a tensor without a gradient", array, found, way_out)
+        found = f"a {type(array).__name__} on {array.device}, of layout {array.layout}"
+        return _no_room(subject, "must be a plain tensor, in memory that NumPy or the device can write", array, found)
+    rule = "must be a NumPy array or a PyTorch tensor, where the device works"
+    return _no_room(subject, rule, array, describe(array))
 
 
 def check_apart(outs: dict[str, Any], inputs: list[Any]) -> None:
@@ -115,5 +145,5 @@ def _range(array: Any) -> tuple[int, int]:
     return array.data_ptr(), array.data_ptr() + array.numel() * array.element_size()
 
 
-def _no_room(subject: str, rule: str, array: object, found: str = "") -> BindingError:
-    return BindingError(subject, Fault(field="out", rule=rule, value=array, found=found))
+def _no_room(subject: str, rule: str, array: object, found: str = "", way_out: str = "") -> BindingError:
+    return BindingError(subject, Fault(field="out", rule=rule, value=array, found=found, way_out=way_out))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.models.limits import default_max_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 _REACH = 100
 """Made-up whole numbers lie this far from 0 at most."""
+_PIECE = 2**20
+"""Elements that are made up at a time, being of 64 bits at first."""
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
@@ -53,19 +57,27 @@ def make_up(
 
     Inputs among `indices` are 0 or 1, which most tensors have an element for.
     """
-    small = set(indices)
+    small, left = set(indices), default_max_memory()
     made = {}
     for name, info in inputs.items():
         # Each input has numbers of its own, whatever others there are.
         chance = np.random.default_rng([seed, *name.encode()])
         shape, dtype = shapes[name], info.element.dtype
-        if info.element.is_bool:
-            made[name] = chance.integers(0, 2, shape).astype(np.bool_)
-        elif info.data_type.is_float:
-            made[name] = chance.uniform(-1, 1, shape).astype(dtype)
-        else:
-            low = 0 if name in small or not info.data_type.is_signed else -_REACH
-            made[name] = chance.integers(low, 2 if name in small else _REACH + 1, shape).astype(dtype)
+        left -= math.prod(shape) * dtype.itemsize
+        try:
+            if left < 0:
+                raise MemoryError("more than half of the memory that is free")
+            made[name] = np.empty(shape, dtype)
+        except (MemoryError, ValueError) as error:
+            rule = f"input '{printable(name)}' of shape {shape} could not be made up ({printable(str(error))})"
+            raise BindingError("inputs", Fault(field=name, rule=rule, value=shape)) from error
+        low, high = (0, 2) if info.element.is_bool or name in small else (-_REACH, _REACH + 1)
+        low = low if info.data_type.is_signed else 0
+        flat = made[name].reshape(-1)
+        for start in range(0, flat.size, _PIECE):
+            piece = flat[start : start + _PIECE]
+            is_float = info.data_type.is_float
+            piece[...] = chance.uniform(-1, 1, piece.size) if is_float else chance.integers(low, high, piece.size)
     return made
 
 

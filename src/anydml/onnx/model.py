@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
 from anydml.arrays import place_of
+from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
-from anydml.onnx.graphs import TensorInfo, check_graph, describe
-from anydml.onnx.library import infer_outputs
+from anydml.onnx.graphs import TensorInfo, check_graph, describe, shape_of
+from anydml.onnx.library import ModelProto, infer_outputs
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
-from anydml.onnx.shapes import Binder
-from anydml.onnx.tracer import MOST_FOLDED
+from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, Value
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.reading import Given, Source
@@ -41,9 +43,13 @@ def load(
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    if isinstance(model, ModelProto):  # which its owner may change afterwards
+        own = type(model)()
+        own.CopyFrom(model)
+        model = own
     source = read_model(model)
     check_graph(source)
-    return Model(source, device, shapes or {})
+    return Model(source, device, {} if shapes is None else shapes)
 
 
 class Model:
@@ -58,12 +64,15 @@ class Model:
         self._source = source
         graph = source.proto.graph
         own = {tensor.name for tensor in graph.initializer}
-        self.inputs: dict[str, TensorInfo] = {
+        self._declared: dict[str, TensorInfo] = {
             info.name: describe(info, source, "input", is_optional=info.name in own) for info in graph.input
         }
-        """By name, in the model's order; those that have a value of the model's own may be left out."""
+        self._binder = Binder(source.name, self._declared, shapes)
         self._given = dict(shapes)
-        self._binder = Binder(source.name, self.inputs, shapes)
+        self.inputs: dict[str, TensorInfo] = {
+            name: replace(info, shape=self._binder.shown(name)) for name, info in self._declared.items()
+        }
+        """By name, in the model's order; those that have a value of the model's own may be left out."""
         self._initializers: dict[str, Value] = {}
         self._valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
@@ -76,7 +85,7 @@ class Model:
         found: Program | None = None
         if (known := self._binder.known(self._required)) is not None:
             found = self._compile_early(known)
-        self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found)
+        self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found, self._binder)
         """By name, in the model's order."""
 
     @property
@@ -84,27 +93,37 @@ class Model:
         """What errors call it: its file, where it has one."""
         return self._source.name
 
+    # For those who make inputs up
+
     @property
     def index_inputs(self) -> set[str]:
-        """The inputs that nodes take for something other than data: as indices, bounds, axes or sizes."""
-        nodes = self._source.proto.graph.node
-        return {name for node in nodes for name in node.input[1:] if name in self.inputs and node.op_type != "Concat"}
+        """For those who make inputs up: those that nodes take for indices, bounds, axes or sizes, and not for data."""
+        found: set[str] = set()
+        for node in self._source.proto.graph.node:
+            if node.op_type != "Concat":
+                found.update(node.input[0 if node.op_type in ("ConstantOfShape", "Range") else 1 :])
+        return found & self.inputs.keys()
 
     def assume_shapes(self, given: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-        """A shape for each input that must be given, and what open sizes were taken for; some are those of arrays."""
+        """For those who make inputs up: a shape for each that must be given, and what open sizes were taken for.
+
+        `given` are the shapes of arrays that there are.
+        """
+        self._binder.bind(given)
         bound = {**self._given, **given}
-        return Binder(self.name, self.inputs, bound).assume(list(dict.fromkeys([*self._required, *given])))
+        return Binder(self.name, self._declared, bound).assume(list(dict.fromkeys([*self._required, *given])))
 
     def values_needed(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> set[str]:
-        """The inputs whose values a shape hangs on, and that are not among these arrays."""
+        """For those who make inputs up: those whose values a shape hangs on, and that are not among these arrays."""
+        taken = {name: take(array, self.inputs[name], HOST) for name, array in arrays.items()}
         try:
-            self._find(shapes, arrays)
+            self._find(shapes, taken)
         except NeedsValueError as error:
             return set(error.inputs) - arrays.keys()
         return set()
 
     def explain(self) -> GraphPicture:
-        """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 1.
+        """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 2.
 
         It prints as text; `.svg()` and `.html()` draw it, and a notebook shows it.
         """
@@ -130,7 +149,7 @@ class Model:
                 return dict(zip(program.names, program.run(inputs), strict=True))
         return self._run_closely(inputs, out)
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
+    def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
         if len(arrays) > len(self._names):
             rule = f"a call takes {len(self._names)} arrays, for {', '.join(self._names) or 'none'}"
@@ -144,6 +163,11 @@ class Model:
 
     def _run_closely(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         self._check_names(inputs)
+        if out is not None and not isinstance(out, Mapping):
+            rule = "out must be a mapping of the names of outputs to arrays"
+            way_out = f"such as {{{next(iter(self.outputs))!r}: array}}"
+            fault = Fault(field="out", rule=rule, value=out, found=describe_array(out), way_out=way_out)
+            raise BindingError(self._source.name, fault)
         memory = self.device.engine.memory
         taken = {name: take(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
         shapes = self._binder.bind({name: tuple(array.shape) for name, array in taken.items()})
@@ -158,7 +182,7 @@ class Model:
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
-        if not hasattr(inputs, "keys"):
+        if not hasattr(inputs, "keys") or isinstance(inputs, type):
             rule = "inputs must be a mapping of names to arrays"
             raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
         takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"
@@ -202,7 +226,9 @@ class Model:
         """The program for these shapes, and for the values of the inputs that a shape hangs on."""
         with self._lock:
             while True:
-                values = {name: _on_host(arrays[name]) for name in self._valued if name in arrays}
+                # What is too large to be looked at is so whether or not it was needed, being smaller, before.
+                looked_at = [n for n in self._valued if n in arrays and refuse_large(n, shapes[n]) is None]
+                values = {name: _on_host(arrays[name]) for name in looked_at}
                 key = (tuple(shapes.items()), tuple((name, array.tobytes()) for name, array in values.items()))
                 if (program := self._programs.get(key)) is not None:
                     self._programs.move_to_end(key)
@@ -221,12 +247,10 @@ class Model:
 
     def _need(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> None:
         """Remember that the values of inputs are needed; where they cannot be had, say so."""
+        for name in sorted(error.inputs):
+            if (fault := refuse_large(name, shapes[name])) is not None:
+                raise ModelError(error.subject, [*error.faults, fault]) from None
         wanted = [name for name in sorted(error.inputs) if name not in self._valued]
-        for name in wanted:
-            count = int(np.prod(shapes[name], dtype=np.int64))
-            if count > MOST_FOLDED:
-                rule = f"a shape must hang on inputs of at most {MOST_FOLDED} elements; input {name!r} has {count}"
-                raise ModelError(error.subject, [*error.faults, Fault(field=name, rule=rule)]) from None
         self._valued = sorted({*self._valued, *wanted})
         if not all(name in arrays for name in error.inputs) or not wanted:
             raise error
@@ -241,20 +265,38 @@ class Model:
                 self._plain.clear()
             self._plain[tuple([(name, x.dtype, x.shape, x.strides) for name, x in inputs.items()])] = program
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        message = f"{self.name}: a loaded model cannot be pickled; pickle its path or its bytes, and load that"
+        raise TypeError(message)
+
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
 
 
-def _describe_outputs(source: Source, program: Program | None) -> dict[str, TensorInfo]:
+def _describe_outputs(source: Source, program: Program | None, binder: Binder) -> dict[str, TensorInfo]:
     """The outputs as they were found to be, else as they are declared or as onnx infers them."""
     if program is not None:
         found = zip(program.names, program.values, strict=True)
         return {name: TensorInfo(name, value.element, value.shape) for name, value in found}
-    outputs = source.proto.graph.output
+    graph = source.proto.graph
+    outputs = graph.output
     if any(not info.type.tensor_type.HasField("shape") for info in outputs):
         outputs = infer_outputs(source.proto)
-    return {info.name: describe(info, source, "output") for info in outputs}
+    infos = {info.name: describe(info, source, "output") for info in outputs}
+    # Other names, such as unk__0, are onnx's own.
+    names = {size for info in (*graph.input, *graph.output) for size in shape_of(info) or () if isinstance(size, str)}
+    for name, info in infos.items():
+        sizes = binder.resolve(info.shape)
+        shape = None if sizes is None else tuple(n if isinstance(n, int) or n in names else None for n in sizes)
+        infos[name] = replace(info, shape=shape)
+    return infos
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:

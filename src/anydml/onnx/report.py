@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, Fault, UnsupportedError
+from anydml.arrays.view import describe
+from anydml.enums import DataType, FeatureLevel
+from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.memory import HOST
+from anydml.onnx.feeding import take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, shape_of
 from anydml.onnx.reading import read_model
-from anydml.onnx.shapes import Binder
+from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import UnknownError, trace
 from anydml.onnx.values import NeedsValueError
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -40,11 +44,13 @@ class NodeReport:
     descs: tuple[OperatorDesc, ...]
     """DirectML's operators that it becomes, in the order in which they run."""
     lowest_level: FeatureLevel | None
-    """Which all of them are there from; None where there are none, or where one is of no level."""
+    """Which all of them are there from, types that are an addition to DirectML aside; None where there are none."""
     note: str
-    """Why there are none, or what is known at a run alone."""
+    """Why there are none, what is known at a run alone, or what of it is an addition to DirectML."""
     error: DmlError | None
     """Why it cannot run."""
+    is_known: bool = True
+    """Whether anything can be said of it before a run."""
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -59,13 +65,14 @@ class NodeReport:
             "operators": list(self.operators),
             "lowest_level": None if self.lowest_level is None else str(self.lowest_level),
             "note": self.note,
+            "known": self.is_known,
             "error": None if self.error is None else str(self.error),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a model needs. It is true where every node can run at the level."""
+    """What a model needs. It is true where every node can run at the level, of those that anything is known of."""
 
     file: str
     level: FeatureLevel
@@ -80,8 +87,13 @@ class Report:
 
     @property
     def lowest_level(self) -> FeatureLevel:
-        """From which every node can run that can run at all."""
+        """From which every node can run that can run at all, and that anything is known of."""
         return max((node.lowest_level for node in self.nodes if node.lowest_level), default=min(FeatureLevel))
+
+    @property
+    def unknown(self) -> int:
+        """How many nodes hang on what is given at a run alone, or on a node that cannot run."""
+        return sum(not node.is_known for node in self.nodes)
 
     @property
     def refused(self) -> Counter[str]:
@@ -103,6 +115,7 @@ class Report:
             "feature_level": str(self.level),
             "lowest_level": str(self.lowest_level),
             "valid": bool(self),
+            "unknown": self.unknown,
             "assumed": dict(self.assumed),
             "faults": [str(fault) for fault in self.faults],
             "nodes": [node.as_data() for node in self.nodes],
@@ -114,21 +127,23 @@ def check(
     feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     *,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
-    values: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Report:
     """Find what each node of an ONNX model needs, and whether a device of a feature level has it. Nothing runs.
 
-    `shapes` binds open sizes as `load` does; one that nobody binds is taken for 1. `values` are those of inputs that
+    `shapes` binds open sizes as `load` does; one that nobody binds is taken for 2. `values` are those of inputs that
     shapes hang on.
     """
     level = FeatureLevel(feature_level)
     source = read_model(model)
     check_names(source)
     infos, faults = _read_infos(source)
-    bound, assumed = _bind(source, infos, shapes or {}, values or {})
+    arrays = _take_values(source, infos, {} if values is None else values)
+    bound, assumed = _bind(source, infos, {} if shapes is None else shapes, arrays)
     device = Device("reference")
-    found = trace(source, bound, values or {}, device, keep_going=True)
-    nodes = tuple(_judge(record, level) for record in found.records)
+    small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
+    found = trace(source, bound, small, device, keep_going=True)
+    nodes = tuple(_judge(record, level, bound) for record in found.records)
     return Report(source.name, level, nodes, tuple(faults), assumed)
 
 
@@ -149,47 +164,74 @@ def _read_infos(source: Source) -> tuple[dict[str, TensorInfo], list[DmlError]]:
     return infos, faults
 
 
+def _take_values(source: Source, infos: Mapping[str, TensorInfo], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of inputs as arrays of the inputs' types."""
+    if not isinstance(values, Mapping):
+        rule = "values must be a mapping of names to arrays"
+        raise BindingError(source.name, Fault(field="values", rule=rule, value=values, found=describe(values)))
+    names = [info.name for info in source.proto.graph.input]
+    for name in values:
+        if name not in names:
+            takes = f"the model takes {', '.join(repr(printable(one)) for one in names) or 'none'}"
+            fault = Fault(field="values", rule=f"there is no input {show(name)}", value=name, way_out=takes)
+            raise BindingError(source.name, fault)
+    # An input of a type that DirectML lacks is a fault already, whatever its values are.
+    return {name: take(array, infos[name], HOST) for name, array in values.items() if name in infos}
+
+
 def _bind(
     source: Source,
     infos: Mapping[str, TensorInfo],
     given: Mapping[str, int | Sequence[int]],
-    values: Mapping[str, np.ndarray[Any, Any]],
+    arrays: Mapping[str, np.ndarray[Any, Any]],
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """A shape for each input, and the open sizes that were taken for something."""
-    binder = Binder(source.name, infos, {**given, **{name: array.shape for name, array in values.items()}})
-    return binder.assume([name for name, info in infos.items() if name in values or not info.is_optional])
+    shapes = Binder(source.name, infos, given).bind({name: array.shape for name, array in arrays.items()})
+    binder = Binder(source.name, infos, {**given, **shapes})
+    return binder.assume([name for name, info in infos.items() if name in arrays or not info.is_optional])
 
 
-def _judge(record: Record, level: FeatureLevel) -> NodeReport:
-    error, note = record.error, record.note
+def _judge(record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]]) -> NodeReport:
+    error, note, is_known = record.error, record.note, True
     if isinstance(error, NeedsValueError):
-        names = ", ".join(sorted(map(repr, error.inputs)))
-        error, note = None, f"known at a run: hangs on the values of {names}"
+        large = [fault for name in sorted(error.inputs) if (fault := refuse_large(name, shapes[name])) is not None]
+        if large:
+            error = ModelError(record.label, large)
+        else:
+            names = ", ".join(sorted(map(repr, error.inputs)))
+            error, note, is_known = None, f"known at a run: hangs on the values of {names}", False
     elif isinstance(error, UnknownError):
-        error, note = None, "not known: hangs on a node that is not"
+        error, note, is_known = None, "not known: hangs on a node that is not", False
     levels = {desc: lowest_level(desc) for desc in record.operators}
-    found = [found for found in levels.values() if found is not None]
-    lowest = max(found) if found and len(found) == len(levels) else None
-    if error is None and len(found) < len(levels):
-        note = "; ".join(remark for desc, found in levels.items() if found is None for remark in desc.remarks())
+    lowest = max((found for found in levels.values() if found is not None), default=None)
+    if error is None and is_known:
+        remarks = [remark for desc in levels if _is_added(desc) for remark in desc.remarks()]
+        note = "; ".join(dict.fromkeys(filter(None, (note, *remarks))))
     if error is None and lowest is not None and lowest > level:
         worst = next(desc for desc, found in levels.items() if found == lowest)
         rule = f"{worst.type.name} of these types and dimensions needs {lowest.dml_name}"
         error = DmlError(record.label, Fault(field="", rule=rule, way_out=f"this check is for {level}", level=lowest))
-    return NodeReport(record.label, record.kind, record.name, record.operators, lowest, note, error)
+    return NodeReport(record.label, record.kind, record.name, record.operators, lowest, note, error, is_known)
+
+
+def _is_added(desc: OperatorDesc) -> bool:
+    """Whether an operator has a FLOAT64 that it is allowed beyond what DirectML has."""
+    is_allowed = bool(getattr(desc, "allow_float64", False))
+    return is_allowed and any(tensor.data_type is DataType.FLOAT64 for tensor in desc.tensors().values())
 
 
 def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     """The lowest level that takes an operator with such tensors, leading dimensions of size 1 added where it asks.
 
-    None where no level does, for what is an addition to DirectML.
+    A FLOAT64 that is an addition to DirectML asks for no level of its own: the operator's and its dimensions' is given.
     """
+    is_added = _is_added(desc)
     for level in FeatureLevel:
         row = desc.support.at(level)
         if row is not None and all(
-            tensor.data_type in row.tensors[bare_name(name)].data_types
-            and tensor.dimension_count <= max(row.tensors[bare_name(name)].dimension_counts)
-            for name, tensor in desc.tensors().items()
+            (tensor.data_type in support.data_types or (is_added and tensor.data_type is DataType.FLOAT64))
+            and tensor.dimension_count <= max(support.dimension_counts)
+            for tensor, support in ((tensor, row.tensors[bare_name(name)]) for name, tensor in desc.tensors().items())
         ):
             return level
     return None

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from anydml.arrays.view import describe
 from anydml.errors import BindingError, DescriptionError, Fault, printable, show
+from anydml.onnx.tracer import MOST_FOLDED
 from anydml.parse import read_int, read_ints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from anydml.onnx.graphs import TensorInfo
 
 _MOST = 2**32 - 1
-ASSUMED = 1
-"""The size that an open dimension is taken for where somebody asks before it is bound."""
+ASSUMED = 2
+"""The size that an open dimension is taken for where somebody asks before it is bound: 0 and 1 are indices into it."""
 
 
 class Binder:
@@ -24,13 +29,17 @@ class Binder:
         self, subject: str, inputs: Mapping[str, TensorInfo], given: Mapping[str, int | Sequence[int]]
     ) -> None:
         self._subject, self._inputs = subject, inputs
+        if not isinstance(given, Mapping):
+            rule = "shapes must be a mapping of the names of inputs and of open sizes to shapes and sizes"
+            fault = Fault(field="shapes", rule=rule, value=given, found=describe(given), way_out="such as {'n': 8}")
+            raise DescriptionError(subject, fault)
         self._sizes: dict[str, int] = {}
         """Of named dimensions."""
         self._shapes: dict[str, tuple[int, ...]] = {}
         names = {size for info in inputs.values() for size in info.shape or () if isinstance(size, str)}
         faults: list[Fault] = []
         for name, value in given.items():
-            if name in names and (name not in inputs or isinstance(value, int)):
+            if name in names and (name not in inputs or _is_size(value)):
                 self._sizes[name] = read_int(value, f"shapes[{name!r}]", faults, 0, _MOST)
             elif name in inputs:
                 self._shapes[name] = read_ints(value, f"shapes[{name!r}]", faults, 0, _MOST)
@@ -57,6 +66,14 @@ class Binder:
                     assumed[declared[i] or f"{name}[{i}]"] = ASSUMED
             shapes[name] = tuple(ASSUMED if size is None else size for size in sizes)
         return shapes, {str(name): size for name, size in assumed.items()}
+
+    def resolve(self, shape: Sequence[int | str | None] | None) -> tuple[int | str | None, ...] | None:
+        """A declared shape with the sizes that are bound."""
+        return None if shape is None else tuple(self._sizes.get(n, n) if isinstance(n, str) else n for n in shape)
+
+    def shown(self, name: str) -> tuple[int | str | None, ...] | None:
+        """An input's shape as far as it is bound."""
+        return self._shapes[name] if name in self._shapes else self.resolve(self._inputs[name].shape)
 
     def known(self, names: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
         """The shapes of these inputs, where every size is bound."""
@@ -104,6 +121,25 @@ class Binder:
     def _refuse(self, name: str, rule: str, shape: tuple[int, ...]) -> None:
         fault = Fault(field=name, rule=f"input {printable(name)!r} {rule}", value=shape, found=str(shape))
         raise BindingError(self._subject, fault)
+
+
+def refuse_large(name: str, shape: Sequence[int]) -> Fault | None:
+    """The fault of an input that has too many elements for shapes to hang on their values."""
+    count = math.prod(shape)
+    if count <= MOST_FOLDED:
+        return None
+    what = f"input '{printable(name)}' has {count}"
+    rule = f"a shape must hang on inputs of at most {MOST_FOLDED} elements; {what}"
+    return Fault(field=name, rule=rule, value=count)
+
+
+def _is_size(value: object) -> bool:
+    """Whether it is one number rather than a list of them."""
+    try:
+        operator.index(value)  # type: ignore[arg-type]  # that it may not be an index is what is asked
+    except Exception:  # noqa: BLE001 - a hostile __index__ may raise anything
+        return False
+    return True
 
 
 def _write(shape: Sequence[int | str | None]) -> str:
