@@ -155,7 +155,7 @@ def test_the_programs_used_last_are_kept() -> None:
         assert loaded(np.ones(n, "float32")).shape == (n,)
     assert len(loaded._programs) == 64
     assert [dict(shapes)["x"] for shapes, _ in loaded._programs] == [(n,) for n in range(6, 70)]
-    assert len(loaded._plain) <= 64
+    assert len(loaded._recall) <= 64
     assert loaded(np.ones(1, "float32")).shape == (1,)
 
 

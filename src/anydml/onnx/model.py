@@ -19,6 +19,7 @@ from anydml.onnx.graphs import TensorInfo, check_graph, describe, shape_of
 from anydml.onnx.library import ModelProto, infer_outputs
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
+from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, Value
@@ -77,8 +78,7 @@ class Model:
         self._valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
         self._programs: OrderedDict[Any, Program] = OrderedDict()
-        self._plain: dict[Any, Program] = {}
-        """By the types and layouts of NumPy arrays for all inputs, for a run that needs no closer look."""
+        self._recall = Recall(device.engine.memory)
         self._lock = threading.RLock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
@@ -139,14 +139,8 @@ class Model:
 
         `out` gives arrays to be written for some or all of the outputs.
         """
-        if out is None:
-            try:
-                key = [(name, x.dtype, x.shape, x.strides) for name, x in inputs.items() if type(x) is np.ndarray]
-                program = self._plain.get(tuple(key)) if len(key) == len(inputs) else None
-            except Exception:  # noqa: BLE001 - whatever it is that is no mapping, the closer look says
-                program = None
-            if program is not None:
-                return dict(zip(program.names, program.run(inputs), strict=True))
+        if out is None and (program := self._recall.find(inputs)) is not None:
+            return dict(zip(program.names, program.run(inputs), strict=True))
         return self._run_closely(inputs, out)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
@@ -178,7 +172,9 @@ class Model:
         if out:
             return self._run_into(out, program, taken, like)
         results = program.run(taken)
-        self._remember(inputs, program)
+        if not self._valued:
+            with self._lock:
+                self._recall.keep(inputs, program)
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
@@ -242,7 +238,7 @@ class Model:
                 self._programs[key] = program
                 if len(self._programs) > _MOST_PROGRAMS:
                     _, gone = self._programs.popitem(last=False)
-                    self._plain = {k: kept for k, kept in self._plain.items() if kept is not gone}
+                    self._recall.forget(gone)
                 return program
 
     def _need(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> None:
@@ -254,16 +250,6 @@ class Model:
         self._valued = sorted({*self._valued, *wanted})
         if not all(name in arrays for name in error.inputs) or not wanted:
             raise error
-
-    def _remember(self, inputs: Mapping[str, Any], program: Program) -> None:
-        """Let the next run on arrays like these find its program at once."""
-        is_plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in inputs.values())
-        if self.device.engine.memory != HOST or self._valued or not is_plain:
-            return
-        with self._lock:
-            if len(self._plain) >= _MOST_PROGRAMS:
-                self._plain.clear()
-            self._plain[tuple([(name, x.dtype, x.shape, x.strides) for name, x in inputs.items()])] = program
 
     def __copy__(self) -> Self:
         return self
