@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
-    from anydml.enums import DataType
     from anydml.models.files import Files
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
@@ -154,20 +154,12 @@ class Tracer:
                 value.expression = self._input(value)
         return value.expression
 
-    def tensor(
-        self,
-        value: Value,
-        shape: tuple[int, ...] | None = None,
-        strides: tuple[int, ...] | None = None,
-        data_type: DataType | None = None,
-    ) -> Expression:
-        """A value as a function takes it: in its own shape, or at other strides or of another type."""
-        shape = (value.shape if shape is None else shape) or (1,)
+    def tensor(self, value: Value) -> Expression:
+        """A value as a function takes it, in its own shape."""
+        shape = value.shape or (1,)
         _check_rank(shape)
         found = self.expression(value)
-        if found.sizes == shape and strides is None and data_type is None:
-            return found
-        return found.reinterpret(shape, strides, data_type)
+        return found if found.sizes == shape else found.reinterpret(shape)
 
     def _input(self, value: Value) -> Expression:
         sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
@@ -184,9 +176,10 @@ class Tracer:
         node = expression.source.node
         assert isinstance(node, OperatorNode)  # noqa: S101 - for type checkers: functions give nodes of operators
         self.added.append(node.desc)
-        name = self.name or self.label
+        name = base = self.name or self.label
+        numbers = itertools.count(len(self.labels))
         while name in self.labels or name in self.inputs:
-            name = f"{self.name or self.label} #{len(self.labels)}"
+            name = f"{base} #{next(numbers)}"
         self.labels[name] = self.label
         return expression.named(name)
 

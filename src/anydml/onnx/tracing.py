@@ -94,7 +94,8 @@ def trace(
             if not keep_going:
                 raise error from found.__cause__
             made = [None] * len(proto.output)
-        known.update(zip(proto.output, made, strict=False))
+        # An output that is left out has no name, and what is called "" stays nothing.
+        known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
         note = "" if error or tracer.added else _note(tracer, made)
         records.append(Record(tracer.label, proto.op_type, proto.name, tuple(tracer.added), note, error))
     outputs: dict[str, Value | None] = {}
