@@ -33,3 +33,55 @@ def test_an_output_that_is_left_out_is_no_input() -> None:
     x = np.arange(12, dtype="float32").reshape(3, 4)
     found = dml.onnx.load(proto, device="reference").run({"x": x, "i": np.array([1, 1])})
     assert np.array_equal(found["y"], x[:1])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (node("Reshape", "x nan", "y", name="r"), r"node 'r' \(Reshape\): shape must be of INT64; got FLOAT"),
+        (node("Slice", "x i reals", "y", name="s"), r"node 's' \(Slice\): ends must be of INT32 or INT64; got FLOAT"),
+        (node("Slice", "x i i i i32", "y"), "steps must be of INT64, as starts is; got INT32"),
+        (node("ReverseSequence", "x i32", "y"), "sequence_lens must be of INT64; got INT32"),
+        (node("ReverseSequence", "x nan", "y"), "sequence_lens must be of INT64; got FLOAT"),
+        (node("ReverseSequence", "x run32", "y"), "sequence_lens must be of INT64; got INT32"),
+        (node("Range", "t t t", "y"), "start must be of FLOAT, DOUBLE, INT16, INT32 or INT64; got BOOL"),
+        (node("Range", "i i nan", "y"), "delta must be of INT64, as start is; got FLOAT"),
+        (node("Concat", "x x i", "y", axis=0), r"inputs\[2\] must be of FLOAT, as inputs\[0\] is; got INT64"),
+        (node("Gather", "x u8", "y"), "indices must be of INT32 or INT64; got UINT8"),
+    ],
+)
+def test_inputs_are_of_the_types_that_onnx_allows(wrong: Any, message: str) -> None:
+    constants = {
+        "nan": np.array([np.nan], "float32"),
+        "reals": np.array([1.7], "float32"),
+        "i": np.array([1]),
+        "i32": np.array([1], "int32"),
+        "u8": np.array([1], "uint8"),
+        "t": np.array(True),
+    }
+    proto = model(wrong, {"x": ("float32", [1, 1]), "run32": ("int32", [1])}, "y", constants)
+    with pytest.raises(dml.ModelError, match=message):
+        dml.onnx.load(proto)
+    (found,) = dml.onnx.check(proto).nodes
+    assert found.error is not None
+
+
+def test_types_that_a_later_opset_allows_are_refused_before_it() -> None:
+    for opset, error in ((11, "x must be of .* FLOAT or DOUBLE; got FLOAT16"), (14, "")):
+        proto = model(node("CumSum", "x a", "y"), {"x": ("float16", [3])}, "y", {"a": np.array(0)}, opset=opset)
+        if error:
+            with pytest.raises(dml.ModelError, match=error):
+                dml.onnx.load(proto)
+        else:
+            assert dml.onnx.load(proto)(np.ones(3, "float16")).tolist() == [1, 2, 3]
+
+
+def test_both_names_of_onnx_own_domain_are_the_same() -> None:
+    for imported in ("", "ai.onnx"):
+        proto = model(node("Transpose", "x", "y", domain="ai.onnx", name="t"), {"x": ("float32", [2, 1])})
+        proto.opset_import[0].domain = imported
+        assert dml.onnx.load(proto)(np.ones((2, 1), "float32")).shape == (1, 2)
+        assert dml.onnx.check(proto).nodes[0].error is None
+    proto = model(node("Transpose", "x", "y", domain="ai.onnx", side=1), {"x": ("float32", [2, 1])})
+    with pytest.raises(dml.ModelFileError, match=r"node of 'y' \(Transpose\): onnx: Unrecognized attribute: side"):
+        dml.onnx.load(proto)

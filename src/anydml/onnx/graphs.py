@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
-from anydml.onnx.library import check_node
+from anydml.onnx.library import ONNX_DOMAINS, check_node
 from anydml.onnx.lowerings import LOWERINGS, find_lowering
 from anydml.onnx.nodes import label_of
 from anydml.onnx.types import read_element_type, refuse_kind
@@ -93,7 +93,7 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
     first = {(node.domain, node.op_type): node for node in reversed(nodes)}
     for i, ((domain, kind), count) in enumerate(sorted(counts.items())):
         others = f" and {count - 1} more" if count > 1 else ""
-        at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ("", "ai.onnx") else ""
+        at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ONNX_DOMAINS else ""
         node = first[domain, kind]
         rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}"
         way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
@@ -102,11 +102,11 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
 
 def _name_of(node: Any) -> str:
     """Its type, with the domain where that is not ONNX's own."""
-    return printable(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
+    return printable(node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}.{node.op_type}")
 
 
 def _is_supported(node: Any, opset: int) -> bool:
-    return node.domain in ("", "ai.onnx") and find_lowering(node.op_type, opset) is not None
+    return node.domain in ONNX_DOMAINS and find_lowering(node.op_type, opset) is not None
 
 
 def _unsupported_types(source: Source) -> Iterator[Fault]:

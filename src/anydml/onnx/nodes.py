@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.errors import Fault, ModelError, UnsupportedError, printable, show
-from anydml.onnx.library import AttributeProto
+from anydml.onnx.library import ONNX_DOMAINS, AttributeProto
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def label_of(proto: Any) -> str:
     """What errors call a node: by its name, else by its first output."""
-    kind = printable(f"{proto.domain}.{proto.op_type}" if proto.domain not in ("", "ai.onnx") else proto.op_type)
+    kind = printable(f"{proto.domain}.{proto.op_type}" if proto.domain not in ONNX_DOMAINS else proto.op_type)
     if proto.name:
         return f"node '{printable(proto.name)}' ({kind})"
     first = printable(next(iter(proto.output), ""))

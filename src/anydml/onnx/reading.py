@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, open_plain
 from anydml.onnx.functions import inlined
-from anydml.onnx.library import IR_VERSION, OPSET_VERSION, VERSION, ModelProto
+from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,12 +118,12 @@ def _check_form(proto: Any, name: str) -> int:
         rule = f"ir_version {proto.ir_version} is not supported"
         fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
         raise UnsupportedError(name, fault)
-    domains = ["" if entry.domain == "ai.onnx" else entry.domain for entry in proto.opset_import]
+    domains = ["" if entry.domain in ONNX_DOMAINS else entry.domain for entry in proto.opset_import]
     if len(set(domains)) < len(domains):
         raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
     versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
     if "" not in versions:
-        if all(node.domain not in ("", "ai.onnx") for node in proto.graph.node):
+        if all(node.domain not in ONNX_DOMAINS for node in proto.graph.node):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))

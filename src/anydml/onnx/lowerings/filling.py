@@ -80,6 +80,6 @@ def range_of(node: Node) -> list[Value]:
 
 def _number(node: Node, index: int, name: str) -> Any:
     value = node.input(index)
-    if value.count != 1 or value.element != node.input(0).element:
-        node.refuse(name, f"{name} must be one number of {node.input(0).element.name}", found=str(value.shape))
+    if value.count != 1:
+        node.refuse(name, f"{name} must be one number", found=str(value.shape))
     return value.values(name).reshape(-1)[0]

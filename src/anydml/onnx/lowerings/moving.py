@@ -56,8 +56,6 @@ def _concat(node: Node, given: int) -> Value:
     first = parts[0]
     axis = node.axis(given, len(first.shape))
     for i, part in enumerate(parts):
-        if part.element != first.element:
-            node.refuse(f"inputs[{i}]", f"inputs[{i}] must be of {first.element.name}", found=part.element.name)
         if len(part.shape) != len(first.shape) or any(
             a != b for k, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if k != axis
         ):
