@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from cases import ENGINES
 from onnx_models import model, node
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
@@ -85,3 +86,46 @@ def test_both_names_of_onnx_own_domain_are_the_same() -> None:
     proto = model(node("Transpose", "x", "y", domain="ai.onnx", side=1), {"x": ("float32", [2, 1])})
     with pytest.raises(dml.ModelFileError, match=r"node of 'y' \(Transpose\): onnx: Unrecognized attribute: side"):
         dml.onnx.load(proto)
+
+
+def test_no_tensor_that_is_known_has_more_than_64_dimensions() -> None:
+    shapes = {"k": np.ones(3, "float32"), "to": np.array([3, *[1] * 69]), "back": np.array([3])}
+    for nodes in (
+        [node("Reshape", "k to", "y", name="wide")],
+        [node("Expand", "k to", "y", name="wide")],
+        [node("Unsqueeze", "k axes", "y", name="wide")],
+        [node("Reshape", "x tall", "e"), node("Cast", "e", "y", to=9, name="wide")],
+    ):
+        more = {"tall": np.array([0, *[1] * 69]), "axes": np.arange(1, 70)}
+        with pytest.raises(dml.UnsupportedError, match=r"node 'wide' .* must have at most (64|8) dimensions"):
+            dml.onnx.load(model(nodes, {"x": ("float32", [0])}, "y", {**shapes, **more}))
+    proto = model([node("Reshape", "x to", "a"), node("Reshape", "a back", "y")], {"x": ("float32", [3])}, "y", shapes)
+    assert dml.onnx.load(proto)(np.ones(3, "float32")).shape == (3,)
+
+
+def test_large_constants_are_known_and_larger_ones_are_told() -> None:
+    x = np.arange(6, dtype="float32")
+    for limit, message in ((100_000, ""), (2_000_000, r"node 'r' \(Reshape\): shape .* more than 2\^20 = 1048576 el")):
+        nodes = [
+            node("Range", "zero limit one", "all"),
+            node("Gather", "all at", "to"),
+            node("Reshape", "x to", "y", name="r"),
+        ]
+        numbers = {"zero": np.array(0), "limit": np.array(limit), "one": np.array(1), "at": np.array([2, 3])}
+        proto = model(nodes, {"x": ("float32", [6])}, "y", numbers)
+        if message:
+            with pytest.raises(dml.UnsupportedError, match=message):
+                dml.onnx.load(proto)
+        else:
+            assert dml.onnx.load(proto)(x).shape == (2, 3)
+    nodes = [node("Cast", "k", "c", to=7), node("Slice", "c s e", "to"), node("Reshape", "x to", "y")]
+    known = {"k": np.arange(70_000, dtype="int32"), "s": np.array([2]), "e": np.array([4])}
+    assert dml.onnx.load(model(nodes, {"x": ("float32", [6])}, "y", known))(x).shape == (2, 3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lengths_of_a_run_are_clamped(engine: str) -> None:
+    proto = model(node("ReverseSequence", "x n", "y"), {"x": ("float32", [4, 3]), "n": ("int64", [3])})
+    x = np.arange(12, dtype="float32").reshape(4, 3)
+    found = dml.onnx.load(proto, device=engine)(x, np.array([2, 9, -1]))
+    assert found.T.tolist() == [[3, 0, 6, 9], [10, 7, 4, 1], [11, 8, 5, 2]]

@@ -10,7 +10,7 @@ from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.library import ONNX_DOMAINS, check_node
 from anydml.onnx.lowerings import LOWERINGS, find_lowering
 from anydml.onnx.nodes import label_of
-from anydml.onnx.types import read_element_type, refuse_kind
+from anydml.onnx.types import read_element_type, refuse_kind, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,8 @@ def check_graph(source: Source) -> None:
     if faults:
         raise UnsupportedError(source.name, faults)
     check_names(source)
+    if broken := list(_type_faults(source.proto.graph)):
+        raise ModelFileError(source.name, broken[:20])
     for node in source.proto.graph.node:
         check_support(source, node)
 
@@ -124,6 +126,16 @@ def _unsupported_types(source: Source) -> Iterator[Fault]:
             read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
         except UnsupportedError as error:
             yield error.faults[0]
+
+
+def _type_faults(graph: Any) -> Iterator[Fault]:
+    """An initializer that is an input too is of the type that the input is declared to have."""
+    declared = {info.name: info.type.tensor_type.elem_type for info in graph.input}
+    for tensor in graph.initializer:
+        wanted = declared.get(tensor.name, 0)
+        if wanted not in (0, tensor.data_type):
+            rule = f"initializer '{printable(tensor.name)}' must be of {type_name(wanted)}, as its input is declared"
+            yield Fault(field=tensor.name, rule=rule, found=type_name(tensor.data_type))
 
 
 def element_of(info: Any, subject: str, what: str) -> ElementType | None:

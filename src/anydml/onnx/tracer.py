@@ -13,7 +13,7 @@ from anydml.builder import Graph
 from anydml.errors import DescriptionError, Fault, UnsupportedError
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
-from anydml.onnx.values import Value
+from anydml.onnx.values import MOST_KNOWN, Value
 from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
 MOST_FOLDED = 65_536
-"""Elements up to which what hangs on known values alone is computed while a model is traced."""
+"""Elements of a graph input whose values a shape may hang on, and of initializers that are kept for the next trace."""
 MOST_DIMENSIONS = 8
 
 
@@ -128,13 +128,13 @@ class Tracer:
             return Value(value.element, shape)
         if _is_packed(shape, strides) and math.prod(shape) == value.count:
             return self.reshape(value, shape)
+        _check_rank(shape)
         if self.folds(shape, [value]):
             steps = [stride * value.element.held.itemsize for stride in strides]
             packed = np.ascontiguousarray(value.values(""))
             seen = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
             self.folded = True
             return Value.known(value.element, np.reshape(dml.identity(seen, device=self._host), shape))
-        _check_rank(shape)
         view = self.expression(value).reinterpret(shape, strides)
         return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
 
@@ -142,7 +142,7 @@ class Tracer:
 
     def folds(self, shape: tuple[int, ...], inputs: Sequence[Value]) -> bool:
         """Whether what has that shape is computed at once."""
-        return math.prod(shape) <= MOST_FOLDED and all(value.is_known for value in inputs)
+        return math.prod(shape) <= MOST_KNOWN and all(value.is_known for value in inputs)
 
     def expression(self, value: Value) -> Expression:
         """What a value is in the graph, in whatever shape the graph has it."""

@@ -56,7 +56,7 @@ def squeeze(node: Node) -> list[Value]:
     """Squeeze: dimensions of size 1 left out; axes are an attribute, and an input from opset 13 on."""
     data = node.input(0)
     axes = _axes(node)
-    if axes is None:
+    if not axes:  # none at all are all of them, in ONNX Runtime too
         return [node.tracer.reshape(data, tuple(size for size in data.shape if size != 1))]
     out = node.axes(axes, len(data.shape))
     for axis in out:

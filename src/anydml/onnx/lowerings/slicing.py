@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from anydml.onnx.nodes import Node
 
+_OPEN_ENDS = (2**31 - 1, 2**63 - 1)
+
 
 def slice_by_attributes(node: Node) -> list[Value]:
     """Slice of opset 1: bounds are attributes, and every step is 1."""
@@ -57,7 +59,12 @@ def _slice(
 
 
 def clamp(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """The first index and the count of elements, as ONNX clamps bounds: backwards from a last one down to the first."""
+    """The first index and the count of elements, as ONNX clamps bounds: backwards from a last one down to the first.
+
+    The greatest of all ends is an open one backwards too, where ONNX Runtime has it so and ONNX would take nothing.
+    """
+    if step < 0 and end in _OPEN_ENDS:
+        end = -size - 1
     start, end = (bound + size if bound < 0 else bound for bound in (start, end))
     if step > 0:
         start, end = min(max(start, 0), size), min(max(end, 0), size)
@@ -104,7 +111,11 @@ def _even_sizes(node: Node, size: int) -> list[int]:
     if count != node.output_count:
         node.refuse("num_outputs", f"num_outputs must be {node.output_count}, the outputs", found=str(count))
     part = -(-size // count)
-    return [max(min(part, size - i * part), 0) for i in range(count)]
+    last = size - (count - 1) * part
+    if last < 1:  # ONNX Runtime refuses these; onnx infers a last size of 0, or none
+        rule = f"num_outputs must leave something for each part: {size} elements in parts of {part} do not make {count}"
+        node.refuse("num_outputs", rule, value=count)
+    return [*[part] * (count - 1), last]
 
 
 def _cut(node: Node, data: Value, shapes: list[tuple[int, ...]], axis: int) -> list[Value]:
