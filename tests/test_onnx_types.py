@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from cases import ENGINES
-from onnx_models import model, node
+from onnx_models import helper, model, node
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 
@@ -129,3 +129,45 @@ def test_lengths_of_a_run_are_clamped(engine: str) -> None:
     x = np.arange(12, dtype="float32").reshape(4, 3)
     found = dml.onnx.load(proto, device=engine)(x, np.array([2, 9, -1]))
     assert found.T.tolist() == [[3, 0, 6, 9], [10, 7, 4, 1], [11, 8, 5, 2]]
+
+
+def calling(opset: int, functions: dict[str, str], overload: str = "") -> Any:
+    """A model of opset 17 that calls one of its own functions, which have a node each, by overload."""
+    proto = model(node("Turn", "x", "y", domain="own", name="t"), {"x": ("float32", [2, 1])})
+    proto.ir_version = 10
+    proto.opset_import.add(domain="own", version=1)
+    for name, kind in functions.items():
+        own = [helper.make_opsetid("", opset)]
+        function = helper.make_function("own", "Turn", ["a"], ["b"], [node(kind, "a", "b")], own)
+        function.overload = name
+        proto.functions.append(function)
+    proto.graph.node[0].overload = overload
+    return proto
+
+
+def test_a_function_of_another_opset_says_so() -> None:
+    message = r"own\.Turn is not supported: it is a function of opset 16 in a model of opset 17"
+    with pytest.raises(dml.UnsupportedError, match=message):
+        dml.onnx.load(calling(16, {"": "Transpose"}))
+    (found,) = dml.onnx.check(calling(16, {"": "Transpose"})).nodes
+    assert "a function of opset 16 in a model of opset 17" in str(found.error)
+
+
+def test_functions_are_told_apart_by_their_overload() -> None:
+    x = np.ones((2, 1), "float32")
+    functions = {"over": "Transpose", "not": "Identity"}
+    for overload, shape in (("over", (1, 2)), ("not", (2, 1))):
+        assert dml.onnx.load(calling(17, functions, overload))(x).shape == shape
+    through = calling(17, functions, "over")  # one overload calls another, which is not itself
+    through.functions[0].node[0].CopyFrom(node("Turn", "a", "b", domain="own", overload="not"))
+    through.functions[0].opset_import.add(domain="own", version=1)
+    assert dml.onnx.load(through)(x).shape == (2, 1)
+    with pytest.raises(dml.UnsupportedError, match=r"own\.Turn is not supported; anydml"):
+        dml.onnx.load(calling(17, functions, "neither"))
+
+
+def test_a_model_of_calls_alone_must_have_an_opset() -> None:
+    proto = calling(17, {"": "Transpose"})
+    del proto.opset_import[0]
+    with pytest.raises(dml.ModelFileError, match="opset_import must say which opset of ONNX's own operators"):
+        dml.onnx.load(proto)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
+from anydml.onnx.functions import why_kept
 from anydml.onnx.library import ONNX_DOMAINS, check_node
 from anydml.onnx.lowerings import LOWERINGS, find_lowering
 from anydml.onnx.nodes import label_of
@@ -68,7 +69,8 @@ def check_graph(source: Source) -> None:
 def check_support(source: Source, node: Any) -> None:
     """Check one node: that there is a lowering, and what onnx knows of its type."""
     if not _is_supported(node, source.opset):
-        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=f"{_name_of(node)} is not supported"))
+        rule = f"{_name_of(node)} is not supported{why_kept(node, source.proto)}"
+        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
     if wrong := check_node(node, source.opset):
         raise ModelFileError(label_of(node), Fault(field="", rule=f"onnx: {wrong}"))
 
@@ -97,7 +99,7 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
         others = f" and {count - 1} more" if count > 1 else ""
         at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ONNX_DOMAINS else ""
         node = first[domain, kind]
-        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}"
+        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why_kept(node, source.proto)}"
         way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
         yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
 

@@ -48,6 +48,11 @@ def check_node(node: Any, opset: int) -> str:
     return ""
 
 
+def own_domain(domain: str) -> str:
+    """A domain by its one name, which is nothing for ONNX's own."""
+    return "" if domain in ONNX_DOMAINS else domain
+
+
 @dataclass(frozen=True, slots=True)
 class InputRule:
     """What ONNX says of an input of a node type."""
