@@ -48,14 +48,19 @@ def test_an_output_that_is_left_out_is_no_input() -> None:
         (node("Range", "t t t", "y"), "start must be of FLOAT, DOUBLE, INT16, INT32 or INT64; got BOOL"),
         (node("Range", "i i nan", "y"), "delta must be of INT64, as start is; got FLOAT"),
         (node("Concat", "x x i", "y", axis=0), r"inputs\[2\] must be of FLOAT, as inputs\[0\] is; got INT64"),
+        (node("Expand", "x square", "y"), r"shape must have 1 dimension; got \(1, 1\)"),
+        (node("Slice", "x one one", "y"), r"starts must have 1 dimension; got \(\)"),
+        (node("ConstantOfShape", "one", "y"), r"input must have 1 dimension; got \(\)"),
         (node("Gather", "x u8", "y"), "indices must be of INT32 or INT64; got UINT8"),
     ],
 )
-def test_inputs_are_of_the_types_that_onnx_allows(wrong: Any, message: str) -> None:
+def test_inputs_are_of_the_types_and_ranks_that_onnx_allows(wrong: Any, message: str) -> None:
     constants = {
         "nan": np.array([np.nan], "float32"),
         "reals": np.array([1.7], "float32"),
         "i": np.array([1]),
+        "one": np.array(1),
+        "square": np.array([[1]]),
         "i32": np.array([1], "int32"),
         "u8": np.array([1], "uint8"),
         "t": np.array(True),

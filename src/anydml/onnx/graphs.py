@@ -60,8 +60,6 @@ def check_graph(source: Source) -> None:
     if faults:
         raise UnsupportedError(source.name, faults)
     check_names(source)
-    if broken := list(_type_faults(source.proto.graph)):
-        raise ModelFileError(source.name, broken[:20])
     for node in source.proto.graph.node:
         check_support(source, node)
 
@@ -76,8 +74,9 @@ def check_support(source: Source, node: Any) -> None:
 
 
 def check_names(source: Source) -> None:
-    """Check that every name is given once, and before it is used."""
-    if broken := list(_name_faults(source.proto.graph)):
+    """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
+    graph = source.proto.graph
+    if broken := [*_name_faults(graph), *_type_faults(graph)]:
         raise ModelFileError(source.name, broken[:20])
 
 

@@ -55,6 +55,13 @@ class Node:
         """An input that may be left out."""
         return self._inputs[index] if index < len(self._inputs) else None
 
+    def numbers(self, index: int, name: str, *, may_be_scalar: bool = False) -> list[int]:
+        """An input of whole numbers in a row, which must be known."""
+        found = self.input(index)
+        if len(found.shape) != 1 and not (may_be_scalar and not found.shape):
+            self.refuse(name, f"{name} must have 1 dimension", value=found.shape, found=str(found.shape))
+        return found.ints(name)
+
     # Attributes
 
     def has(self, name: str) -> bool:

@@ -29,7 +29,7 @@ def transpose(node: Node) -> list[Value]:
 
 def expand(node: Node) -> list[Value]:
     """Expand: a view that repeats elements, with strides of 0."""
-    data, wanted = node.input(0), node.input(1).ints("shape")
+    data, wanted = node.input(0), node.numbers(1, "shape")
     rank = max(len(data.shape), len(wanted))
     have = (1,) * (rank - len(data.shape)) + data.shape
     want = [1] * (rank - len(wanted)) + wanted

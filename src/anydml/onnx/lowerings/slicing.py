@@ -25,17 +25,10 @@ def slice_by_attributes(node: Node) -> list[Value]:
 
 def slice_by_inputs(node: Node) -> list[Value]:
     """Slice from opset 10 on: bounds are inputs."""
-    starts, ends = node.input(1).ints("starts"), node.input(2).ints("ends")
-    axes, steps = node.optional(3), node.optional(4)
-    return [
-        _slice(
-            node,
-            starts,
-            ends,
-            None if axes is None else axes.ints("axes"),
-            None if steps is None else steps.ints("steps"),
-        )
-    ]
+    starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
+    axes = None if node.optional(3) is None else node.numbers(3, "axes")
+    steps = None if node.optional(4) is None else node.numbers(4, "steps")
+    return [_slice(node, starts, ends, axes, steps)]
 
 
 def _slice(
@@ -89,8 +82,8 @@ def split(node: Node) -> list[Value]:
     """Split of every opset: sizes are an attribute, or an input, or follow from the number of outputs."""
     data = node.input(0)
     axis = node.axis(node.integer("axis", 0), len(data.shape))
-    size, given = data.shape[axis], node.optional(1)
-    sizes = node.integers("split") if given is None else given.ints("split")
+    size = data.shape[axis]
+    sizes = node.integers("split") if node.optional(1) is None else node.numbers(1, "split")
     if sizes is None:
         sizes = _even_sizes(node, size)
     if len(sizes) != node.output_count:
