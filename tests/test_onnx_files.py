@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import anydml as dml
-from onnx_models import helper, model, node, onnx, slice_model
+from onnx_models import helper, info, model, node, onnx, slice_model
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 
@@ -110,6 +110,10 @@ def change(edit: Callable[[Any], object], proto: Any = None) -> Any:
             "initializers must have names, each one of its own",
         ),
         (lambda p: p.graph.input[0].ClearField("type"), "input 'x' must have an element type"),
+        (
+            lambda p: p.graph.input.append(info("axes", "float32", [1])),
+            "initializer 'axes' must be of FLOAT, as its input is declared; got INT64",
+        ),
         (lambda p: p.graph.sparse_initializer.add(), "DirectML has no sparse tensors"),
     ],
 )
@@ -136,6 +140,10 @@ def test_names_are_printed_as_they_may_be() -> None:
         (lambda t: setattr(t, "raw_data", t.raw_data + b"more"), "must have 80 bytes of raw_data, .* got 84"),
         (lambda t: setattr(t, "raw_data", b""), "must have 80 bytes of raw_data, for 20 elements of FLOAT; got 0"),
         (lambda t: t.dims.__setitem__(0, -5), r"must have sizes of at least 0; got \[-5, 4\]"),
+        (
+            lambda t: t.dims.extend([1] * 95),
+            r"initializer 'table' must have at most 64 dimensions, NumPy's most; got 97",
+        ),
         (lambda t: t.dims.__setitem__(0, 2**62), "must have at most 2\\^32 - 1 = 4294967295 elements"),
         (lambda t: t.dims.extend([2**31, 2**31]), "must have at most 2\\^32 - 1"),
         (lambda t: t.dims.__setitem__(0, 2**29), "must have 8589934592 bytes of raw_data"),
@@ -242,11 +250,11 @@ def run_whatever(data: bytes) -> None:
     try:
         loaded = dml.onnx.load(data, device="reference", shapes={})
         inputs = {}
-        for name, info in loaded.inputs.items():
-            sizes = [n if isinstance(n, int) else 2 for n in info.shape or ()]
+        for name, declared in loaded.inputs.items():
+            sizes = [n if isinstance(n, int) else 2 for n in declared.shape or ()]
             if np.prod(sizes, dtype="float64") > 10_000:
                 return
-            inputs[name] = np.zeros(sizes, info.element.dtype)
+            inputs[name] = np.zeros(sizes, declared.element.dtype)
         loaded.run(inputs)
     except dml.DmlError as error:
         assert str(error).isprintable() or "\n" in str(error)  # noqa: PT017 - that it can be read at all

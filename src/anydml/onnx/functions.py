@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, printable, show
-from anydml.onnx.library import AttributeProto, inline_functions
+from anydml.onnx.library import AttributeProto, inline_functions, own_domain
 
-Key: TypeAlias = tuple[str, str]
-"""A function's domain and name."""
+Key: TypeAlias = tuple[str, str, str]
+"""A function's domain, name and overload."""
 _MOST_NODES = 100_000
 """Nodes that functions may become; a few that call one another twice each would become more than memory holds."""
 
 
 def inlined(proto: Any, name: str) -> Any:
     """The model without functions of its own; as it is where there is control flow, which is not supported anyway."""
-    bodies = {(function.domain, function.name): function.node for function in proto.functions}
+    bodies = {_key(function, function.name): function.node for function in proto.functions}
     if not _calls(proto.graph.node, bodies) or _has_graphs([proto.graph.node, *bodies.values()]):
         return proto
     try:
@@ -32,7 +32,27 @@ def inlined(proto: Any, name: str) -> Any:
 
 
 def _calls(nodes: Any, bodies: dict[Key, Any]) -> list[Key]:
-    return [key for node in nodes if (key := (node.domain, node.op_type)) in bodies]
+    return [key for node in nodes if (key := _key(node, node.op_type)) in bodies]
+
+
+def _key(given: Any, name: str) -> Key:
+    """Of a function, or of a node that may call one."""
+    return own_domain(given.domain), name, given.overload
+
+
+def why_kept(node: Any, proto: Any) -> str:
+    """Why a call of one of the model's own functions was not put in place; nothing where it is no such call."""
+    functions = {_key(function, function.name): function for function in proto.functions}
+    found = functions.get(_key(node, node.op_type))
+    if found is None:
+        return ""
+    versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
+    for entry in found.opset_import:
+        have = versions.get(own_domain(entry.domain))
+        if have not in (None, entry.version):
+            of = f" of '{printable(entry.domain)}'" if own_domain(entry.domain) else ""
+            return f": it is a function of opset {entry.version}{of} in a model of opset {have}"
+    return ": it is a function, and none is put in place in a model with control flow"
 
 
 def _has_graphs(several: list[Any]) -> bool:

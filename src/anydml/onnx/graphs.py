@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
-from anydml.onnx.library import check_node
+from anydml.onnx.functions import why_kept
+from anydml.onnx.library import ONNX_DOMAINS, check_node
 from anydml.onnx.lowerings import LOWERINGS, find_lowering
 from anydml.onnx.nodes import label_of
-from anydml.onnx.types import read_element_type, refuse_kind
+from anydml.onnx.types import read_element_type, refuse_kind, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +67,16 @@ def check_graph(source: Source) -> None:
 def check_support(source: Source, node: Any) -> None:
     """Check one node: that there is a lowering, and what onnx knows of its type."""
     if not _is_supported(node, source.opset):
-        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=f"{_name_of(node)} is not supported"))
+        rule = f"{_name_of(node)} is not supported{why_kept(node, source.proto)}"
+        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
     if wrong := check_node(node, source.opset):
         raise ModelFileError(label_of(node), Fault(field="", rule=f"onnx: {wrong}"))
 
 
 def check_names(source: Source) -> None:
-    """Check that every name is given once, and before it is used."""
-    if broken := list(_name_faults(source.proto.graph)):
+    """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
+    graph = source.proto.graph
+    if broken := [*_name_faults(graph), *_type_faults(graph)]:
         raise ModelFileError(source.name, broken[:20])
 
 
@@ -93,20 +96,20 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
     first = {(node.domain, node.op_type): node for node in reversed(nodes)}
     for i, ((domain, kind), count) in enumerate(sorted(counts.items())):
         others = f" and {count - 1} more" if count > 1 else ""
-        at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ("", "ai.onnx") else ""
+        at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ONNX_DOMAINS else ""
         node = first[domain, kind]
-        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}"
+        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why_kept(node, source.proto)}"
         way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
         yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
 
 
 def _name_of(node: Any) -> str:
     """Its type, with the domain where that is not ONNX's own."""
-    return printable(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}")
+    return printable(node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}.{node.op_type}")
 
 
 def _is_supported(node: Any, opset: int) -> bool:
-    return node.domain in ("", "ai.onnx") and find_lowering(node.op_type, opset) is not None
+    return node.domain in ONNX_DOMAINS and find_lowering(node.op_type, opset) is not None
 
 
 def _unsupported_types(source: Source) -> Iterator[Fault]:
@@ -124,6 +127,16 @@ def _unsupported_types(source: Source) -> Iterator[Fault]:
             read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
         except UnsupportedError as error:
             yield error.faults[0]
+
+
+def _type_faults(graph: Any) -> Iterator[Fault]:
+    """An initializer that is an input too is of the type that the input is declared to have."""
+    declared = {info.name: info.type.tensor_type.elem_type for info in graph.input}
+    for tensor in graph.initializer:
+        wanted = declared.get(tensor.name, 0)
+        if wanted not in (0, tensor.data_type):
+            rule = f"initializer '{printable(tensor.name)}' must be of {type_name(wanted)}, as its input is declared"
+            yield Fault(field=tensor.name, rule=rule, found=type_name(tensor.data_type))
 
 
 def element_of(info: Any, subject: str, what: str) -> ElementType | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import Any
 
 from anydml.errors import EngineMissingError, Fault, ModelError, printable, show
@@ -23,6 +25,10 @@ IR_VERSION: int = onnx.IR_VERSION
 OPSET_VERSION: int = onnx.defs.onnx_opset_version()
 """The newest of ONNX's own operators that onnx knows."""
 VERSION: str = onnx.__version__
+ONNX_DOMAINS = ("", "ai.onnx")
+"""Of ONNX's own operators: two names of one domain."""
+_TENSOR = "tensor("
+"""What ONNX's names of tensors' types begin with: tensor(float)."""
 _MOST_INFERRED = 2**26
 """Bytes of a model that is copied for what onnx infers of it."""
 
@@ -31,11 +37,51 @@ def check_node(node: Any, opset: int) -> str:
     """What onnx finds wrong with a node of ONNX's own operators: the count of its inputs, its attributes."""
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = IR_VERSION, {"": opset}
+    if node.domain in ONNX_DOMAINS[1:]:  # which onnx knows by the other name alone
+        given, node = node, onnx.NodeProto()
+        node.CopyFrom(given)
+        node.domain = ONNX_DOMAINS[0]
     try:
         onnx.checker.check_node(node, context)
     except Exception as error:  # noqa: BLE001 - ValidationError, and whatever a hostile node leads it to
         return printable(" ".join(str(error).split()))
     return ""
+
+
+def own_domain(domain: str) -> str:
+    """A domain by its one name, which is nothing for ONNX's own."""
+    return "" if domain in ONNX_DOMAINS else domain
+
+
+@dataclass(frozen=True, slots=True)
+class InputRule:
+    """What ONNX says of an input of a node type."""
+
+    name: str
+    allowed: tuple[str, ...]
+    """The names of the element types that it may have."""
+    shared: str
+    """The type variable that makes it of one type with others; nothing where there is none."""
+    is_variadic: bool
+    """Whether it stands for any number of inputs."""
+
+
+@functools.cache
+def input_rules(kind: str, version: int) -> tuple[InputRule, ...]:
+    """What ONNX says of the inputs of one of its own node types; nothing where onnx does not know the type."""
+    try:
+        schema = onnx.defs.get_schema(kind, version, "")
+    except onnx.defs.SchemaError:
+        return ()
+    variables = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+    rules = []
+    for given in schema.inputs:
+        texts = variables.get(given.type_str, [given.type_str])
+        tensors = [text[len(_TENSOR) : -1].upper() for text in texts if text.startswith(_TENSOR)]
+        is_variadic = given.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+        is_shared = given.type_str in variables and (given.is_homogeneous or not is_variadic)
+        rules.append(InputRule(given.name, tuple(tensors), given.type_str if is_shared else "", is_variadic))
+    return tuple(rules)
 
 
 def infer_outputs(model: Any) -> list[Any]:

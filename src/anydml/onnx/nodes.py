@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.errors import Fault, ModelError, UnsupportedError, printable, show
-from anydml.onnx.library import AttributeProto
+from anydml.onnx.library import ONNX_DOMAINS, AttributeProto
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def label_of(proto: Any) -> str:
     """What errors call a node: by its name, else by its first output."""
-    kind = printable(f"{proto.domain}.{proto.op_type}" if proto.domain not in ("", "ai.onnx") else proto.op_type)
+    kind = printable(f"{proto.domain}.{proto.op_type}" if proto.domain not in ONNX_DOMAINS else proto.op_type)
     if proto.name:
         return f"node '{printable(proto.name)}' ({kind})"
     first = printable(next(iter(proto.output), ""))
@@ -54,6 +54,13 @@ class Node:
     def optional(self, index: int) -> Value | None:
         """An input that may be left out."""
         return self._inputs[index] if index < len(self._inputs) else None
+
+    def numbers(self, index: int, name: str, *, may_be_scalar: bool = False) -> list[int]:
+        """An input of whole numbers in a row, which must be known."""
+        found = self.input(index)
+        if len(found.shape) != 1 and not (may_be_scalar and not found.shape):
+            self.refuse(name, f"{name} must have 1 dimension", value=found.shape, found=str(found.shape))
+        return found.ints(name)
 
     # Attributes
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, open_plain
 from anydml.onnx.functions import inlined
-from anydml.onnx.library import IR_VERSION, OPSET_VERSION, VERSION, ModelProto
+from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +51,9 @@ def read_model(given: Given) -> Source:
     else:
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
-    opset = _check_form(proto, name)
-    return Source(name, inlined(proto, name), opset, folder)
+    opset, whole = _check_form(proto, name), inlined(proto, name)
+    # What a model that only called functions of its own is made of needs an opset as well.
+    return Source(name, whole, opset or _check_form(whole, name), folder)
 
 
 def _read_file(path: Path, name: str) -> bytes:
@@ -118,12 +119,12 @@ def _check_form(proto: Any, name: str) -> int:
         rule = f"ir_version {proto.ir_version} is not supported"
         fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
         raise UnsupportedError(name, fault)
-    domains = ["" if entry.domain == "ai.onnx" else entry.domain for entry in proto.opset_import]
+    domains = [own_domain(entry.domain) for entry in proto.opset_import]
     if len(set(domains)) < len(domains):
         raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
     versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
     if "" not in versions:
-        if all(node.domain not in ("", "ai.onnx") for node in proto.graph.node):
+        if all(node.domain not in ONNX_DOMAINS for node in proto.graph.node):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))

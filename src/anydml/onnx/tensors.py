@@ -12,7 +12,7 @@ from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, sh
 from anydml.models.files import open_plain
 from anydml.onnx.library import TensorProto
 from anydml.onnx.types import read_element_type
-from anydml.onnx.values import Value
+from anydml.onnx.values import Value, check_dimensions
 
 if TYPE_CHECKING:
     from anydml.models.files import Files
@@ -56,6 +56,7 @@ def decode_tensor(tensor: Any, subject: str, what: str, folder: Files | None) ->
 def read_shape(tensor: Any, subject: str, what: str) -> tuple[int, ...]:
     """Its shape, which may promise no more than a tensor can hold."""
     shape = tuple(int(size) for size in tensor.dims)
+    check_dimensions(shape, subject, what)
     if any(size < 0 for size in shape):
         raise _broken(subject, what, "must have sizes of at least 0", str(list(shape)))
     if math.prod(shape) > _MOST_ELEMENTS:

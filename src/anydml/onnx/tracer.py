@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from anydml.builder import Graph
 from anydml.errors import DescriptionError, Fault, UnsupportedError
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
-from anydml.onnx.values import Value
+from anydml.onnx.values import MOST_KNOWN, Value
 from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
 
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
-    from anydml.enums import DataType
     from anydml.models.files import Files
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
 MOST_FOLDED = 65_536
-"""Elements up to which what hangs on known values alone is computed while a model is traced."""
+"""Elements of a graph input whose values a shape may hang on, and of initializers that are kept for the next trace."""
 MOST_DIMENSIONS = 8
 
 
@@ -128,13 +128,13 @@ class Tracer:
             return Value(value.element, shape)
         if _is_packed(shape, strides) and math.prod(shape) == value.count:
             return self.reshape(value, shape)
+        _check_rank(shape)
         if self.folds(shape, [value]):
             steps = [stride * value.element.held.itemsize for stride in strides]
             packed = np.ascontiguousarray(value.values(""))
             seen = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
             self.folded = True
             return Value.known(value.element, np.reshape(dml.identity(seen, device=self._host), shape))
-        _check_rank(shape)
         view = self.expression(value).reinterpret(shape, strides)
         return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
 
@@ -142,7 +142,7 @@ class Tracer:
 
     def folds(self, shape: tuple[int, ...], inputs: Sequence[Value]) -> bool:
         """Whether what has that shape is computed at once."""
-        return math.prod(shape) <= MOST_FOLDED and all(value.is_known for value in inputs)
+        return math.prod(shape) <= MOST_KNOWN and all(value.is_known for value in inputs)
 
     def expression(self, value: Value) -> Expression:
         """What a value is in the graph, in whatever shape the graph has it."""
@@ -154,20 +154,12 @@ class Tracer:
                 value.expression = self._input(value)
         return value.expression
 
-    def tensor(
-        self,
-        value: Value,
-        shape: tuple[int, ...] | None = None,
-        strides: tuple[int, ...] | None = None,
-        data_type: DataType | None = None,
-    ) -> Expression:
-        """A value as a function takes it: in its own shape, or at other strides or of another type."""
-        shape = (value.shape if shape is None else shape) or (1,)
+    def tensor(self, value: Value) -> Expression:
+        """A value as a function takes it, in its own shape."""
+        shape = value.shape or (1,)
         _check_rank(shape)
         found = self.expression(value)
-        if found.sizes == shape and strides is None and data_type is None:
-            return found
-        return found.reinterpret(shape, strides, data_type)
+        return found if found.sizes == shape else found.reinterpret(shape)
 
     def _input(self, value: Value) -> Expression:
         sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
@@ -184,9 +176,10 @@ class Tracer:
         node = expression.source.node
         assert isinstance(node, OperatorNode)  # noqa: S101 - for type checkers: functions give nodes of operators
         self.added.append(node.desc)
-        name = self.name or self.label
+        name = base = self.name or self.label
+        numbers = itertools.count(len(self.labels))
         while name in self.labels or name in self.inputs:
-            name = f"{self.name or self.label} #{len(self.labels)}"
+            name = f"{base} #{next(numbers)}"
         self.labels[name] = self.label
         return expression.named(name)
 

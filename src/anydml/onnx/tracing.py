@@ -10,6 +10,7 @@ from anydml.errors import DescriptionError, DmlError, Fault, ModelError, Unsuppo
 from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
+from anydml.onnx.signatures import check_types
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.tracer import MOST_FOLDED, Tracer
 from anydml.onnx.values import NeedsValueError, Value
@@ -87,14 +88,17 @@ def trace(
             if keep_going:
                 check_support(source, proto)
             inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
-            made = _lower(Node(proto, source.opset, inputs, tracer))
+            node = Node(proto, source.opset, inputs, tracer)
+            check_types(node, inputs)
+            made = _lower(node)
         except DmlError as found:
             is_of_file = found.subject == source.name  # which says itself which tensor is at fault
             error = found if is_of_file else of_node(found, tracer.label)
             if not keep_going:
                 raise error from found.__cause__
             made = [None] * len(proto.output)
-        known.update(zip(proto.output, made, strict=False))
+        # An output that is left out has no name, and what is called "" stays nothing.
+        known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
         note = "" if error or tracer.added else _note(tracer, made)
         records.append(Record(tracer.label, proto.op_type, proto.name, tuple(tracer.added), note, error))
     outputs: dict[str, Value | None] = {}

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from anydml.onnx.types import ElementType
 
 
+MOST_KNOWN = 2**20
+"""Elements up to which what hangs on known values alone is computed while a model is traced."""
+MOST_KNOWN_DIMENSIONS = 64
+"""Of a tensor that is known, which is NumPy's."""
+
+
 class NeedsValueError(UnsupportedError):
     """A shape, an axis or a bound that hangs on the values of graph inputs, which are given at a run."""
 
@@ -64,7 +70,14 @@ class Value:
         if self.array is not None:
             return self.array
         if self.count == 0:
+            check_dimensions(self.shape)
             return np.empty(self.shape, self.element.held)
+        if not self.needs:
+            rule = (
+                f"{what} must be known before anything runs, and hangs on a constant of more than 2^20 = "
+                f"{MOST_KNOWN} elements that nodes make, which is not computed before"
+            )
+            raise UnsupportedError("onnx", Fault(field=what, rule=rule, value=self.shape))
         names = ", ".join(repr(name) for name in sorted(self.needs))
         rule = f"{what} must be known before anything runs, and hangs on the input{'s' * (len(self.needs) > 1)} {names}"
         fault = Fault(field=what, rule=rule, value=self.shape)
@@ -76,9 +89,18 @@ class Value:
 
     def reshaped(self, shape: tuple[int, ...]) -> Value:
         """The same memory in another shape of as many elements; the graph must have it where it is not known."""
+        if self.array is not None:
+            check_dimensions(shape)
         array = None if self.array is None else self.array.reshape(shape)
         return Value(self.element, shape, array, self.expression, self.source, self.needs)
 
     def retyped(self, element: ElementType) -> Value:
         """The same memory as another type of the same DirectML type."""
         return Value(element, self.shape, self.array, self.expression, self.source, self.needs)
+
+
+def check_dimensions(shape: tuple[int, ...], subject: str = "onnx", what: str = "a tensor that is known") -> None:
+    """Refuse a shape that no NumPy array has."""
+    if len(shape) > MOST_KNOWN_DIMENSIONS:
+        rule = f"{what} must have at most {MOST_KNOWN_DIMENSIONS} dimensions, NumPy's most"
+        raise UnsupportedError(subject, Fault(field="shape", rule=rule, value=shape, found=str(len(shape))))

@@ -51,7 +51,7 @@ _REFUSED = {"value_string": "STRING", "value_strings": "STRING", "sparse_value":
 
 def constant_of_shape(node: Node) -> list[Value]:
     """ConstantOfShape: one number, 0.0 unless it is given, everywhere."""
-    shape = node.input(0).ints("input")
+    shape = node.numbers(0, "input")
     if any(size < 0 for size in shape):
         node.refuse("input", "input must have sizes of at least 0", value=shape, found=str(shape))
     value = node.tensor("value")
@@ -80,6 +80,6 @@ def range_of(node: Node) -> list[Value]:
 
 def _number(node: Node, index: int, name: str) -> Any:
     value = node.input(index)
-    if value.count != 1 or value.element != node.input(0).element:
-        node.refuse(name, f"{name} must be one number of {node.input(0).element.name}", found=str(value.shape))
+    if value.count != 1:
+        node.refuse(name, f"{name} must be one number", found=str(value.shape))
     return value.values(name).reshape(-1)[0]

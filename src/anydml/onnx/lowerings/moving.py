@@ -29,7 +29,7 @@ def transpose(node: Node) -> list[Value]:
 
 def expand(node: Node) -> list[Value]:
     """Expand: a view that repeats elements, with strides of 0."""
-    data, wanted = node.input(0), node.input(1).ints("shape")
+    data, wanted = node.input(0), node.numbers(1, "shape")
     rank = max(len(data.shape), len(wanted))
     have = (1,) * (rank - len(data.shape)) + data.shape
     want = [1] * (rank - len(wanted)) + wanted
@@ -56,8 +56,6 @@ def _concat(node: Node, given: int) -> Value:
     first = parts[0]
     axis = node.axis(given, len(first.shape))
     for i, part in enumerate(parts):
-        if part.element != first.element:
-            node.refuse(f"inputs[{i}]", f"inputs[{i}] must be of {first.element.name}", found=part.element.name)
         if len(part.shape) != len(first.shape) or any(
             a != b for k, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if k != axis
         ):

@@ -37,7 +37,11 @@ def _running(node: Node, function: Callable[..., Any]) -> Value:
 
 
 def reverse_sequence(node: Node) -> list[Value]:
-    """ReverseSequence: in each batch, as much of the time axis as its length says, from the last to the first."""
+    """ReverseSequence: in each batch, as much of the time axis as its length says, from the last to the first.
+
+    Lengths that are known are checked. Those of a run are clamped, as DirectML has it: one past the axis stands for all
+    of it, and so does one below 0, which is read without its sign. ONNX Runtime refuses both.
+    """
     data, lengths = node.input(0), node.input(1)
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1} or len(data.shape) < 2:

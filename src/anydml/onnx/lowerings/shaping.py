@@ -27,7 +27,7 @@ def reshape_by_attribute(node: Node) -> list[Value]:
 
 def reshape(node: Node) -> list[Value]:
     """Reshape from opset 5 on: the shape is an input."""
-    return [_reshape(node, node.input(1).ints("shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
+    return [_reshape(node, node.numbers(1, "shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
 
 
 def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
@@ -56,7 +56,7 @@ def squeeze(node: Node) -> list[Value]:
     """Squeeze: dimensions of size 1 left out; axes are an attribute, and an input from opset 13 on."""
     data = node.input(0)
     axes = _axes(node)
-    if axes is None:
+    if not axes:  # none at all are all of them, in ONNX Runtime too
         return [node.tracer.reshape(data, tuple(size for size in data.shape if size != 1))]
     out = node.axes(axes, len(data.shape))
     for axis in out:
@@ -77,8 +77,7 @@ def unsqueeze(node: Node) -> list[Value]:
 
 
 def _axes(node: Node) -> list[int] | None:
-    given = node.optional(1)
-    return node.integers("axes") if given is None else given.ints("axes")
+    return node.integers("axes") if node.optional(1) is None else node.numbers(1, "axes", may_be_scalar=True)
 
 
 def flatten(node: Node) -> list[Value]:

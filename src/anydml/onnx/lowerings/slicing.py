@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from anydml.onnx.nodes import Node
 
+_OPEN_ENDS = (2**31 - 1, 2**63 - 1)
+
 
 def slice_by_attributes(node: Node) -> list[Value]:
     """Slice of opset 1: bounds are attributes, and every step is 1."""
@@ -23,17 +25,10 @@ def slice_by_attributes(node: Node) -> list[Value]:
 
 def slice_by_inputs(node: Node) -> list[Value]:
     """Slice from opset 10 on: bounds are inputs."""
-    starts, ends = node.input(1).ints("starts"), node.input(2).ints("ends")
-    axes, steps = node.optional(3), node.optional(4)
-    return [
-        _slice(
-            node,
-            starts,
-            ends,
-            None if axes is None else axes.ints("axes"),
-            None if steps is None else steps.ints("steps"),
-        )
-    ]
+    starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
+    axes = None if node.optional(3) is None else node.numbers(3, "axes")
+    steps = None if node.optional(4) is None else node.numbers(4, "steps")
+    return [_slice(node, starts, ends, axes, steps)]
 
 
 def _slice(
@@ -57,7 +52,12 @@ def _slice(
 
 
 def clamp(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """The first index and the count of elements, as ONNX clamps bounds: backwards from a last one down to the first."""
+    """The first index and the count of elements, as ONNX clamps bounds: backwards from a last one down to the first.
+
+    The greatest of all ends is an open one backwards too, where ONNX Runtime has it so and ONNX would take nothing.
+    """
+    if step < 0 and end in _OPEN_ENDS:
+        end = -size - 1
     start, end = (bound + size if bound < 0 else bound for bound in (start, end))
     if step > 0:
         start, end = min(max(start, 0), size), min(max(end, 0), size)
@@ -82,8 +82,8 @@ def split(node: Node) -> list[Value]:
     """Split of every opset: sizes are an attribute, or an input, or follow from the number of outputs."""
     data = node.input(0)
     axis = node.axis(node.integer("axis", 0), len(data.shape))
-    size, given = data.shape[axis], node.optional(1)
-    sizes = node.integers("split") if given is None else given.ints("split")
+    size = data.shape[axis]
+    sizes = node.integers("split") if node.optional(1) is None else node.numbers(1, "split")
     if sizes is None:
         sizes = _even_sizes(node, size)
     if len(sizes) != node.output_count:
@@ -104,7 +104,11 @@ def _even_sizes(node: Node, size: int) -> list[int]:
     if count != node.output_count:
         node.refuse("num_outputs", f"num_outputs must be {node.output_count}, the outputs", found=str(count))
     part = -(-size // count)
-    return [max(min(part, size - i * part), 0) for i in range(count)]
+    last = size - (count - 1) * part
+    if last < 1:  # ONNX Runtime refuses these; onnx infers a last size of 0, or none
+        rule = f"num_outputs must leave something for each part: {size} elements in parts of {part} do not make {count}"
+        node.refuse("num_outputs", rule, value=count)
+    return [*[part] * (count - 1), last]
 
 
 def _cut(node: Node, data: Value, shapes: list[tuple[int, ...]], axis: int) -> list[Value]:
