@@ -33,11 +33,7 @@ class Recall:
             if self._on_host:  # in one expression: it is half of what a small model takes
                 key = [(name, x.dtype, x.shape, x.strides) for name, x in inputs.items() if type(x) is np.ndarray]
             else:
-                key = [
-                    (name, *plain_key(x))
-                    for name, x in inputs.items()
-                    if type(x) is not np.ndarray and as_plain(x) is x
-                ]
+                key = [(name, *plain_key(x)) for name, x in inputs.items() if _is_tensor(x)]
             return self._known.get(tuple(key)) if len(key) == len(inputs) else None
         except Exception:  # noqa: BLE001 - what is no mapping, or holds no arrays, is told by the closer look
             return None
@@ -57,6 +53,11 @@ class Recall:
     def _is_packed(self, array: Any) -> bool:
         if type(array) is np.ndarray:
             return self._on_host and bool(array.flags.c_contiguous)
-        if self._on_host or as_plain(array) is not array:
+        if self._on_host or not _is_tensor(array):
             return False
         return f"cuda:{array.get_device()}" == self._memory and bool(array.is_contiguous())
+
+
+def _is_tensor(array: Any) -> bool:
+    """Whether it is a plain tensor of PyTorch's in the memory of a GPU."""
+    return type(array) is not np.ndarray and as_plain(array) is array
