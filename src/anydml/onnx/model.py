@@ -21,6 +21,7 @@ from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder, refuse_large
+from anydml.onnx.spares import Spares
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, Value
 from anydml.runtime.device import Device, device_named
@@ -57,7 +58,8 @@ class Model:
     """An ONNX model on a device: `model.run({"x": array})` gives its outputs by name.
 
     A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; the 64 used
-    last are kept. Several threads may run a model at once.
+    last are kept. Several threads may run a model at once. The memory of two large results is kept as well, and serves
+    the next ones when nobody has them any more.
     """
 
     def __init__(self, source: Source, device: Device, shapes: Mapping[str, int | Sequence[int]]) -> None:
@@ -78,7 +80,7 @@ class Model:
         self._valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
         self._programs: OrderedDict[Any, Program] = OrderedDict()
-        self._recall = Recall(device.engine.memory)
+        self._recall, self._spares = Recall(device.engine.memory), Spares()
         self._lock = threading.RLock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
@@ -234,7 +236,7 @@ class Model:
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue
-                program = Program(found)
+                program = Program(found, self._spares)
                 self._programs[key] = program
                 if len(self._programs) > _MOST_PROGRAMS:
                     _, gone = self._programs.popitem(last=False)

@@ -12,6 +12,7 @@ from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.memory import HOST, numpy_address
+from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
 from anydml.primitives import IndexFault
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.builder import Expression
+    from anydml.onnx.spares import Spares
     from anydml.onnx.tracing import Trace
     from anydml.onnx.values import Value
     from anydml.runtime.graph import CompiledGraph
@@ -33,7 +35,8 @@ class Program:
     is looked at, so that shapes which DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace) -> None:
+    def __init__(self, found: Trace, spares: Spares) -> None:
+        self._spares = spares
         self._labels = found.tracer.labels
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
@@ -75,7 +78,10 @@ class Program:
     def _maker(self, value: Value) -> Callable[[], Any]:
         """What makes an array for a result, each time anew."""
         if self.memory == HOST:
-            return functools.partial(np.empty, value.shape, value.element.dtype)
+            dtype = value.element.dtype
+            if (size := value.count * dtype.itemsize) >= LARGE:
+                return functools.partial(self._spares.make, value.shape, dtype, size)
+            return functools.partial(np.empty, value.shape, dtype)
         if not value.element.is_bool:
             return plain_maker(value.element.data_type, value.shape, self.memory)
         torch = load_torch()
