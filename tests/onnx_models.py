@@ -50,3 +50,9 @@ def slice_model(shape: Any = (4, 4), dtype: Any = "float32") -> Any:
     """A model of one Slice, which takes the last two rows backwards."""
     bounds = {"starts": np.array([-1]), "ends": np.array([-3]), "axes": np.array([0]), "steps": np.array([-1])}
     return model(node("Slice", "x starts ends axes steps", "y", name="crop"), {"x": (dtype, shape)}, "y", bounds)
+
+
+def join_model() -> Any:
+    """Two inputs that share an open size, put together."""
+    inputs = {"a": ("float32", ["batch", 2]), "b": ("float32", ["batch", "width"])}
+    return model(node("Concat", "a b", "y", axis=1), inputs, dtypes={"y": "float32"})

@@ -1,14 +1,10 @@
-"""A loaded model: names, shapes that are bound late, what run takes and gives, and what it refuses."""
+"""A loaded model: its names, what run takes and gives, and what it refuses."""
 
 from __future__ import annotations
 
-import ast
 import copy
 import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +12,7 @@ import pytest
 
 import anydml as dml
 from cases import ENGINES
-from onnx_models import helper, info, model, node, onnx, slice_model
+from onnx_models import model, node, slice_model
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 
@@ -27,12 +23,6 @@ X = np.arange(16, dtype="float32").reshape(4, 4)
 def device(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
-
-
-def join_model() -> Any:
-    """Two inputs that share an open size, put together."""
-    inputs = {"a": ("float32", ["batch", 2]), "b": ("float32", ["batch", "width"])}
-    return model(node("Concat", "a b", "y", axis=1), inputs, dtypes={"y": "float32"})
 
 
 def test_a_model_says_what_it_takes_and_gives() -> None:
@@ -58,167 +48,6 @@ def test_results_are_new_at_every_run(device: str) -> None:
     kept = [loaded(X + i) for i in range(200)]
     for i, y in enumerate(kept):
         assert y[0, 0] == 12 + i
-
-
-# Shapes
-
-
-def test_open_sizes_are_bound_by_the_arrays_of_each_run() -> None:
-    loaded = dml.onnx.load(join_model())
-    assert loaded.inputs["b"].shape == ("batch", "width")
-    for batch, width in ((1, 3), (2, 1), (1, 3)):
-        a, b = np.zeros((batch, 2), "float32"), np.ones((batch, width), "float32")
-        assert loaded.run({"b": b, "a": a})["y"].tolist() == np.concatenate([a, b], 1).tolist()
-    assert len(loaded._programs) == 2
-
-
-def test_a_size_of_one_name_is_one_size() -> None:
-    a, b = np.zeros((2, 2), "float32"), np.ones((3, 1), "float32")
-    with pytest.raises(
-        dml.BindingError, match=r"input 'b' must have size 2 in dimension 0: 'batch' is 2; got \(3, 1\)"
-    ):
-        dml.onnx.load(join_model())(a, b)
-
-
-def test_the_shape_of_one_input_binds_the_sizes_of_another() -> None:
-    loaded = dml.onnx.load(join_model(), shapes={"b": (2, 3)})
-    assert loaded.outputs["y"].shape == (2, 5)
-    with pytest.raises(dml.BindingError, match=r"'batch' is 2; got \(1, 2\)"):
-        loaded(np.zeros((1, 2), "float32"), np.zeros((2, 3), "float32"))
-
-
-def test_open_sizes_are_bound_at_load() -> None:
-    loaded = dml.onnx.load(join_model(), shapes={"batch": 2, "b": (2, 3)})
-    assert loaded.outputs["y"].shape == (2, 5)
-    assert len(loaded._programs) == 1
-    with pytest.raises(
-        dml.BindingError, match=r"input 'a' must have size 2 in dimension 0: 'batch' is 2; got \(3, 2\)"
-    ):
-        loaded(np.zeros((3, 2), "float32"), np.zeros((3, 3), "float32"))
-    with pytest.raises(dml.BindingError, match=r"input 'b' must have size 3 in dimension 1; got \(2, 4\)"):
-        loaded(np.zeros((2, 2), "float32"), np.zeros((2, 4), "float32"))
-
-
-@pytest.mark.parametrize(
-    ("shapes", "message"),
-    [
-        ({"height": 2}, r"there is no 'height'; there are 'a', 'b', 'batch', 'width'"),
-        ({"batch": -1}, r"shapes\['batch'\] must be at least 0"),
-        ({"batch": 2.5}, r"shapes\['batch'\] must be a whole number"),
-        ({"a": (2, "x")}, r"shapes\['a'\]\[1\] must be a whole number"),
-        ({"a": (2, 3)}, r"input 'a' must have size 2 in dimension 1; got \(2, 3\)"),
-        ({"a": (2, 2, 1)}, r"input 'a' must have 2 dimensions, \(batch, 2\); got \(2, 2, 1\)"),
-        ({"batch": 3, "a": (2, 2)}, r"'batch' is 3; got \(2, 2\)"),
-        ([1], "shapes must be a mapping of the names of inputs and of open sizes .*; got a list; such as"),
-        (5, "shapes must be a mapping"),
-        ("ab", "shapes must be a mapping"),
-        ("", "shapes must be a mapping"),
-        (X, "shapes must be a mapping"),
-    ],
-)
-def test_shapes_that_cannot_be(shapes: dict[str, Any], message: str) -> None:
-    with pytest.raises(dml.DmlError, match=message):
-        dml.onnx.load(join_model(), shapes=shapes)
-    with pytest.raises(dml.DmlError, match=message):
-        dml.onnx.check(join_model(), shapes=shapes)
-
-
-def test_sizes_that_are_bound_are_shown() -> None:
-    loaded = dml.onnx.load(join_model(), shapes={"batch": 3})
-    assert [info.shape for info in loaded.inputs.values()] == [(3, 2), (3, "width")]
-    assert loaded(np.zeros((3, 2), "float32"), np.zeros((3, 1), "float32")).shape == (3, 3)
-    with pytest.raises(dml.BindingError, match="'batch' is 3"):
-        loaded(np.zeros((2, 2), "float32"), np.zeros((2, 1), "float32"))
-    assert loaded.assume_shapes({}) == ({"a": (3, 2), "b": (3, 2)}, {"width": 2})
-    assert dml.onnx.load(join_model(), shapes={"b": (4, 5)}).inputs["a"].shape == (4, 2)
-
-
-def test_open_outputs_have_the_models_names_alone() -> None:
-    assert dml.onnx.load(join_model()).outputs["y"].shape == ("batch", None)
-    declared = join_model()
-    declared.graph.output[0].CopyFrom(info("y", "float32", ["batch", "both"]))
-    assert dml.onnx.load(declared).outputs["y"].shape == ("batch", "both")
-    assert dml.onnx.load(declared, shapes={"batch": 3}).outputs["y"].shape == (3, "both")
-
-
-def test_a_size_may_be_a_number_of_numpys() -> None:
-    proto = model(node("Identity", "n", "y"), {"n": ("float32", ["n", 6])}, dtypes={"y": "float32"})
-    three: Any
-    for three in (3, np.int64(3), np.array(3)):
-        assert dml.onnx.load(proto, shapes={"n": three}).inputs["n"].shape == (3, 6)
-    assert dml.onnx.load(proto, shapes={"n": [3, 6]}).inputs["n"].shape == (3, 6)
-
-
-def test_the_programs_used_last_are_kept() -> None:
-    loaded = dml.onnx.load(model(node("Identity", "x", "y"), {"x": ("float32", ["n"])}, dtypes={"y": "float32"}))
-    for n in range(1, 70):
-        assert loaded(np.ones(n, "float32")).shape == (n,)
-    assert len(loaded._programs) == 64
-    assert [dict(shapes)["x"] for shapes, _ in loaded._programs] == [(n,) for n in range(6, 70)]
-    assert len(loaded._recall) <= 64
-    assert loaded(np.ones(1, "float32")).shape == (1,)
-
-
-def test_a_shape_may_hang_on_the_values_of_an_input() -> None:
-    proto = model(
-        node("Reshape", "x shape", "y", name="r"),
-        {"x": ("float32", [4, 4]), "shape": ("int64", ["rank"])},
-        dtypes={"y": "float32"},
-    )
-    loaded = dml.onnx.load(proto)
-    for shape in ([2, 8], [16], [2, -1], [2, 8]):
-        assert loaded(X, np.array(shape)).tolist() == X.reshape(shape).tolist()
-    assert len(loaded._programs) == 3
-    with pytest.raises(dml.ModelError, match=r"node 'r' \(Reshape\): shape must have the 16 elements"):
-        loaded(X, np.array([3, 3]))
-
-
-def test_values_are_those_of_the_run() -> None:
-    nodes = [node("Reshape", "x shape", "y"), node("Identity", "shape", "z")]
-    loaded = dml.onnx.load(model(nodes, {"x": ("float32", [4, 4]), "shape": ("int64", [2])}, "y z"))
-    shape = np.array([2, 8])
-    assert loaded(X, shape)[1].tolist() == [2, 8]
-    shape[:] = [8, 2]
-    y, z = loaded(X, shape)
-    assert (y.shape, z.tolist()) == ((8, 2), [8, 2])
-    y, z = loaded(X, np.array([2, 8]))
-    assert (y.shape, z.tolist()) == ((2, 8), [2, 8])
-
-
-def test_a_shape_that_is_empty_is_known() -> None:
-    proto = model(node("Reshape", "x shape", "y"), {"x": ("float32", [1]), "shape": ("int64", [0])})
-    loaded = dml.onnx.load(proto)
-    assert loaded.outputs["y"].shape == ()
-    assert loaded(np.ones(1, "float32"), np.empty(0, "int64")) == 1
-
-
-def test_a_shape_may_not_hang_on_a_large_input() -> None:
-    nodes = [node("Gather", "x zero", "n"), node("Reshape", "x n", "y", name="r")]
-    proto = model(nodes, {"x": ("int64", [70_000])}, "y", {"zero": np.array([0])})
-    with pytest.raises(dml.ModelError, match="must hang on inputs of at most 65536 elements; input 'x' has 70000"):
-        dml.onnx.load(proto)
-
-
-def test_what_is_too_large_is_so_whatever_ran_before() -> None:
-    nodes = [node("Gather", "x zero", "n"), node("Reshape", "x n", "y", name="r")]
-    proto = model(nodes, {"x": ("int64", ["k"])}, "y", {"zero": np.array([0])}, dtypes={"y": "int64"})
-    loaded = dml.onnx.load(proto)
-    assert loaded(np.array([3, 1, 2])).tolist() == [3, 1, 2]
-    large = np.full(70_000, 70_000)
-    for one in (loaded, dml.onnx.load(proto), loaded):
-        with pytest.raises(dml.ModelError, match="at most 65536 elements; input 'x' has 70000"):
-            one(large)
-
-
-def test_initializers_that_are_inputs_may_be_left_out() -> None:
-    proto = slice_model()
-    proto.graph.input.append(info("starts", "int64", [1]))
-    loaded = dml.onnx.load(proto)
-    assert [i.is_optional for i in loaded.inputs.values()] == [False, True]
-    for _ in range(2):
-        assert loaded(X).tolist() == X[[3, 2]].tolist()
-        assert loaded(X, np.array([-2])).tolist() == X[[2]].tolist()
-        assert loaded(X, [-2]).tolist() == X[[2]].tolist()
 
 
 # What run takes
@@ -452,132 +281,3 @@ def test_several_threads_may_run_a_model() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(8)))
-
-
-# What load refuses
-
-
-def test_everything_that_is_not_supported_is_told_at_once() -> None:
-    nodes = [
-        node("Relu", "x", "a", name="r1"),
-        node("Relu", "a", "b"),
-        helper.make_node("Fused", ["b"], ["c"], domain="com.example"),
-        node("Identity", "c", "y"),
-    ]
-    with pytest.raises(dml.UnsupportedError) as caught:
-        dml.onnx.load(model(nodes, {"x": ("float32", [2])}))
-    message = str(caught.value)
-    assert "node 'r1' (Relu) and 1 more: Relu is not supported" in message
-    assert (
-        "node of 'c' (com.example.Fused): com.example.Fused is not supported; anydml.onnx runs Cast, Concat," in message
-    )
-    assert [fault.value for fault in caught.value.faults] == [2, 1]
-
-
-@pytest.mark.parametrize(
-    ("number", "name"),
-    [(8, "STRING"), (16, "BFLOAT16"), (14, "COMPLEX64"), (17, "FLOAT8E4M3FN"), (22, "INT4"), (999, "element type 999")],
-)
-def test_types_that_directml_lacks_are_refused_by_name(number: int, name: str) -> None:
-    proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])})
-    proto.graph.input[0].type.tensor_type.elem_type = number
-    with pytest.raises(dml.UnsupportedError, match=f"input 'x': DirectML has no {name}"):
-        dml.onnx.load(proto)
-
-
-def test_an_output_is_of_the_type_that_it_is_declared_as() -> None:
-    proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])}, dtypes={"y": "int64"})
-    with pytest.raises(
-        dml.ModelError, match=r"output 'y' must be of FLOAT, as the node that makes it has it; got INT64"
-    ):
-        dml.onnx.load(proto)
-
-
-def test_kinds_that_directml_lacks_are_refused_by_name() -> None:
-    proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])})
-    proto.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2])))
-    with pytest.raises(dml.UnsupportedError, match="input 'x': DirectML has no sequences"):
-        dml.onnx.load(proto)
-    with pytest.raises(dml.UnsupportedError, match="value_string: DirectML has no STRING"):
-        dml.onnx.load(model(node("Constant", "", "y", value_string="text"), {}))
-
-
-def test_a_models_own_functions_are_put_in_place() -> None:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    body = [node("Transpose", "a", "b"), node("Transpose", "b", "c")]
-    twice = helper.make_function("own", "Twice", ["a"], ["c"], body, opsets)
-    proto = model(helper.make_node("Twice", ["x"], ["y"], domain="own"), {"x": ("float32", [4, 4])})
-    proto.functions.append(twice)
-    proto.opset_import.append(opsets[1])
-    assert np.array_equal(dml.onnx.load(proto)(X), X)
-    # Functions that call one another twice each would become 2^40 nodes
-    for i in range(40):
-        calls = [helper.make_node(f"F{i + 1}", ["a"], [name], domain="own") for name in ("b", "c")]
-        proto.functions.append(helper.make_function("own", f"F{i}", ["a"], ["c"], calls, opsets))
-    proto.functions.append(helper.make_function("own", "F40", ["a"], ["c"], body, opsets))
-    proto.graph.node[0].op_type = "F0"
-    with pytest.raises(dml.ModelFileError, match="functions must come to at most 100000 nodes"):
-        dml.onnx.load(proto)
-    proto.functions[-1].node[0].CopyFrom(helper.make_node("F0", ["a"], ["b"], domain="own"))
-    with pytest.raises(dml.ModelFileError, match="function 'F0' must not call itself"):
-        dml.onnx.load(proto)
-
-
-def test_a_check_goes_on_to_the_end() -> None:
-    nodes = [
-        node("Slice", "x s e", "crop", name="crop"),
-        node("Relu", "crop", "r"),
-        node("Flatten", "r", "lost"),
-        node("Reshape", "x t", "shaped"),
-        node("Flatten", "x", "flat"),
-        node("CumSum", "flat a", "y"),
-    ]
-    constants = {"s": np.array([0]), "e": np.array([2]), "a": np.array(1)}
-    proto = model(nodes, {"x": ("float32", ["n", 4]), "t": ("int64", [1])}, "y lost shaped", constants)
-    found = dml.onnx.check(proto, shapes={"n": 3})
-    crop, relu, lost, shaped, flat, y = found.nodes
-    assert crop.operators == ("SLICE",)
-    assert isinstance(relu.error, dml.UnsupportedError)
-    assert "Relu is not supported" in str(relu.error)
-    assert (lost.error, lost.note) == (None, "not known: hangs on a node that is not")
-    assert shaped.note == "known at a run: hangs on the values of 't'"
-    assert flat.note == "a view, no pass"
-    assert y.descs[0].check().lowest_level == dml.FeatureLevel("4_0")
-    assert y.lowest_level == dml.FeatureLevel("2_1")  # with leading 1s
-    assert dml.onnx.check(proto, shapes={"n": 3}, values={"t": np.array([12])}).nodes[3].note == "a view, no pass"
-
-
-# The package
-
-
-def test_without_onnx_the_package_says_what_to_install() -> None:
-    attempt = "try: import anydml.onnx\nexcept Exception as e: print(type(e).__name__, e)"
-    code = f"import sys; sys.modules['onnx'] = None\n{attempt}"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
-    expected = "EngineMissingError anydml.onnx: reading ONNX models needs onnx; pip install 'anydml[onnx]'"
-    assert found.stdout.strip() == expected
-
-
-def test_onnx_enters_by_one_file() -> None:
-    source = Path(dml.__file__).parent
-    entries = set()
-    for path in source.rglob("*.py"):
-        for found in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in found.names] if isinstance(found, ast.Import) else []
-            names += [found.module or ""] if isinstance(found, ast.ImportFrom) and not found.level else []
-            entries |= {str(path.relative_to(source)) for name in names if name.partition(".")[0] == "onnx"}
-    assert entries == {"onnx/library.py"}
-
-
-def test_known_values_need_no_feature_level() -> None:
-    """Shapes are of INT64, which GATHER takes from 4_1 on: what is computed at load is no operator."""
-    nodes = [node("Shape", "x", "s"), node("Gather", "s one", "n"), node("Reshape", "x n", "y")]
-    proto = model(nodes, {"x": ("float32", [1, 6])}, "y", {"one": np.array([1])})
-    loaded = dml.onnx.load(proto, device=dml.Device("reference", feature_level="1_0"))
-    assert loaded(np.ones((1, 6), "float32")).shape == (6,)
-
-
-def test_what_the_package_shows() -> None:
-    assert {"Backend", "Model", "TensorInfo", "check", "compare", "load"} <= set(dml.onnx.__all__)
-    assert all(getattr(dml.onnx, name).__doc__ for name in dml.onnx.__all__)
-    assert onnx.IR_VERSION >= 8

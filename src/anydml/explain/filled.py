@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 class FilledTale(Tale):
     """The number that each element is, by its own number."""
 
-    def __init__(self, desc: OperatorDesc, primitive: Fill, values: Mapping[str, Values]) -> None:  # noqa: ARG002
+    def __init__(
+        self,
+        desc: OperatorDesc,  # noqa: ARG002 - every tale is told of a description
+        primitive: Fill,
+        values: Mapping[str, Values],  # noqa: ARG002 - as above, and there is no input
+    ) -> None:
         self._primitive = primitive
         self._count = math.prod(primitive.target.sizes)
         self._start, self._delta = (

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 class TurnedTale(Tale):
     """Which line is turned round how far."""
 
-    def __init__(self, desc: OperatorDesc, primitive: Reverse, values: Mapping[str, Values]) -> None:  # noqa: ARG002
+    def __init__(
+        self,
+        desc: OperatorDesc,  # noqa: ARG002 - every tale is told of a description
+        primitive: Reverse,
+        values: Mapping[str, Values],
+    ) -> None:
         self._primitive = primitive
         self._values = values[primitive.source.tensor]
         self._lengths = values[primitive.lengths.tensor]
