@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.engines.threads import run as run_on_threads
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.call import make_dispatch
 
 if TYPE_CHECKING:
     from benchmarks.cpu.rows import CpuRow
@@ -139,13 +139,12 @@ def copy_limit(count: int, threads: int) -> Callable[[], object]:
     """memcpy of so many bytes, split over the threads."""
     source, target = np.ones(count, np.uint8), np.empty(count, np.uint8)
     target[:] = 0
-    memcpy = ctypes.CDLL(None).memcpy
-    memcpy.argtypes, memcpy.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], ctypes.c_void_p
-    s, t = source.ctypes.data, target.ctypes.data
     parts = max(threads, min(count // 2**22, 4 * threads))
-    bounds = [count * i // parts for i in range(parts + 1)]
+    # The words of a walk over one row in so many segments, which the kernel gives to memcpy.
+    words = (source.ctypes.data, target.ctypes.data, count, 1, 1, parts, -(-count // parts), 0)
+    dispatch = make_dispatch(get_kernel("copy run 1"), words, parts, 2 * count)
 
     def copy(_keep: Any = (source, target)) -> None:
-        run_on_threads(lambda i: memcpy(t + bounds[i], s + bounds[i], bounds[i + 1] - bounds[i]), parts)
+        dispatch()
 
     return copy

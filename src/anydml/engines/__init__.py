@@ -128,4 +128,8 @@ def describe_engine(engine: Engine) -> str:
         from anydml.engines.cuda import device_label
 
         return device_label(int(engine.memory.partition(":")[2] or 0))
-    return platform.machine() + (f", {get_num_threads()} threads" if engine.name == "cpu" else "")
+    if engine.name == "cpu":
+        from anydml.engines.cpu.call import describe_threads
+
+        return f"{platform.machine()}, {get_num_threads()} threads ({describe_threads()})"
+    return platform.machine()

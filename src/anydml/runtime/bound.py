@@ -6,6 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.arrays.glance import glance
 from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST, span
@@ -79,22 +80,21 @@ MOST_KNOWN = 64
 class Known:
     """A call's arrays, held weakly, and what they are bound to, for the next call that has the same."""
 
-    __slots__ = ("_arrays", "_first", "_first_shape", "_out", "_out_shape", "dispatch")
+    __slots__ = ("_arrays", "_first", "_first_glance", "_out", "_out_glance", "dispatch")
 
     def __init__(self, inputs: tuple[Any, ...], out: Any, bound: BoundOperator) -> None:
-        self._arrays: list[tuple[Any, Any]] = [(weakref.ref(array), array.shape) for array in inputs]
+        self._arrays: list[tuple[Any, Any]] = [(weakref.ref(array), glance(array)) for array in inputs]
         self._first: Any = None
-        self._first_shape: Any = None
+        self._first_glance: Any = None
         if len(inputs) == 1:
-            ((self._first, self._first_shape),) = self._arrays
+            ((self._first, self._first_glance),) = self._arrays
         self._out: Any = weakref.ref(out)
-        self._out_shape, self.dispatch = out.shape, bound.forgetful().dispatch
+        self._out_glance, self.dispatch = glance(out), bound.forgetful().dispatch
 
     def is_of(self, inputs: tuple[object, ...], out: Any) -> bool:
-        """Whether these are the same arrays, and nobody gave one another shape, or made the output read-only."""
-        if out is not self._out() or out.shape != self._out_shape or not out.flags.writeable:
+        """Whether these are the same arrays, and nobody changed one's memory, layout, type or flags."""
+        if out is not self._out() or not self._out_glance.is_same():
             return False
         if self._first is not None:  # without the loop, which would take longer than all the rest
-            array: Any = inputs[0]
-            return self._first() is array and bool(array.shape == self._first_shape)
-        return all(held() is a and a.shape == shape for a, (held, shape) in zip(inputs, self._arrays, strict=True))
+            return self._first() is inputs[0] and bool(self._first_glance.is_same())
+        return all(held() is a and seen.is_same() for a, (held, seen) in zip(inputs, self._arrays, strict=True))

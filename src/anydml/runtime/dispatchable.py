@@ -11,6 +11,7 @@ from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import at_home, in_turns
+from anydml.engines.exclusive import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
 from anydml.runtime.binding import (
@@ -207,7 +208,9 @@ class Compiled(abc.ABC):
         arena = self.reserve_scratch()
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
         if arena is not None:
-            launch = in_turns(launch, arena)
+            launch = one_at_a_time(in_turns(launch, arena), self.name)
+        elif self.in_place and len(set(addresses)) < len(addresses):
+            launch = one_at_a_time(launch, self.name)
         elif not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()
@@ -268,6 +271,8 @@ class Compiled(abc.ABC):
         if is_reserved and temporary is not None:
             launch = in_turns(launch, temporary)
         launch = on_callers_stream(launch, [b.memory for b in bound])
+        if temporary is not None or (self.in_place and len({b.address for b in bound}) < len(bound)):
+            launch = one_at_a_time(launch, self.name)
         return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
 
     def with_owned(self, places: dict[str, int], persistent: Buffer | None) -> dict[str, int]:

@@ -6,6 +6,7 @@ Numba takes 0.4 s to import and 0.3 s and more to compile a kernel; llvmlite loa
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import os
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _lock = threading.Lock()
+_kernels: dict[str, Kernel] = {}
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _DIGEST = 32
+_TEXTS = {"line", "team"}
+"""Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 SLOW = 0.5
 """Seconds after which a compilation says what takes so long."""
 
@@ -46,36 +50,6 @@ define ptr @entry(ptr %self, ptr %unused) {{
   ret ptr %result
 }}
 """
-# What a thread runs of work that is shared: turns of about the same length, each taken by counting on, until none is
-# left. The status is the smallest that is not 0.
-_SHARED = """
-define i64 @shared(i64 %words, i64 %counter, i64 %units, i64 %turns) {
-entry:
-  %place = inttoptr i64 %counter to ptr
-  br label %take
-take:
-  %worst = phi i64 [ 0, %entry ], [ %next, %work ]
-  %turn = atomicrmw add ptr %place, i64 1 seq_cst
-  %more = icmp ult i64 %turn, %turns
-  br i1 %more, label %work, label %done
-work:
-  %low = mul i64 %units, %turn
-  %begin = udiv i64 %low, %turns
-  %after = add i64 %turn, 1
-  %high = mul i64 %units, %after
-  %end = udiv i64 %high, %turns
-  %status = call i64 @kernel(i64 %words, i64 %begin, i64 %end)
-  %fine = icmp eq i64 %status, 0
-  %first = icmp eq i64 %worst, 0
-  %smaller = icmp ult i64 %status, %worst
-  %counts = or i1 %first, %smaller
-  %chosen = select i1 %counts, i64 %status, i64 %worst
-  %next = select i1 %fine, i64 %worst, i64 %chosen
-  br label %take
-done:
-  ret i64 %worst
-}
-"""
 # Before 3.12 None and False are counted like any object.
 _COUNT = """%old = load i64, ptr %result
   %new = add i64 %old, 1
@@ -83,7 +57,7 @@ _COUNT = """%old = load i64, ptr %result
 
 
 class Kernel:
-    """Compiled code: its address, and the object that keeps it alive."""
+    """Compiled code: its address. It stays for as long as the process, whose threads may be in it to the end."""
 
     def __init__(self, name: str, code: bytes) -> None:
         self.name = name
@@ -91,10 +65,14 @@ class Kernel:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
-        self.address = self._engine.get_function_address("kernel")
-        is_line = name.startswith("line ")
-        self.entry = 0 if is_line else self._engine.get_function_address("entry")
-        self.shared = 0 if is_line else self._engine.get_function_address("shared")
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+        self.address = self.find("kernel")
+        self.entry = 0 if name.partition(" ")[0] in _TEXTS else self.find("entry")
+
+    def find(self, symbol: str) -> int:
+        """The address of a function, or of memory of the code's own."""
+        found: int = self._engine.get_global_value_address(symbol)
+        return found
 
 
 @functools.cache
@@ -110,9 +88,10 @@ def _machine() -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-@functools.cache
 def get_kernel(name: str) -> Kernel:
     """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached."""
+    if (kernel := _kernels.get(name)) is not None:
+        return kernel
     with _lock:
         path = _cache_folder() / f"{name.replace(' ', '-')}-{_version()}.o"
         code = _read(path)
@@ -120,7 +99,7 @@ def get_kernel(name: str) -> Kernel:
             with _say_what_takes_long(name, path.parent):
                 code = _compile(name)
             _write(path, code)
-        return Kernel(name, code)
+        return _kernels.setdefault(name, Kernel(name, code))
 
 
 @functools.cache
@@ -188,10 +167,8 @@ def _compile(name: str) -> bytes:
         rule = "the cpu engine needs Numba to compile its kernels"
         fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
         raise EngineMissingError("cpu", fault) from error
-    from anydml.engines.cpu.kernels.line import make_line
-
     family, _, rest = name.partition(" ")
-    module = llvm.parse_assembly(make_line(rest) if family == "line" else _translate(name, numba))
+    module = llvm.parse_assembly(_write_text(family, rest) if family in _TEXTS else _translate(name, numba))
     module.verify()
     machine = _machine()
     assembly = machine.emit_assembly(module)
@@ -204,6 +181,14 @@ def _compile(name: str) -> bytes:
     return code
 
 
+def _write_text(family: str, rest: str) -> str:
+    """A kernel that is written in LLVM."""
+    from anydml.engines.cpu.kernels.line import make_line
+    from anydml.engines.cpu.kernels.team import make_team
+
+    return make_team() if family == "team" else make_line(rest)
+
+
 def _translate(name: str, numba: Any) -> str:
     """A kernel in Python as one in LLVM, with what calls it."""
     from anydml.engines.cpu.registry import make_kernel
@@ -213,7 +198,7 @@ def _translate(name: str, numba: Any) -> str:
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
     count = _COUNT if sys.version_info < (3, 12) else ""
-    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count) + _SHARED
+    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count)
 
 
 def has_float16() -> bool:

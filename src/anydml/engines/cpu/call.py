@@ -1,4 +1,4 @@
-"""Kernels as Python calls them: a built-in function for small work, the threads for large."""
+"""Kernels as Python calls them: built-in functions, alone for small work, through the team of threads for large."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ctypes
 import struct
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.threads import get_num_threads, run
+from anydml.engines.cpu import pool, team
+from anydml.engines.cpu.kernels.team import CHUNK, TURNS
+from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,14 +17,9 @@ if TYPE_CHECKING:
 
 SMALL = 128 * 1024
 """Bytes up to which work stays on the caller's thread, and keeps Python's lock: a few microseconds."""
-CHUNK = 512 * 1024
-"""The least bytes of work that a thread takes at a time."""
-TURNS = 4
-"""Turns that each thread takes, so that one that is held up leaves its share to the others."""
 
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
-KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-_SHARED = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)
+_KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
 _METH_NOARGS = 0x0004
 _NONE, _FALSE = id(None), id(False)
 
@@ -42,67 +39,47 @@ _new_function.restype = ctypes.py_object
 _new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 
-def make_words(words: Sequence[int], units: int) -> bytes:
-    """The words of a kernel behind their header: the units of work, and what its entry returns."""
-    return struct.pack(f"{len(words) + 3}q", units, _NONE, _FALSE, *words)
-
-
-def make_builtin(kernel: Kernel, words: bytes) -> Callable[[], Any]:
+def _make_builtin(entry: int, words: bytes) -> Callable[[], Any]:
     """A built-in function that runs a kernel on its words: 25 ns a call, where ctypes takes 500."""
-    definition = _definitions.get(kernel.entry)
-    if definition is None:
-        definition = _definitions[kernel.entry] = _MethodDef(b"dispatch", kernel.entry, _METH_NOARGS, None)
+    definition = _definitions.get(entry)
+    if definition is None:  # one for all threads that ask at once: a function does not keep its definition alive
+        definition = _definitions.setdefault(entry, _MethodDef(b"dispatch", entry, _METH_NOARGS, None))
     function: Callable[[], Any] = _new_function(ctypes.addressof(definition), words, None)
     return function
 
 
-def address_of(words: bytes) -> int:
-    """Where the words of a bytes object lie."""
-    return id(words) + bytes.__basicsize__ - 1
+def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -> Callable[[], Any]:
+    """What runs `units` units of a kernel that together move `size` bytes. Returns None, or something for a status."""
+    laid_out = struct.pack(f"{len(words) + 5}q", units, _NONE, _FALSE, kernel.address, size, *words)
+    if size <= SMALL:
+        return _make_builtin(kernel.entry, laid_out)
+    if team.is_available():
+        return _make_builtin(team.get_team().entry, laid_out)
+    return _Pooled(kernel, laid_out, units, size)
 
 
-def make_dispatch(kernel: Kernel, words: bytes, units: int, size: int) -> Callable[[], Any]:
-    """What runs `units` units of a kernel that together move `size` bytes. Returns None, or the smallest status."""
-    if size <= SMALL or units == 1:
-        if size <= SMALL:
-            return make_builtin(kernel, words)
-        return _Whole(kernel, words)
-    return _Shared(kernel, words, units, size)
+def describe_threads() -> str:
+    """Who does large work."""
+    return team.NAME if team.is_available() else pool.NAME
 
 
-class _Whole:
-    """Work that cannot be shared: on the caller's thread, with Python's lock released."""
+class _Pooled:
+    """Work in turns, on Python's threads."""
 
-    __slots__ = ("_call", "_words")
-
-    def __init__(self, kernel: Kernel, words: bytes) -> None:
-        self._call, self._words = KERNEL(kernel.address), words
-
-    def __call__(self) -> int | None:
-        return self._call(address_of(self._words), 0, 1) or None
-
-
-class _Shared:
-    """Work in turns, which each thread takes by itself once it is at work, without Python."""
-
-    __slots__ = ("_call", "_size", "_units", "_words")
+    __slots__ = ("_address", "_call", "_size", "_units", "_words")
 
     def __init__(self, kernel: Kernel, words: bytes, units: int, size: int) -> None:
-        self._call, self._words, self._units, self._size = _SHARED(kernel.shared), words, units, size
+        self._call, self._words, self._units, self._size = _KERNEL(kernel.address), words, units, size
+        self._address = id(words) + bytes.__basicsize__ - 1
 
     def __call__(self) -> int | None:
-        units, call, words = self._units, self._call, address_of(self._words)
-        threads = get_num_threads()
-        turns = min(units, max(self._size // CHUNK, 1), TURNS * threads)
-        counter = ctypes.c_int64(0)
-        place = ctypes.addressof(counter)
-        if threads == 1 or turns == 1:
-            return call(words, place, units, 1) or None
+        units, call, words = self._units, self._call, self._address
+        turns = min(units, max(self._size // CHUNK, 1), TURNS * get_num_threads())
         found: list[int] = []
 
-        def work(_number: int) -> None:
-            if status := call(words, place, units, turns):
+        def work(turn: int) -> None:
+            if status := call(words, units * turn // turns, units * (turn + 1) // turns):
                 found.append(status)
 
-        run(work, min(threads, turns))
-        return min(found) if found else None
+        pool.run(work, turns)
+        return min(found, default=None)

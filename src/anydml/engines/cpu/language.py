@@ -12,6 +12,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from anydml.engines.cpu.build import IS_ARM
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -215,6 +217,31 @@ def store_release(_typing: Any, _address: Any, _value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def pause(_typing: Any) -> Any:
+    """pause(): some nanoseconds in which the other thread of a core, or nobody, works."""
+
+    def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        name, arguments = ("llvm.aarch64.isb", [ir.Constant(I32, 15)]) if IS_ARM else ("llvm.x86.sse2.pause", [])
+        kind = ir.FunctionType(ir.VoidType(), [I32] * len(arguments))
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        builder.call(function, arguments)
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def fence(_typing: Any) -> Any:
+    """fence(): nothing after it is done before anything that stands before it."""
+
+    def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 @intrinsic

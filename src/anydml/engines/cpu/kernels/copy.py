@@ -142,7 +142,9 @@ def make_copy(width: int, kind: str, stream: bool, far: bool, compile_inline: Ca
 RUN = 64
 """Elements that a transpose writes to each row of the target at a time: whole lines."""
 ROWS = 256
-"""Rows of the target that it writes in turn."""
+"""The most rows of the target that it writes in turn."""
+TURNED = 40 * 1024
+"""The most bytes of a turned tile, which lies on the stack: a thread of another's may have little of it."""
 PITCH = RUN + 16
 """Elements between the rows of a turned tile: not a power of two, for the cache's sake."""
 FETCHED = 8
@@ -161,8 +163,9 @@ def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], An
     """
     load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
     line = make_piece(VECTOR_BYTES, stream=stream)
-    copy, find, stack = compile_inline(copy_row), compile_inline(find_row), make_stack(ROWS * PITCH * width)
+    copy, find, stack = compile_inline(copy_row), compile_inline(find_row), make_stack(TURNED)
     pitch = PITCH * width
+    most = min(ROWS, TURNED // pitch)
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 24)
@@ -180,8 +183,8 @@ def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], An
             if start < head:
                 start, length = 0, head
             fours = length // 4 * 4
-            for low in range(0, others, ROWS):
-                height = smaller(ROWS, others - low)
+            for low in range(0, others, most):
+                height = smaller(most, others - low)
                 whole = height // 4 * 4
                 first = source + start * across + low * width
                 for i in range(0, fours, 4):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.call import make_dispatch, make_words
+from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
 from anydml.plan import Loops, loops_of, simplify
 
@@ -97,7 +97,7 @@ class CopyProgram:
         """Put the addresses in."""
         source = places[self.primitive.source.tensor] + self.offsets[0]
         target = places[self.primitive.target.tensor] + self.offsets[1]
-        words = make_words((source, target, *self.words), self.units)
+        words = (source, target, *self.words)
         kernel = self.kernel
         if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
             kernel = get_kernel(self.unaligned)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.call import make_dispatch, make_words
+from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, outer_words
 from anydml.engines.reference import resolve
 from anydml.memory import numpy_view
@@ -110,12 +110,12 @@ class GatherProgram:
         """Put the addresses in. In `clamp` mode there is nothing to check."""
         views = (self.primitive.source, self.primitive.indices, self.primitive.target)
         addresses = [places[view.tensor] + offset for view, offset in zip(views, self.offsets, strict=True)]
-        words = make_words((*addresses, *self.words), self.tuples[1])
+        words = (*addresses, *self.words)
         kernel = self.stream if self.stream is not None and addresses[2] % ALIGNED == 0 else self.kernel
         copy = make_dispatch(kernel, words, self.tuples[1], self.sizes[1])
         if self.primitive.clamp:
             return copy
-        check_words = make_words((*addresses, *self.check_words), self.tuples[0])
+        check_words = (*addresses, *self.check_words)
         check = make_dispatch(self.check, check_words, self.tuples[0], self.sizes[0])
         return _Checked(check, copy, self.primitive, addresses[1])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.call import make_dispatch, make_words
+from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class LineProgram:
         written = self.views[1]
         lies_well = written is not None and target % written.data_type.size_in_bytes == 0
         line = get_kernel(self.stream if self.stream and lies_well else self.line).address
-        words = make_words((source, target, *self.words, line, *self.parameters, *others, *self.rest), self.units)
+        words = (source, target, *self.words, line, *self.parameters, *others, *self.rest)
         return make_dispatch(self.walk, words, self.units, self.size)
 
 

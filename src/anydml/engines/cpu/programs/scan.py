@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import KERNEL, address_of, make_dispatch, make_words
+from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
-from anydml.engines.threads import get_num_threads, run
+from anydml.engines.threads import get_num_threads
+from anydml.memory import numpy_address
 from anydml.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
@@ -102,8 +103,9 @@ class ScanProgram:
         source = places[self.primitive.source.tensor] + self.offsets[0]
         target = places[self.primitive.target.tensor] + self.offsets[1]
         if self.rows:
-            return _Long(self.kernel, [(source + s, target + t, *self.words) for s, t in self.rows], self.words[0])
-        words = make_words((source, target, *self.words), self.units)
+            rows = [(source + s, target + t, *self.words) for s, t in self.rows]
+            return _Long(self.kernel, rows, self.words[0], self.size // len(rows))
+        words = (source, target, *self.words)
         kernel = self.kernel
         if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
             kernel = get_kernel(self.unaligned)
@@ -125,18 +127,19 @@ def _column_tile(loops: Loops) -> int:
 
 
 class _Long:
-    """Rows, one after the other, each shared by all threads, who hand the total on from tile to tile."""
+    """Rows, one after the other, each shared by all threads, who hand the total on from tile to tile.
 
-    __slots__ = ("_call", "_chain", "_rows")
+    The chain of totals is made for each dispatch: several threads may dispatch one binding at once.
+    """
 
-    def __init__(self, kernel: Kernel, rows: list[tuple[int, ...]], count: int) -> None:
-        self._call = KERNEL(kernel.address)
-        self._chain = np.zeros(2 + 2 * -(-count // LONG_TILE), np.int64)
-        address: int = self._chain.__array_interface__["data"][0]
-        self._rows = [make_words((*row, address), 1) for row in rows]
+    __slots__ = ("_kernel", "_length", "_rows", "_size")
+
+    def __init__(self, kernel: Kernel, rows: list[tuple[int, ...]], count: int, size: int) -> None:
+        self._kernel, self._rows, self._size = kernel, rows, size
+        self._length = 2 + 2 * -(-count // LONG_TILE)
 
     def __call__(self) -> None:
-        for words in self._rows:
-            self._chain.fill(0)
-            place, call = address_of(words), self._call
-            run(lambda _turn, place=place, call=call: call(place, 0, 1), get_num_threads())  # type: ignore[misc]  # bound now
+        workers = get_num_threads()
+        for row in self._rows:
+            chain = np.zeros(self._length, np.int64)
+            make_dispatch(self._kernel, (*row, numpy_address(chain)), workers, self._size)()

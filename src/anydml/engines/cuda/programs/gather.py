@@ -21,6 +21,7 @@ from anydml.engines.cuda.programs.shapes import (
     warps_for,
 )
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
+from anydml.engines.exclusive import one_at_a_time
 from anydml.plan import Loops, merge, order, simplify, squeeze
 from anydml.primitives import IndexFault
 
@@ -201,13 +202,14 @@ class GatherProgram:
         check = self.check()
         verdict = DeviceWords(2 + check.programs, self.figures.index)
         report, array = shared_words(1 + self.primitive.tuple_size)
-        return _Checked(
+        checked = _Checked(
             check.launch((indices, verdict.address, report)),
             kernel.launch((source, indices, target, verdict.address)),
             self.primitive,
             array,
             verdict,
         )
+        return one_at_a_time(checked, "gather")
 
 
 def _looked_at(primitive: IndexedCopy) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from anydml.engines.cuda.kernels.words import HEADER
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
+from anydml.engines.exclusive import one_at_a_time
 from anydml.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class ScanProgram:
             start()
             words.leave()
 
-        return dispatch
+        return one_at_a_time(dispatch, "scan")
 
 
 def _kind(data_type: DataType) -> str:

@@ -1,0 +1,359 @@
+"""The team of threads, in LLVM: work is handed over in about a microsecond, and Python takes no part in it.
+
+A job is a slot: whoever calls takes a free one, or works alone where none is. Its tag holds an epoch, the seats left
+for helpers and the next turn; a seat, then turn after turn, is taken by compare-and-swap, so that a thread that comes
+late finds another epoch and leaves. The caller works along and returns when every turn is done: it waits for turns that
+others have taken, never for threads that have not come. Idle threads watch the bell for some microseconds, then sleep
+on it; who wakes wakes two more.
+
+State, in bytes: bell 0, sleepers 64, stop 72, threads there 80, dispatches before more are asked for 88, address of the
+number of threads 96, pauses before a sleep 104, syscall 112, its number for a futex 120, PyEval_SaveThread 128,
+PyEval_RestoreThread 136, PyObject_CallNoArgs 144, what makes more threads 152; slots of 128 bytes from 256 on. A slot:
+tag 0, taken 8, kernel 16, words 24, units 32, turns 40, done 64, caller sleeps 72, smallest status 80.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from anydml.engines.cpu.build import IS_ARM
+
+SLOTS = 8
+STATE_BYTES = 256 + 128 * SLOTS
+CHUNK = 128 * 1024
+"""The least bytes of work in a turn."""
+TURNS = 4
+"""Turns for each thread, so that one that is held up leaves its share to the others."""
+PAUSES = 5000 if IS_ARM else 1000
+"""About 50 us: a pause takes 10 ns on an Arm Neoverse-N1, 45 on a Xeon of today."""
+
+# Before 3.12 None and False are counted like any object.
+COUNT = """%old = load i64, ptr %result
+  %new = add i64 %old, 1
+  store i64 %new, ptr %result"""
+
+_TEXT = """
+{declare_pause}
+@state = global [{state_words} x i64] zeroinitializer, align 128
+
+define internal i64 @futex(i64 %at, i64 %what, i64 %value) {{
+  %p = getelementptr i8, ptr @state, i64 112
+  %call = load ptr, ptr %p
+  %q = getelementptr i8, ptr @state, i64 120
+  %number = load i64, ptr %q
+  %place = getelementptr i8, ptr @state, i64 %at
+  %result = call i64 (i64, ...) %call(i64 %number, ptr %place, i64 %what, i64 %value, i64 0, i64 0, i64 0)
+  ret i64 %result
+}}
+
+define internal void @wake(i64 %at, i64 %count) {{
+  %ignored = call i64 @futex(i64 %at, i64 129, i64 %count)
+  ret void
+}}
+
+; The share of a job's units that a turn is; the smallest status other than 0 is kept.
+define internal void @work(i64 %at, i64 %epoch) {{
+entry:
+  %slot = getelementptr i8, ptr @state, i64 %at
+  %kernel_at = getelementptr i8, ptr %slot, i64 16
+  %words_at = getelementptr i8, ptr %slot, i64 24
+  %units_at = getelementptr i8, ptr %slot, i64 32
+  %turns_at = getelementptr i8, ptr %slot, i64 40
+  %done_at = getelementptr i8, ptr %slot, i64 64
+  %sleeps_at = getelementptr i8, ptr %slot, i64 72
+  %status_at = getelementptr i8, ptr %slot, i64 80
+  br label %look
+look:
+  %tag = load atomic i64, ptr %slot acquire, align 8
+  %now = lshr i64 %tag, 32
+  %same = icmp eq i64 %now, %epoch
+  br i1 %same, label %read, label %out
+read: ; valid where the tag is the same when the turn is taken
+  %kernel = load atomic ptr, ptr %kernel_at monotonic, align 8
+  %words = load atomic i64, ptr %words_at monotonic, align 8
+  %units = load atomic i64, ptr %units_at monotonic, align 8
+  %turns = load atomic i64, ptr %turns_at monotonic, align 8
+  %turn = and i64 %tag, 65535
+  %left = icmp ult i64 %turn, %turns
+  br i1 %left, label %take, label %out
+take:
+  %next = add i64 %tag, 1
+  %swap = cmpxchg ptr %slot, i64 %tag, i64 %next acq_rel acquire
+  %taken = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %taken, label %run, label %look
+run:
+  %low = mul i64 %units, %turn
+  %begin = udiv i64 %low, %turns
+  %after = add i64 %turn, 1
+  %high = mul i64 %units, %after
+  %end = udiv i64 %high, %turns
+  %status = call i64 %kernel(i64 %words, i64 %begin, i64 %end)
+  %fine = icmp eq i64 %status, 0
+  br i1 %fine, label %count, label %note
+note:
+  %worst = atomicrmw umin ptr %status_at, i64 %status monotonic
+  br label %count
+count:
+  %before = atomicrmw add ptr %done_at, i32 1 seq_cst
+  %so_far = add i32 %before, 1
+  %all = trunc i64 %turns to i32
+  %last = icmp eq i32 %so_far, %all
+  br i1 %last, label %tell, label %look
+tell:
+  %sleeps = load atomic i64, ptr %sleeps_at seq_cst, align 8
+  %asleep = icmp ne i64 %sleeps, 0
+  br i1 %asleep, label %rouse, label %look
+rouse:
+  %done = add i64 %at, 64
+  call void @wake(i64 %done, i64 1)
+  br label %look
+out:
+  ret void
+}}
+
+define ptr @worker(ptr %unused) {{
+entry:
+  %sleepers_at = getelementptr i8, ptr @state, i64 64
+  %stop_at = getelementptr i8, ptr @state, i64 72
+  %pauses_at = getelementptr i8, ptr @state, i64 104
+  br label %listen
+listen:
+  %bell = load atomic i32, ptr @state seq_cst, align 4
+  %stop = load atomic i64, ptr %stop_at seq_cst, align 8
+  %over = icmp ne i64 %stop, 0
+  br i1 %over, label %out, label %scan
+scan:
+  %at = phi i64 [ 256, %listen ], [ %at, %seat ], [ %beyond, %none ]
+  %slot = getelementptr i8, ptr @state, i64 %at
+  %tag = load atomic i64, ptr %slot acquire, align 8
+  %shifted = lshr i64 %tag, 16
+  %seats = and i64 %shifted, 65535
+  %free = icmp ne i64 %seats, 0
+  br i1 %free, label %seat, label %none
+none:
+  %beyond = add i64 %at, 128
+  %more = icmp ult i64 %beyond, {state_bytes}
+  br i1 %more, label %scan, label %idle
+seat:
+  %seated = sub i64 %tag, 65536
+  %swap = cmpxchg ptr %slot, i64 %tag, i64 %seated acq_rel acquire
+  %sits = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %sits, label %call, label %scan
+call: ; whoever sleeps is woken by those who woke
+  %others = icmp ugt i64 %seats, 1
+  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
+  %some = icmp ne i64 %sleepers, 0
+  %both = and i1 %others, %some
+  br i1 %both, label %ring, label %join
+ring:
+  call void @wake(i64 0, i64 2)
+  br label %join
+join:
+  %epoch = lshr i64 %tag, 32
+  call void @work(i64 %at, i64 %epoch)
+  br label %listen
+idle:
+  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
+  br label %watch
+watch:
+  %k = phi i64 [ 0, %idle ], [ %k1, %rest ]
+  %heard = load atomic i32, ptr @state monotonic, align 4
+  %rung = icmp ne i32 %heard, %bell
+  br i1 %rung, label %listen, label %wait
+wait:
+  %k1 = add i64 %k, 1
+  %long = icmp ugt i64 %k1, %pauses
+  br i1 %long, label %sleep, label %rest
+rest:
+  {pause}
+  br label %watch
+sleep:
+  %in = atomicrmw add ptr %sleepers_at, i64 1 seq_cst
+  %known = zext i32 %bell to i64
+  %woken = call i64 @futex(i64 0, i64 128, i64 %known)
+  %back = atomicrmw sub ptr %sleepers_at, i64 1 seq_cst
+  br label %listen
+out:
+  ret ptr null
+}}
+
+define internal i64 @share(ptr %kernel, i64 %words, i64 %units, i64 %turns, i64 %helpers) {{
+entry:
+  %sleepers_at = getelementptr i8, ptr @state, i64 64
+  %pauses_at = getelementptr i8, ptr @state, i64 104
+  br label %find
+find:
+  %at = phi i64 [ 256, %entry ], [ %beyond, %full ]
+  %slot = getelementptr i8, ptr @state, i64 %at
+  %taken_at = getelementptr i8, ptr %slot, i64 8
+  %claim = cmpxchg ptr %taken_at, i64 0, i64 1 acq_rel monotonic
+  %mine = extractvalue {{ i64, i1 }} %claim, 1
+  br i1 %mine, label %open, label %full
+full:
+  %beyond = add i64 %at, 128
+  %more = icmp ult i64 %beyond, {state_bytes}
+  br i1 %more, label %find, label %alone
+alone:
+  %own = call i64 %kernel(i64 %words, i64 0, i64 %units)
+  ret i64 %own
+open: ; an epoch without turns lies between two jobs: nobody takes a turn of the one by the words of the other
+  %tag = load atomic i64, ptr %slot acquire, align 8
+  %last = lshr i64 %tag, 32
+  %between = add i64 %last, 1
+  %between_high = shl i64 %between, 32
+  %closed = or i64 %between_high, 65535
+  %old = atomicrmw xchg ptr %slot, i64 %closed seq_cst
+  %kernel_at = getelementptr i8, ptr %slot, i64 16
+  %words_at = getelementptr i8, ptr %slot, i64 24
+  %units_at = getelementptr i8, ptr %slot, i64 32
+  %turns_at = getelementptr i8, ptr %slot, i64 40
+  %done_at = getelementptr i8, ptr %slot, i64 64
+  %sleeps_at = getelementptr i8, ptr %slot, i64 72
+  %status_at = getelementptr i8, ptr %slot, i64 80
+  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
+  store atomic i64 %words, ptr %words_at monotonic, align 8
+  store atomic i64 %units, ptr %units_at monotonic, align 8
+  store atomic i64 %turns, ptr %turns_at monotonic, align 8
+  store atomic i32 0, ptr %done_at monotonic, align 4
+  store atomic i64 0, ptr %sleeps_at monotonic, align 8
+  store atomic i64 -1, ptr %status_at monotonic, align 8
+  %epoch_wide = add i64 %last, 2
+  %epoch = and i64 %epoch_wide, 4294967295
+  %epoch_high = shl i64 %epoch, 32
+  %seats = shl i64 %helpers, 16
+  %fresh = or i64 %epoch_high, %seats
+  store atomic i64 %fresh, ptr %slot release, align 8
+  %rung = atomicrmw add ptr @state, i32 1 seq_cst
+  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
+  %some = icmp ne i64 %sleepers, 0
+  br i1 %some, label %ring, label %work
+ring:
+  %few = icmp ult i64 %helpers, 2
+  %number = select i1 %few, i64 1, i64 2
+  call void @wake(i64 0, i64 %number)
+  br label %work
+work:
+  call void @work(i64 %at, i64 %epoch)
+  %unseated = atomicrmw and ptr %slot, i64 -4294901761 seq_cst
+  %all = trunc i64 %turns to i32
+  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
+  br label %check
+check:
+  %k = phi i64 [ 0, %work ], [ %k1, %rest ]
+  %done = load atomic i32, ptr %done_at seq_cst, align 4
+  %over = icmp eq i32 %done, %all
+  br i1 %over, label %out, label %wait
+wait:
+  %k1 = add i64 %k, 1
+  %long = icmp ugt i64 %k1, %pauses
+  br i1 %long, label %sleep, label %rest
+rest:
+  {pause}
+  br label %check
+sleep:
+  store atomic i64 1, ptr %sleeps_at seq_cst, align 8
+  %seen = load atomic i32, ptr %done_at seq_cst, align 4
+  %ended = icmp eq i32 %seen, %all
+  br i1 %ended, label %out, label %doze
+doze:
+  %where = add i64 %at, 64
+  %known = zext i32 %seen to i64
+  %woken = call i64 @futex(i64 %where, i64 128, i64 %known)
+  br label %sleep
+out:
+  %worst = load atomic i64, ptr %status_at acquire, align 8
+  %none = icmp eq i64 %worst, -1
+  %status = select i1 %none, i64 0, i64 %worst
+  store atomic i64 0, ptr %taken_at release, align 8
+  ret i64 %status
+}}
+
+; What Python calls, its lock held: the words lie in a bytes object, `self`. None is returned, or False for a status.
+define ptr @kernel(ptr %self, ptr %unused) {{
+entry:
+  %words = getelementptr i8, ptr %self, i64 {offset}
+  %address = ptrtoint ptr %words to i64
+  %units = load i64, ptr %words
+  %kernel_at = getelementptr i8, ptr %words, i64 24
+  %kernel = load ptr, ptr %kernel_at
+  %size_at = getelementptr i8, ptr %words, i64 32
+  %size = load i64, ptr %size_at
+  %cell_at = getelementptr i8, ptr @state, i64 96
+  %cell = load ptr, ptr %cell_at
+  %threads = load atomic i64, ptr %cell monotonic, align 8
+  %by_size = udiv i64 %size, {chunk}
+  %by_threads = mul i64 %threads, {turns}
+  %fewer = icmp ult i64 %by_size, %by_threads
+  %some = select i1 %fewer, i64 %by_size, i64 %by_threads
+  %scarce = icmp ult i64 %units, %some
+  %turns = select i1 %scarce, i64 %units, i64 %some
+  %crowd = icmp ult i64 %threads, %turns
+  %seats = select i1 %crowd, i64 %threads, i64 %turns
+  %several = icmp ugt i64 %seats, 1
+  br i1 %several, label %many, label %one
+one:
+  %save_at = getelementptr i8, ptr @state, i64 128
+  %save = load ptr, ptr %save_at
+  %restore_at = getelementptr i8, ptr @state, i64 136
+  %restore = load ptr, ptr %restore_at
+  %held = call ptr %save()
+  %alone = call i64 %kernel(i64 %address, i64 0, i64 %units)
+  call void %restore(ptr %held)
+  br label %tell
+many:
+  %helpers = sub i64 %seats, 1
+  %there_at = getelementptr i8, ptr @state, i64 80
+  %there = load atomic i64, ptr %there_at monotonic, align 8
+  %short = icmp ult i64 %there, %helpers
+  br i1 %short, label %ask, label %go
+ask: ; for more threads, though not each time where there are none to be had
+  %patience_at = getelementptr i8, ptr @state, i64 88
+  %patience = atomicrmw sub ptr %patience_at, i64 1 monotonic
+  %now = icmp slt i64 %patience, 1
+  br i1 %now, label %grow, label %go
+grow:
+  %call_at = getelementptr i8, ptr @state, i64 144
+  %call = load ptr, ptr %call_at
+  %more_at = getelementptr i8, ptr @state, i64 152
+  %more = load ptr, ptr %more_at
+  %answer = call ptr %call(ptr %more)
+  %failed = icmp eq ptr %answer, null
+  br i1 %failed, label %error, label %go
+error:
+  ret ptr null
+go:
+  %save_at2 = getelementptr i8, ptr @state, i64 128
+  %save2 = load ptr, ptr %save_at2
+  %restore_at2 = getelementptr i8, ptr @state, i64 136
+  %restore2 = load ptr, ptr %restore_at2
+  %held2 = call ptr %save2()
+  %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %turns, i64 %helpers)
+  call void %restore2(ptr %held2)
+  br label %tell
+tell:
+  %status = phi i64 [ %alone, %one ], [ %shared, %go ]
+  %bad = icmp ne i64 %status, 0
+  %which = select i1 %bad, i64 16, i64 8
+  %place = getelementptr i8, ptr %words, i64 %which
+  %result = load ptr, ptr %place
+  {count}
+  ret ptr %result
+}}
+"""
+
+
+def make_team() -> str:
+    """The team's text for this kind of CPU."""
+    declare, pause = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
+    if IS_ARM:
+        declare, pause = ("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)")
+    return _TEXT.format(
+        declare_pause=declare,
+        pause=pause,
+        state_words=STATE_BYTES // 8,
+        state_bytes=STATE_BYTES,
+        offset=bytes.__basicsize__ - 1,
+        chunk=CHUNK,
+        turns=TURNS,
+        count=COUNT if sys.version_info < (3, 12) else "",
+    )
