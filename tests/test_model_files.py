@@ -296,6 +296,22 @@ def test_a_file_is_written_as_it_was_at_its_command(folder: Path) -> None:
     assert [np.load(folder / f"{i}.npy").tolist() for i in range(2)] == [[0, 0, 0, 0], [1, 3, 6, 10]]
 
 
+@pytest.mark.parametrize("count", [64, 65, 30_000])
+def test_an_array_has_as_many_dimensions_as_numpy_reads(folder: Path, count: int) -> None:
+    """30,000 of them do not fit the length of a header either."""
+    path = write(folder, writing("x.npy", dimensions=[1] * (count - 1) + [4]))
+    if count == 64:
+        assert run(path).exit_code == 0
+        assert np.load(folder / "x.npy").shape == (*[1] * 63, 4)
+        return
+    report = check_file(path)
+    rule = f"dimensions must be at most 64 sizes, which is what NumPy reads; got {count}"
+    assert [str(finding).split(": ", 2)[-1] for finding in report.faults] == [rule]
+    assert report.status == 1
+    assert run(path).exit_code == 1
+    assert not (folder / "x.npy").exists()
+
+
 @pytest.mark.parametrize("target", ["../x.npy", "/x.npy", "sub/../../x"])
 def test_nothing_is_written_outside(folder: Path, target: str) -> None:
     path = write(folder, writing(target))

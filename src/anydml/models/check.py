@@ -27,6 +27,7 @@ from anydml.models.findings import (
 )
 from anydml.models.load import read_model
 from anydml.models.model import Dispatch, Print, WriteFile
+from anydml.models.npy import MOST_DIMENSIONS
 from anydml.models.operators import locate
 from anydml.tensor import TensorDesc
 
@@ -211,11 +212,15 @@ def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> No
         rule = "a resource must have values of one type to be written as .npy"
         findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
         return
+    node = command.node.get("dimensions") or command.node
+    if len(command.dimensions) > MOST_DIMENSIONS:
+        rule = f"dimensions must be at most {MOST_DIMENSIONS} sizes, which is what NumPy reads"
+        findings.add(COMMAND, node, rule, found=str(len(command.dimensions)))
+        return
     most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
     count = math.prod(command.dimensions)
     if command.dimensions and count > most:
         rule = f"dimensions must multiply to at most {most}, the elements of the resource"
-        node = command.node.get("dimensions") or command.node
         findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
 
 
