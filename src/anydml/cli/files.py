@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from anydml.errors import Fault, ModelFileError, show
-from anydml.models.files import word_reason, write_atomically
+from anydml.models.files import word_reason
+from anydml.models.writes import write_atomically
 
 
 def keep_model(model: Path, **outputs: str | None) -> None:

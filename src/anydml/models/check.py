@@ -29,6 +29,7 @@ from anydml.models.load import read_model
 from anydml.models.model import Dispatch, Print, WriteFile
 from anydml.models.npy import MOST_DIMENSIONS
 from anydml.models.operators import locate
+from anydml.models.output import files_of, is_array
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class ModelReport:
     dispatchables: tuple[CheckedDispatchable, ...] = ()
     memory_in_bytes: int = 0
     """What the resources and the operators' own copies take."""
+    output_in_bytes: int = 0
+    """What the files that it writes take, and their folders."""
     path: str = ""
     """The file's name as the system has it; `file` is what may be shown of it."""
 
@@ -92,6 +95,7 @@ class ModelReport:
             "feature_level": str(self.level),
             "valid": bool(self),
             "memory_in_bytes": self.memory_in_bytes,
+            "output_in_bytes": self.output_in_bytes,
             "dispatchables": [
                 {
                     "name": found.name,
@@ -138,7 +142,8 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
     with contextlib.suppress(TooManyFaultsError):
         _check_all(model, level, findings, checked)
     findings.sort(key=_order)
-    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
+    output = sum(room for room, _ in files_of(model).values())
+    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model), output)
 
 
 def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: list[CheckedDispatchable]) -> None:
@@ -203,7 +208,7 @@ def _check_output(command: Print | WriteFile, model: Model, findings: Findings) 
     if resource is None:
         rule = f"there must be a resource {show(command.resource, 60)}"
         findings.add(NAME, command.node.get("resource") or command.node, rule, found="")
-    elif isinstance(command, WriteFile) and command.text.lower().endswith(".npy") and resource.values is not None:
+    elif isinstance(command, WriteFile) and is_array(command) and resource.values is not None:
         _check_npy(command, resource, findings)
 
 

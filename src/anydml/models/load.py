@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable
 from anydml.models.files import Files, read_plain
 from anydml.models.findings import TooManyFaultsError, raise_findings
-from anydml.models.limits import default_max_memory
+from anydml.models.limits import default_max_memory, default_max_output
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader
 from anydml.parse import read_int
@@ -35,14 +35,15 @@ def load_model(
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
+    max_output: int | None = None,
 ) -> Model:
     """Read a DxDispatch model; what is no JSON is an error, and everything else is told by `Model.check`.
 
-    The files that it names are kept inside its own folder and those allowed; `max_memory` is in bytes, and half of
-    what is free where it is not given.
+    The files that it names are kept inside its own folder and those allowed. `max_memory` and `max_output`, what it may
+    write, are in bytes, and half of what is free where they are not given.
     """
     try:
-        return read_model(path, allow_files, input_path, output_path, max_memory)
+        return read_model(path, allow_files, input_path, output_path, max_memory, max_output)
     except TooManyFaultsError as error:
         raise_findings(printable(str(path)), error.findings)
         raise
@@ -54,10 +55,12 @@ def read_model(
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
+    max_output: int | None = None,
 ) -> Model:
     """`load_model`, for those who take too many faults for what they are."""
     faults: list[Fault] = []
     limit = default_max_memory() if max_memory is None else read_int(max_memory, "max_memory", faults, 0, 2**63 - 1)
+    most_written = None if max_output is None else read_int(max_output, "max_output", faults, 0, 2**63 - 1)
     if faults:
         raise DescriptionError("load_model", faults)
     file = printable(str(path))
@@ -77,4 +80,6 @@ def read_model(
         output_path=None if output_path is None else Path(output_path),
         allowed=[Path(folder) for folder in several],
     )
-    return ModelReader(root, files).read(file, limit)
+    if most_written is None:
+        most_written = default_max_output(files.output)
+    return ModelReader(root, files).read(file, limit, most_written)
