@@ -320,16 +320,16 @@ def test_what_differs_is_computed_apart(change: dict[str, object]) -> None:
 # Dead
 
 
-def test_what_nobody_reads_is_not_computed() -> None:
+@pytest.mark.parametrize("clamp", [False, True])
+def test_what_nobody_reads_is_not_computed(clamp: bool) -> None:
+    """But for what may raise."""
     stores: dict[str, StoreKind] = XSY | {"c": "constant", "t": "scratch"}
     copy = StridedCopy(view("x", (3,)), view("y", (3,)))
-    given = recipe(
-        stores,
-        copy,
-        gathered(view("c", (6,)), view("x", (3, 1)), view("s", (3,))),
-        summed(view("s", (3,)), view("t", (3,))),
+    gather = gathered(view("c", (6,)), view("x", (3, 1)), view("s", (3,)), clamp=clamp)
+    given = recipe(stores, copy, gather, summed(view("s", (3,)), view("t", (3,))))
+    assert dead(given) == (
+        made(XY, (copy, "a")) if clamp else made(XSY | {"c": "constant"}, (copy, "a"), (gather, "b"))
     )
-    assert dead(given) == made(XY, (copy, "a"))
     assert dead(dead(given)) == dead(given)
 
 
