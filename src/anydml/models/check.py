@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, ModelFileError, Place, printable, show
+from anydml.errors import DescriptionError, DmlError, ModelFileError, Place, printable, show
 from anydml.models.bind import Binder
 from anydml.models.findings import (
     COMMAND,
@@ -124,6 +124,8 @@ def _check_file(path: str | os.PathLike[str], level: FeatureLevel, allow_files: 
         model = read_model(path, allow_files)
     except TooManyFaultsError as error:
         return ModelReport(printable(str(path)), level, tuple(error.findings))
+    except DescriptionError:  # of an argument, not of the file
+        raise
     except DmlError as error:
         kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
         faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]

@@ -36,6 +36,11 @@ def word_reason(error: OSError | ValueError) -> str:
     return "not a path"
 
 
+def real_path(path: Path) -> Path:
+    """Where a path leads. A link to itself stays as it is: Path.resolve() would raise a RuntimeError."""
+    return Path(os.path.realpath(path))
+
+
 class Files:
     """Where a model may read and write: its own folder, and the folders that its user allows."""
 
@@ -47,10 +52,10 @@ class Files:
         output_path: Path | None = None,
         allowed: Sequence[Path] = (),
     ) -> None:
-        self.model = model.resolve()
-        self._allowed = [folder.resolve() for folder in allowed]
-        self._input = (input_path or model.parent).resolve()
-        self.output = (output_path or model.parent).resolve()
+        self.model = real_path(model)
+        self._allowed = [real_path(folder) for folder in allowed]
+        self._input = real_path(input_path or model.parent)
+        self.output = real_path(output_path or model.parent)
 
     def find_source(self, text: str) -> Path:
         """The file that a model reads: in its folder, else in an allowed one."""
@@ -153,7 +158,7 @@ def open_plain(path: Path, text: str) -> BufferedReader:
 
 def read_plain(path: Path, limit: int) -> bytes:
     """The bytes of a file of at most so many."""
-    with open_plain(path.resolve(), str(path)) as file:
+    with open_plain(real_path(path), str(path)) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
             rule = f"the file must have at most {limit} bytes, to be read in the memory allowed"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml import BufferBinding, Device
-from anydml.errors import DmlError, Fault, ModelFileError
+from anydml.errors import DescriptionError, DmlError, Fault, ModelFileError, show
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
@@ -107,6 +107,13 @@ def run_model(
     on_event: Callable[[Event], None] | None,
 ) -> RunResult:
     """Run a model in which nothing is at fault, or raise what is."""
+    for name, given, is_right, what in (
+        ("timing", timing, isinstance(timing, Timing), "a Timing"),
+        ("on_event", on_event, callable(on_event), "a function"),
+    ):
+        if given is not None and not is_right:
+            fault = Fault(field=name, rule=f"{name} must be {what}", value=given, found=show(given))
+            raise DescriptionError("run", fault)
     report = check_model(model, level)
     report.raise_faults()
     if report.memory_in_bytes > model.max_memory:
