@@ -19,7 +19,7 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
-from anydml.primitives import IndexedCopy, Scan, StridedCopy, View
+from anydml.primitives import IndexedCopy, Map, Scan, StridedCopy, View
 from cases import ENGINES
 from recipes import RANDOM, Drawn, assert_same_outputs, random_recipes, recipe, run, view
 
@@ -307,6 +307,14 @@ def test_of_two_outputs_the_second_is_copied() -> None:
     assert optimise(given) == made(stores, (scan, "a"), (StridedCopy(view("y", (6,)), view("z", (6,))), "b"))
     copies = recipe(stores, *(StridedCopy(view("x", (6,)), view(name, (6,))) for name in "yz"))
     assert optimise(copies) is copies
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_of_two_outputs_the_second_is_not_copied_where_its_source_is_narrower(scale: float) -> None:
+    half = replace(view("x", (6,)), data_type=DataType.FLOAT16)
+    made_wide = [Map(half, view(name, (6,)), scale=scale) for name in "yz"]
+    given = recipe(XY | {"z": "output"}, *made_wide)
+    assert optimise(given) is given
 
 
 @pytest.mark.parametrize("change", [{"axis": 1}, {"reverse": True}, {"exclusive": True}, {"function": "product"}])
