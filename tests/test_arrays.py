@@ -65,6 +65,30 @@ def test_out_is_written_where_it_lies(kind: type[Tensor]) -> None:
     np.testing.assert_array_equal(out.data, np.cumsum(np.cumsum(X, axis=0), axis=0))
 
 
+@pytest.fixture
+def strict() -> Any:
+    """The array API and nothing else."""
+    return pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+def test_arrays_of_the_array_api_alone(strict: Any, dtype: str) -> None:
+    """Their data types are no other library's, and have no name but in their text: DLPack says what they are."""
+    x = strict.asarray(X.astype(dtype))
+    result = dml.gather(x, strict.asarray([2, 0]), 0)
+    assert type(result) is type(x)
+    np.testing.assert_array_equal(np.from_dlpack(result), X[[2, 0]].astype(dtype))
+    out = strict.zeros((3, 4), dtype=x.dtype)
+    assert dml.slice1(x, (0, 0), (3, 4), (-1, 1), out=out) is out
+    np.testing.assert_array_equal(np.from_dlpack(out), X[::-1].astype(dtype))
+    assert dml.TensorDesc.of(x) == dml.TensorDesc.of(X.astype(dtype))
+
+
+def test_booleans_of_the_array_api_are_refused_by_name(strict: Any) -> None:
+    with pytest.raises(dml.DescriptionError, match=r"got dtype\('bool'\); DirectML has no booleans"):
+        dml.slice(strict.asarray([True]), (0,), (1,))
+
+
 def test_read_only_memory_of_another_library() -> None:
     frozen = np.zeros((3, 4), "float32")
     frozen.flags.writeable = False

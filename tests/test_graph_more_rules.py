@@ -286,10 +286,15 @@ def test_what_differs_is_computed_apart(one: Primitive, other: Primitive) -> Non
     ],
 )
 def test_what_is_the_same_is_computed_once(one: Primitive) -> None:
-    stores: dict[str, StoreKind] = XY | {"z": "output"}
-    given = recipe(stores, one, replace(one, target=view("z", (6,))))
-    wanted = made(stores, (one, "a"), (StridedCopy(view("y", (6,)), view("z", (6,))), "b"))
+    stores: dict[str, StoreKind] = XSY | {"z": "output"}
+    given = recipe(stores, one, replace(one, target=view("s", (6,))), summed(view("s", (6,)), view("z", (6,))))
+    wanted = made(stores, (one, "ab"), (summed(view("y", (6,)), view("z", (6,))), "c"))
     assert same(given) == wanted
+
+
+def test_two_outputs_are_filled_rather_than_copied() -> None:
+    given = recipe(XY | {"z": "output"}, *(Fill(view(name, (6,)), 1.0, 0.0) for name in "yz"))
+    assert optimise(given) is given
 
 
 def test_a_fill_is_written_once_for_all() -> None:

@@ -19,7 +19,7 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
-from anydml.primitives import IndexedCopy, Scan, StridedCopy, View
+from anydml.primitives import IndexedCopy, Map, Scan, StridedCopy, View
 from cases import ENGINES
 from recipes import RANDOM, Drawn, assert_same_outputs, random_recipes, recipe, run, view
 
@@ -309,6 +309,14 @@ def test_of_two_outputs_the_second_is_copied() -> None:
     assert optimise(copies) is copies
 
 
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_of_two_outputs_the_second_is_not_copied_where_its_source_is_narrower(scale: float) -> None:
+    half = replace(view("x", (6,)), data_type=DataType.FLOAT16)
+    made_wide = [Map(half, view(name, (6,)), scale=scale) for name in "yz"]
+    given = recipe(XY | {"z": "output"}, *made_wide)
+    assert optimise(given) is given
+
+
 @pytest.mark.parametrize("change", [{"axis": 1}, {"reverse": True}, {"exclusive": True}, {"function": "product"}])
 def test_what_differs_is_computed_apart(change: dict[str, object]) -> None:
     scan = summed(view("x", (3, 2)), view("y", (3, 2)))
@@ -320,16 +328,16 @@ def test_what_differs_is_computed_apart(change: dict[str, object]) -> None:
 # Dead
 
 
-def test_what_nobody_reads_is_not_computed() -> None:
+@pytest.mark.parametrize("clamp", [False, True])
+def test_what_nobody_reads_is_not_computed(clamp: bool) -> None:
+    """But for what may raise."""
     stores: dict[str, StoreKind] = XSY | {"c": "constant", "t": "scratch"}
     copy = StridedCopy(view("x", (3,)), view("y", (3,)))
-    given = recipe(
-        stores,
-        copy,
-        gathered(view("c", (6,)), view("x", (3, 1)), view("s", (3,))),
-        summed(view("s", (3,)), view("t", (3,))),
+    gather = gathered(view("c", (6,)), view("x", (3, 1)), view("s", (3,)), clamp=clamp)
+    given = recipe(stores, copy, gather, summed(view("s", (3,)), view("t", (3,))))
+    assert dead(given) == (
+        made(XY, (copy, "a")) if clamp else made(XSY | {"c": "constant"}, (copy, "a"), (gather, "b"))
     )
-    assert dead(given) == made(XY, (copy, "a"))
     assert dead(dead(given)) == dead(given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ import pytest
 import anydml as dml
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from anydml.primitives import Fill, Map, Reverse, Scan, StridedCopy
+from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = dml.TensorDesc
 X = np.arange(24, dtype="float32").reshape(4, 6) - 7
@@ -51,8 +54,7 @@ def test_a_join_of_a_tensor_with_itself(engine: str, optimise: bool) -> None:
 def test_a_slice_of_a_join_takes_what_it_needs(engine: str) -> None:
     g = dml.Graph(engine)
     x, w = g.input(T("float32", (4, 6)), "x"), g.input(T("float32", (4, 6)), "w")
-    # It would raise, if it ran.
-    never = dml.gather(w, g.constant(np.full(4, 1000)))
+    never = dml.gather(w, g.constant(np.full(4, 1000)), index_mode="clamp")
     joined = dml.join([dml.cumulative_summation(x, 1), never], 0)
     model = g.compile(dml.slice(joined, [1, 0], [2, 6]))
     np.testing.assert_array_equal(model(X, X), np.cumsum(X, 1)[1:3])
@@ -83,6 +85,47 @@ def test_nothing_is_written_of_a_join_when_an_index_is_outside(engine: str, opti
     wanted = [X[[1, -1]], np.cumsum(X, 0)]
     np.testing.assert_array_equal(out[0], np.concatenate(wanted if first else wanted[::-1]))
     np.testing.assert_array_equal(out[1], out[0][-1:])
+
+
+def first_rows(joined: Any) -> Any:
+    return dml.slice(joined, (0, 0), (4, 6))
+
+
+UNREAD: dict[str, Callable[[Any, Any], Any]] = {
+    "joined": lambda x, picked: first_rows(dml.join([x, picked], 0)),
+    "added up": lambda x, picked: first_rows(dml.cumulative_summation(dml.join([x, picked], 0), 0)),
+    "split": lambda x, picked: dml.split(dml.join([x, picked], 0), [4, 2], 0)[0],
+    "and read": lambda x, picked: [first_rows(dml.join([x, dml.identity(picked, (2, 0))], 0)), x],
+}
+
+
+@both
+@pytest.mark.parametrize("use", UNREAD)
+def test_indices_are_checked_though_nothing_that_they_pick_is_read(engine: str, use: str, optimise: bool) -> None:
+    g = dml.Graph(engine)
+    x, i = g.input(T("float32", (4, 6))), g.input(T("int64", (2,)))
+    model = g.compile(UNREAD[use](x, dml.gather(x, i).named("pick")), optimise=optimise)
+    model(X, np.array([0, -1]))
+    with pytest.raises(dml.IndexRangeError, match=r"'pick': GATHER: indices\[1\] = 9 is outside the axis of size 4"):
+        model(X, np.array([0, 9]))
+
+
+def test_of_what_nothing_is_read_only_the_indices_cost_anything(engine: str) -> None:
+    g = dml.Graph(engine)
+    x, i = g.input(T("float32", (4, 6))), g.input(T("int64", (2,)))
+    model = g.compile(UNREAD["joined"](x, dml.gather(x, i)))
+    gather = next(step for step in model.recipe.steps if step.may_raise)
+    assert gather.target.sizes == (2, 1)
+    assert kinds(model) == [IndexedCopy, StridedCopy]
+
+
+@both
+def test_a_gather_that_no_output_depends_on_is_not_run(engine: str, optimise: bool) -> None:
+    g = dml.Graph(engine)
+    x, i = g.input(T("float32", (4, 6))), g.input(T("int64", (2,)))
+    dml.gather(x, i)
+    model = g.compile(dml.identity(x), optimise=optimise)
+    np.testing.assert_array_equal(model(X, np.array([0, 9])), X)
 
 
 @both

@@ -12,8 +12,8 @@ import pytest
 import anydml as dml
 from anydml.errors import ModelFileError
 from anydml.models import Timing, check_file, load_model
-from anydml.models.files import Writes
 from anydml.models.findings import MOST_FAULTS, MOST_REMARKS
+from anydml.models.writes import Writes
 from modelling import DISPATCH, SUM, changed, floats, lines, model, program, run, write
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,7 +14,10 @@ import anydml as dml
 from anydml.memory import word_bytes
 from anydml.models import check_file, load_model
 from anydml.models.limits import default_max_memory
-from modelling import DISPATCH, ZEROS, floats, lines, model, run, write
+from modelling import DISPATCH, ZEROS, floats, lines, model, program, run, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WAY_OUT = "the model's user may allow another folder with --allow-files"
 
@@ -296,6 +299,22 @@ def test_a_file_is_written_as_it_was_at_its_command(folder: Path) -> None:
     assert [np.load(folder / f"{i}.npy").tolist() for i in range(2)] == [[0, 0, 0, 0], [1, 3, 6, 10]]
 
 
+@pytest.mark.parametrize("count", [64, 65, 30_000])
+def test_an_array_has_as_many_dimensions_as_numpy_reads(folder: Path, count: int) -> None:
+    """30,000 of them do not fit the length of a header either."""
+    path = write(folder, writing("x.npy", dimensions=[1] * (count - 1) + [4]))
+    if count == 64:
+        assert run(path).exit_code == 0
+        assert np.load(folder / "x.npy").shape == (*[1] * 63, 4)
+        return
+    report = check_file(path)
+    rule = f"dimensions must be at most 64 sizes, which is what NumPy reads; got {count}"
+    assert [str(finding).split(": ", 2)[-1] for finding in report.faults] == [rule]
+    assert report.status == 1
+    assert run(path).exit_code == 1
+    assert not (folder / "x.npy").exists()
+
+
 @pytest.mark.parametrize("target", ["../x.npy", "/x.npy", "sub/../../x"])
 def test_nothing_is_written_outside(folder: Path, target: str) -> None:
     path = write(folder, writing(target))
@@ -398,3 +417,51 @@ def test_a_full_disk_leaves_the_old_file(folder: Path, monkeypatch: pytest.Monke
 def test_a_limit_that_is_no_number_of_bytes_is_refused(limit: object, tmp_path: Path) -> None:
     with pytest.raises(dml.DescriptionError, match="load_model: max_memory must"):
         load_model(tmp_path / "model.json", max_memory=limit)  # type: ignore[arg-type]
+
+
+# Arguments that are none
+
+
+@pytest.mark.parametrize("given", [None, 3, b"x", ["a"], object(), "a\0b", "\ud800"])
+def test_what_is_no_path_is_refused(folder: Path, given: Any) -> None:
+    path = write(folder, model())
+    calls: dict[str, Callable[[], object]] = {
+        "path": lambda: load_model(given),
+        "input_path": lambda: load_model(path, input_path=given),
+        "output_path": lambda: load_model(path, output_path=given),
+    }
+    if given is None:
+        del calls["input_path"], calls["output_path"]
+    for name, call in calls.items():
+        with pytest.raises(dml.DescriptionError, match=f"^load_model: {name} must be a path; got "):
+            call()
+    with pytest.raises(dml.DescriptionError, match=r"^load_model: path must be a path; got "):
+        check_file(given)
+    if given != ["a"]:
+        with pytest.raises(dml.DescriptionError, match=r"^load_model: allow_files(\[0\])? must be"):
+            load_model(path, allow_files=given)
+
+
+@pytest.mark.parametrize("given", [3, "x", object()])
+def test_what_a_run_cannot_take_is_refused(folder: Path, given: Any) -> None:
+    loaded = load_model(write(folder, model()))
+    with pytest.raises(dml.DescriptionError, match=r"^run: timing must be a Timing; got "):
+        loaded.run("reference", timing=given)
+    with pytest.raises(dml.DescriptionError, match=r"^run: on_event must be a function; got "):
+        loaded.run("reference", on_event=given)
+
+
+def test_a_link_to_itself_is_no_file(folder: Path) -> None:
+    loop = folder / "loop.json"
+    loop.symlink_to("loop.json")
+    path = write(folder, model())
+    for command in ("run", "check", "explain"):
+        result = program(command, loop)
+        assert result.exit_code == 2
+        assert "loop.json" in result.output
+        assert "the file cannot be read (too many levels of symbolic links)" in result.output
+    result = program("check", path, "--sarif", loop)
+    assert result.exit_code == 2
+    assert "--sarif: the file cannot be written (too many levels of symbolic links)" in result.output
+    assert load_model(path, output_path=loop, input_path=loop).check()
+    assert loop.is_symlink()

@@ -286,7 +286,8 @@ class Graph:
         """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`.
 
         With `optimise=False` every operator is a pass over memory, for the same answers: bit for bit, but for running
-        sums and products of floats that are added up in parts for their length.
+        sums and products of floats that are added up in parts for their length. Either way a node that no output
+        depends on is not run, and the indices of every other gather are checked.
         """
         compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise)
         return compiled if compiled.owned else compiled.initialize()

@@ -199,7 +199,10 @@ def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
 
 
 class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime turns it into an IndexRangeError
-    """An index outside its dimension, found before anything was written."""
+    """An index outside its dimension, found before anything was written.
+
+    Without `indices` there was one, and there is none any more: somebody writes to them.
+    """
 
     def __init__(self, position: tuple[int, ...], indices: tuple[int, ...], dimension: int, size: int) -> None:
         super().__init__(position, indices, dimension, size)

@@ -66,8 +66,6 @@ def _is_memory(array: Any) -> bool:
 
 
 def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
-    if (dtype := getattr(array, "dtype", None)) is not None:
-        read_data_type(dtype)  # names a type that DirectML lacks better than DLPack's own refusal does
     try:
         if is_tensor(array):
             # numpy() keeps the storage from being resized under a bound operator, and refuses a tensor whose
@@ -75,6 +73,8 @@ def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
             return array.numpy()  # type: ignore[no-any-return]  # torch is not there to be asked for its types
         return np.from_dlpack(array)
     except Exception as error:
+        if (dtype := getattr(array, "dtype", None)) is not None:
+            read_data_type(dtype)  # names a type that DirectML lacks better than DLPack's own refusal does
         raise no_array(array, f"could not be read in place ({show(error)})") from error
 
 

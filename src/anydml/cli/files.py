@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from anydml.errors import Fault, ModelFileError, show
-from anydml.models.files import word_reason, write_atomically
+from anydml.models.files import real_path, word_reason
+from anydml.models.writes import write_atomically
 
 
 def keep_model(model: Path, **outputs: str | None) -> None:
@@ -30,7 +31,7 @@ def write_text(path: str, text: str, option: str) -> None:
         click.echo(text, nl=False)
         return
     try:
-        target = Path(path).resolve()  # a link stays, and what it leads to is written
+        target = real_path(Path(path))  # a link stays, and what it leads to is written
         if target.exists() and not target.is_file():
             target.write_text(text, "utf-8")  # a pipe or a device, which nothing may take the place of
         else:

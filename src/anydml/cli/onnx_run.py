@@ -14,8 +14,8 @@ from anydml.cli.onnx_inputs import Given, feed, file_name
 from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
-from anydml.models.files import write_atomically
 from anydml.models.timing import Samples
+from anydml.models.writes import Writes
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _describe(name: str, values: np.ndarray[Any, Any]) -> str:
 
 
 def _write(outputs: dict[str, Any], folder: Path) -> None:
-    """Write an .npy for each output, all of them named before the first is written."""
+    """Write an .npy for each output, all of them or none."""
     names = {name: f"{file_name(name)}.npy" for name in outputs}
     if len(set(map(str.lower, names.values()))) < len(names):
         names = {name: f"{i}_{file}" for i, (name, file) in enumerate(names.items())}
@@ -90,8 +90,11 @@ def _write(outputs: dict[str, Any], folder: Path) -> None:
         if target.exists() and not target.is_file():
             rule = f"{file} must be a file, and is something else"
             raise ModelFileError("--output_path", Fault(field=name, rule=rule, value=str(target)))
+    with Writes() as writes:
+        for name, file in names.items():
+            data = io.BytesIO()
+            np.save(data, np.asarray(outputs[name]), allow_pickle=False)
+            writes.stage((folder / file).resolve(), [data.getbuffer()])
+        writes.commit()
     for name, file in names.items():
-        data = io.BytesIO()
-        np.save(data, np.asarray(outputs[name]), allow_pickle=False)
-        write_atomically((folder / file).resolve(), data.getvalue())
         click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")

@@ -48,6 +48,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @click.option("--max-memory", type=SIZE, help="The most it may take, such as 512M; half of what is free by default.")
+@click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
 @input_options
 @seed_option
 @click.pass_context
@@ -63,6 +64,7 @@ def run(
     input_path: Path | None,
     output_path: Path | None,
     max_memory: int | None,
+    max_output: int | None,
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
     seed: int | None,
@@ -86,13 +88,18 @@ def run(
         set_num_threads(threads)
     times = Timing(**timing)
     if is_onnx(model):
-        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_memory", "verbosity")
+        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_memory", "max_output", "verbosity")
         given = Given(inputs, sizes, seed)
         run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path)
         return
     refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "seed")
     loaded = load_model(
-        model, allow_files=allowed, input_path=input_path, output_path=output_path, max_memory=max_memory
+        model,
+        allow_files=allowed,
+        input_path=input_path,
+        output_path=output_path,
+        max_memory=max_memory,
+        max_output=max_output,
     )
     with _Listener(verbosity, times) as listener:
         loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)

@@ -29,6 +29,9 @@ class GraphDesc:
     DirectML takes the description of an input from the nodes that it feeds, and that of an output from the node that
     it is of. `input_descs` and `output_descs` may say them, with None for those that need none. `input_names` are
     the keywords of a call; without, the edges' names are.
+
+    A node that no output depends on is not run. The indices of every other gather are checked, though nothing that
+    they pick may reach an output, whether the graph is optimised or not.
     """
 
     input_count: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, ModelFileError, Place, printable, show
+from anydml.errors import DescriptionError, DmlError, ModelFileError, Place, printable, show
 from anydml.models.bind import Binder
 from anydml.models.findings import (
     COMMAND,
@@ -27,7 +27,9 @@ from anydml.models.findings import (
 )
 from anydml.models.load import read_model
 from anydml.models.model import Dispatch, Print, WriteFile
+from anydml.models.npy import MOST_DIMENSIONS
 from anydml.models.operators import locate
+from anydml.models.output import files_of, is_array
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class ModelReport:
     dispatchables: tuple[CheckedDispatchable, ...] = ()
     memory_in_bytes: int = 0
     """What the resources and the operators' own copies take."""
+    output_in_bytes: int = 0
+    """What the files that it writes take, and their folders."""
     path: str = ""
     """The file's name as the system has it; `file` is what may be shown of it."""
 
@@ -91,6 +95,7 @@ class ModelReport:
             "feature_level": str(self.level),
             "valid": bool(self),
             "memory_in_bytes": self.memory_in_bytes,
+            "output_in_bytes": self.output_in_bytes,
             "dispatchables": [
                 {
                     "name": found.name,
@@ -119,6 +124,8 @@ def _check_file(path: str | os.PathLike[str], level: FeatureLevel, allow_files: 
         model = read_model(path, allow_files)
     except TooManyFaultsError as error:
         return ModelReport(printable(str(path)), level, tuple(error.findings))
+    except DescriptionError:  # of an argument, not of the file
+        raise
     except DmlError as error:
         kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
         faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]
@@ -137,7 +144,8 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
     with contextlib.suppress(TooManyFaultsError):
         _check_all(model, level, findings, checked)
     findings.sort(key=_order)
-    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model))
+    output = sum(room for room, _ in files_of(model).values())
+    return ModelReport(model.file, level, tuple(findings), tuple(checked), _memory(model), output)
 
 
 def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: list[CheckedDispatchable]) -> None:
@@ -202,7 +210,7 @@ def _check_output(command: Print | WriteFile, model: Model, findings: Findings) 
     if resource is None:
         rule = f"there must be a resource {show(command.resource, 60)}"
         findings.add(NAME, command.node.get("resource") or command.node, rule, found="")
-    elif isinstance(command, WriteFile) and command.text.lower().endswith(".npy") and resource.values is not None:
+    elif isinstance(command, WriteFile) and is_array(command) and resource.values is not None:
         _check_npy(command, resource, findings)
 
 
@@ -211,11 +219,15 @@ def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> No
         rule = "a resource must have values of one type to be written as .npy"
         findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
         return
+    node = command.node.get("dimensions") or command.node
+    if len(command.dimensions) > MOST_DIMENSIONS:
+        rule = f"dimensions must be at most {MOST_DIMENSIONS} sizes, which is what NumPy reads"
+        findings.add(COMMAND, node, rule, found=str(len(command.dimensions)))
+        return
     most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
     count = math.prod(command.dimensions)
     if command.dimensions and count > most:
         rule = f"dimensions must multiply to at most {most}, the elements of the resource"
-        node = command.node.get("dimensions") or command.node
         findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
 
 

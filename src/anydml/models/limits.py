@@ -1,17 +1,26 @@
-"""How much memory a model may take."""
+"""How much memory a model may take, and how much of a disk."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 _UNKNOWN = 4 * 2**30
-"""Taken to be free where the system does not say."""
+"""Bytes taken to be free where the system does not say."""
 
 
 def default_max_memory() -> int:
     """Half of the memory that is free."""
     return _free_memory() // 2
+
+
+def default_max_output(folder: Path) -> int:
+    """Half of what is free where a folder is, or will be."""
+    try:
+        return shutil.disk_usage(next(found for found in (folder, *folder.parents) if os.path.lexists(found))).free // 2
+    except (OSError, ValueError, StopIteration):
+        return _UNKNOWN // 2
 
 
 def _free_memory() -> int:

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable
+from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, read_plain
 from anydml.models.findings import TooManyFaultsError, raise_findings
-from anydml.models.limits import default_max_memory
+from anydml.models.limits import default_max_memory, default_max_output
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader
 from anydml.parse import read_int
@@ -35,14 +35,15 @@ def load_model(
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
+    max_output: int | None = None,
 ) -> Model:
     """Read a DxDispatch model; what is no JSON is an error, and everything else is told by `Model.check`.
 
-    The files that it names are kept inside its own folder and those allowed; `max_memory` is in bytes, and half of
-    what is free where it is not given.
+    The files that it names are kept inside its own folder and those allowed. `max_memory` and `max_output`, what it may
+    write, are in bytes, and half of what is free where they are not given.
     """
     try:
-        return read_model(path, allow_files, input_path, output_path, max_memory)
+        return read_model(path, allow_files, input_path, output_path, max_memory, max_output)
     except TooManyFaultsError as error:
         raise_findings(printable(str(path)), error.findings)
         raise
@@ -54,14 +55,19 @@ def read_model(
     input_path: str | os.PathLike[str] | None = None,
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
+    max_output: int | None = None,
 ) -> Model:
     """`load_model`, for those who take too many faults for what they are."""
     faults: list[Fault] = []
     limit = default_max_memory() if max_memory is None else read_int(max_memory, "max_memory", faults, 0, 2**63 - 1)
+    most_written = None if max_output is None else read_int(max_output, "max_output", faults, 0, 2**63 - 1)
+    model = _read_path(path, "path", faults)
+    reads = None if input_path is None else _read_path(input_path, "input_path", faults)
+    writes = None if output_path is None else _read_path(output_path, "output_path", faults)
+    allowed = _read_folders(allow_files, faults)
     if faults:
         raise DescriptionError("load_model", faults)
     file = printable(str(path))
-    model = Path(path)
     if model.suffix.lower() == ".onnx":
         rule = "the file must be a DxDispatch model, and is an ONNX model"
         raise UnsupportedError(file, Fault(field="", rule=rule, way_out="anydml.onnx.load reads it"))
@@ -70,11 +76,27 @@ def read_model(
     except ModelFileError as error:
         raise ModelFileError(file, error.faults) from None
     root = parse(file, data)
-    several = [allow_files] if isinstance(allow_files, (str, os.PathLike)) else allow_files
-    files = Files(
-        model,
-        input_path=None if input_path is None else Path(input_path),
-        output_path=None if output_path is None else Path(output_path),
-        allowed=[Path(folder) for folder in several],
-    )
-    return ModelReader(root, files).read(file, limit)
+    files = Files(model, input_path=reads, output_path=writes, allowed=allowed)
+    if most_written is None:
+        most_written = default_max_output(files.output)
+    return ModelReader(root, files).read(file, limit, most_written)
+
+
+def _read_path(value: object, field: str, faults: list[Fault]) -> Path:
+    try:
+        path = Path(value)  # type: ignore[arg-type]  # whether it is one is what is asked
+        if b"\0" not in os.fsencode(path):
+            return path
+    except Exception:  # noqa: BLE001, S110 - a hostile __fspath__ may raise anything
+        pass
+    faults.append(Fault(field=field, rule=f"{field} must be a path", value=value, found=show(value)))
+    return Path()
+
+
+def _read_folders(value: object, faults: list[Fault]) -> list[Path]:
+    several = (value,) if isinstance(value, (str, os.PathLike)) else value
+    if isinstance(several, (list, tuple)):
+        return [_read_path(folder, f"allow_files[{i}]", faults) for i, folder in enumerate(several)]
+    rule = "allow_files must be a path or a list of paths"
+    faults.append(Fault(field="allow_files", rule=rule, value=value, found=show(value)))
+    return []

@@ -132,6 +132,8 @@ class Model:
     """What was found while it was read."""
     max_memory: int = 0
     """The bytes that it may take when it runs."""
+    max_output: int = 0
+    """The bytes that it may write, each file and folder being a block of 4 KiB at least."""
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
         """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 64 * 1024
-_MOST_DIMENSIONS = 64
+MOST_DIMENSIONS = 64
+"""What NumPy takes."""
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)\b""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)""")
@@ -62,8 +63,8 @@ def read_header(file: BinaryIO, file_size: int) -> NpyHeader:
     if order[1] == "True":
         raise _refuse("the array must be in C order", "Fortran's", "save np.ascontiguousarray(array)")
     sizes = [part.strip().removesuffix("L") for part in shape[1].split(",") if part.strip()]
-    if len(sizes) > _MOST_DIMENSIONS or not all(size.isdecimal() and len(size) <= 12 for size in sizes):
-        raise _refuse(f"the array's shape must be at most {_MOST_DIMENSIONS} sizes below 10^12", show(shape[1], 60))
+    if len(sizes) > MOST_DIMENSIONS or not all(size.isdecimal() and len(size) <= 12 for size in sizes):
+        raise _refuse(f"the array's shape must be at most {MOST_DIMENSIONS} sizes below 10^12", show(shape[1], 60))
     found = NpyHeader(data_type, tuple(map(int, sizes)), is_swapped, 10 + len(more) + length)
     if found.size_in_bytes > file_size - found.start:
         rule = f"the file must hold the {found.size_in_bytes} bytes of elements that its header says"

@@ -46,7 +46,7 @@ class ModelReader:
         self._findings = Findings()
         self._values = ValueReader(files, self._findings)
 
-    def read(self, file: str, max_memory: int) -> Model:
+    def read(self, file: str, max_memory: int, max_output: int) -> Model:
         """The whole of it."""
         root = self._root
         if not root.is_object:
@@ -65,6 +65,7 @@ class ModelReader:
             commands=tuple(command for command in commands if command is not None),
             findings=tuple(self._findings),
             max_memory=max_memory,
+            max_output=max_output,
         )
 
     def _section(self, name: str) -> Iterator[tuple[str, Node]]:

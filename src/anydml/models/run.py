@@ -10,29 +10,28 @@ from array import array
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 from anydml import BufferBinding, Device
-from anydml.errors import DmlError, Fault, ModelFileError
+from anydml.errors import DescriptionError, DmlError, Fault, ModelFileError, show
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
-from anydml.models.files import Writes
 from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
-from anydml.models.npy import write_header
+from anydml.models.output import file_chunks, files_of
 from anydml.models.timing import Samples, Timing
+from anydml.models.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import numpy as np
+
     from anydml import CommandList, CompiledOperator
     from anydml.enums import DataType, FeatureLevel
-    from anydml.models.model import Binding, Command, Dispatchable, Model, Resource, WriteFile
+    from anydml.models.model import Binding, Command, Dispatchable, Model, Resource
     from anydml.models.source import Node
 
-_CHUNK = 1 << 22
 _BETWEEN_REPORTS = 0.1
 
 
@@ -108,10 +107,19 @@ def run_model(
     on_event: Callable[[Event], None] | None,
 ) -> RunResult:
     """Run a model in which nothing is at fault, or raise what is."""
+    for name, given, is_right, what in (
+        ("timing", timing, isinstance(timing, Timing), "a Timing"),
+        ("on_event", on_event, callable(on_event), "a function"),
+    ):
+        if given is not None and not is_right:
+            fault = Fault(field=name, rule=f"{name} must be {what}", value=given, found=show(given))
+            raise DescriptionError("run", fault)
     report = check_model(model, level)
     report.raise_faults()
     if report.memory_in_bytes > model.max_memory:
-        raise _too_large(model, report.memory_in_bytes)
+        raise _takes_too_much_memory(model, report.memory_in_bytes)
+    if report.output_in_bytes > model.max_output:
+        raise _writes_too_much(model, report.output_in_bytes)
     device = Device(engine, feature_level=level)
     return _Runner(model, device, timing or Timing(), on_event or _ignore).run()
 
@@ -120,12 +128,22 @@ def _ignore(_: Event) -> None:
     """Nobody listens."""
 
 
-def _too_large(model: Model, total: int) -> ModelFileError:
+def _takes_too_much_memory(model: Model, total: int) -> ModelFileError:
     largest = max(model.resources.values(), key=lambda resource: resource.size_in_bytes or 0)
     rule = f"the model's memory must be at most {word_bytes(model.max_memory)}"
     found = f"{word_bytes(total)}, of which {word_bytes(largest.size_in_bytes or 0)} are this resource"
-    way_out = "--max-memory allows more"
-    fault = Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=largest.node.place)
+    return _too_much(model, rule, total, found, "--max-memory allows more", largest.node)
+
+
+def _writes_too_much(model: Model, total: int) -> ModelFileError:
+    room, largest = max(files_of(model).values(), key=lambda found: found[0])
+    rule = f"the files that a model writes must take at most {word_bytes(model.max_output)}"
+    found = f"{word_bytes(total)}, of which {word_bytes(room)} are this file"
+    return _too_much(model, rule, total, found, "--max-output allows more", largest.node)
+
+
+def _too_much(model: Model, rule: str, total: int, found: str, way_out: str, node: Node) -> ModelFileError:
+    fault = Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=node.place)
     return ModelFileError(model.file, fault)
 
 
@@ -188,7 +206,8 @@ class _Runner:
             self._tell(Printed(command.resource, result.resources[command.resource], command.verbose, types))
         else:
             assert command.target  # noqa: S101 - for type checkers: nothing is at fault
-            writes.stage(command.target, self._file_chunks(command))
+            resource = self._model.resources[command.resource]
+            writes.stage(command.target, file_chunks(command, resource, self._memory.buffers[command.resource]))
             result.written.append(Written(command.resource, command.target, command.text))
 
     def _dispatch(self, command: Dispatch) -> Dispatched:
@@ -238,19 +257,6 @@ class _Runner:
         buffer = self._memory.buffers[resource.name]
         part = buffer[resource.values_offset : resource.values_offset + resource.values_size]
         return part if resource.data_type is None else part.view(resource.data_type.dtype)
-
-    def _file_chunks(self, command: WriteFile) -> Iterator[bytes | memoryview]:
-        resource = self._model.resources[command.resource]
-        data = self._memory.buffers[command.resource]
-        if command.text.lower().endswith(".npy"):
-            assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
-            width = resource.data_type.size_in_bytes
-            whole = data.size if resource.has_given_size else resource.values_offset + resource.values_size
-            sizes = command.dimensions or (whole // width,)
-            data = data[: int(np.prod([int(size) for size in sizes], dtype=np.int64)) * width]
-            yield write_header(resource.data_type, sizes)
-        for at in range(0, data.size, _CHUNK):
-            yield data[at : at + _CHUNK].data
 
 
 class _at:  # noqa: N801 - reads as a phrase

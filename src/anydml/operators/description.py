@@ -173,6 +173,13 @@ class OperatorDesc(abc.ABC):
 
     def word_index_fault(self, fault: IndexFault) -> Fault:
         """Word an index outside its dimension, for operators that take indices."""
+        if fault.indices:
+            return self.word_outside(fault)
+        rule, way_out = "the indices changed while they were read", "let nothing write to them during a dispatch"
+        return Fault(field="IndicesTensor", rule=rule, way_out=way_out)
+
+    def word_outside(self, fault: IndexFault) -> Fault:
+        """Name the index, its place and its dimension."""
         raise NotImplementedError  # only gathers
 
     # What follows

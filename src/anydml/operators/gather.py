@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
-def word_outside(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str) -> Fault:
+def word_index(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str) -> Fault:
     """Word an index, found at a position among the indices, that is outside what it is to lie in."""
     place = f"indices[{', '.join(map(str, position))}]" if position else "indices"
     low = -fault.size if index_type.is_signed else 0
@@ -127,11 +127,11 @@ class _GatherDesc(OperatorDesc):
         )
         return (copy,)
 
-    def word_index_fault(self, fault: IndexFault) -> Fault:
+    def word_outside(self, fault: IndexFault) -> Fault:
         """Name the tuple by its place among the dimensions of IndicesTensor that count."""
         tuple_text = f"({', '.join(map(str, fault.indices))}{',' if len(fault.indices) == 1 else ''})"
         what = f"dimension {fault.dimension}"
-        return word_outside(fault, fault.position, self.indices_tensor.data_type, tuple_text, what)
+        return word_index(fault, fault.position, self.indices_tensor.data_type, tuple_text, what)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from anydml.errors import Fault
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
-from anydml.operators.gather import INDEX_TYPES, word_outside
+from anydml.operators.gather import INDEX_TYPES, word_index
 from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count, same_sizes
 from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import IndexedCopy, View
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def _word_outside_axis(fault: IndexFault, position: tuple[int, ...], index_type: DataType) -> Fault:
     """Word an index outside the axis, which has no number: leading 1s that the caller did not write count in it."""
-    return word_outside(fault, position, index_type, str(fault.indices[0]), "the axis")
+    return word_index(fault, position, index_type, str(fault.indices[0]), "the axis")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class Gather(OperatorDesc):
         )
         return (copy,)
 
-    def word_index_fault(self, fault: IndexFault) -> Fault:
+    def word_outside(self, fault: IndexFault) -> Fault:
         """Name the index by its place among the dimensions of IndicesTensor that count."""
         return _word_outside_axis(fault, fault.position[self.axis :], self.indices_tensor.data_type)
 
@@ -178,7 +178,7 @@ class GatherElements(OperatorDesc):
         """The dimensions with the axis last."""
         return [*(k for k in range(self.input_tensor.dimension_count) if k != self.axis), self.axis]
 
-    def word_index_fault(self, fault: IndexFault) -> Fault:
+    def word_outside(self, fault: IndexFault) -> Fault:
         """Name the index by its place in IndicesTensor."""
         position = dict(zip(self._order(), fault.position, strict=True))
         return _word_outside_axis(fault, tuple(position[k] for k in sorted(position)), self.indices_tensor.data_type)

@@ -81,9 +81,10 @@ def gather(primitive: IndexedCopy, source: Array, indices: Array, target: Array)
 def resolve(primitive: IndexedCopy, indices: Array) -> list[Array]:
     """Turn the coordinates of every tuple into ones of 0 .. size - 1, or find the first tuple that has none.
 
-    They are compared in their own type: an unsigned one has no negatives, and 2^64 - 1 must not turn into -1.
+    They are compared in their own type: an unsigned one has no negatives, and 2^64 - 1 must not turn into -1. They are
+    read once: another thread may write to them.
     """
-    sizes = primitive.indexed_sizes
+    sizes, indices = primitive.indexed_sizes, np.array(indices)
     columns = [indices[..., k] for k in range(len(sizes))]
     signed = indices.dtype.kind == "i"
     above = [index >= size for index, size in zip(columns, sizes, strict=True)]

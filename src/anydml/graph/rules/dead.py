@@ -1,4 +1,4 @@
-"""Dead: what nobody reads is not computed."""
+"""Dead: what nobody reads is not computed, unless it may raise."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ if TYPE_CHECKING:
 
 
 def dead(recipe: Recipe) -> Recipe:
-    """Steps go whose scratch nobody reads, a gather that may raise with them: its result would not be seen.
+    """Steps go whose scratch nobody reads.
 
-    Scratch and constants that no step uses any more go too.
+    A gather that may raise stays: its indices are checked in every graph that has its node, so that whether one is
+    reported does not depend on what the rules find out. Scratch and constants that no step uses any more go too.
     """
     read: set[str] = set()
     kept = []
     for step in reversed(recipe.steps):
-        if step.target.tensor in read or recipe.stores[step.target.tensor].kind == "output":
+        if step.may_raise or step.target.tensor in read or recipe.stores[step.target.tensor].kind == "output":
             read |= {view.tensor for view in step.sources}
             kept.append(step)
     used = read | {step.target.tensor for step in kept}

@@ -31,7 +31,7 @@ def narrow(recipe: Recipe) -> Recipe:
     """A step computes the grid of elements that its readers take between them, and lays it out without gaps.
 
     Along its axis a scan computes from where it starts as far as somebody reads. A gather that may raise looks at all
-    of its tuples, if not at all of what they point at.
+    of its tuples, if not at all of what they point at: at one element of each, where nobody reads it.
     """
     draft = Draft(recipe)
     for number in reversed(range(len(recipe.steps))):
@@ -46,7 +46,7 @@ def _narrow(draft: Draft, number: int) -> None:
         return
     readers = draft.readers(name)
     views = dict.fromkeys(view for later in readers.values() for view in later.sources if view.tensor == name)
-    cuts = _cuts(step.target, list(views)) if views else None
+    cuts = _cuts(step.target, list(views)) if views else [Cut(0, 1, 1)] * len(step.target.sizes)
     if cuts is None:
         return
     cuts = _computable(step.primitive, cuts)

@@ -20,7 +20,7 @@ def same(recipe: Recipe) -> Recipe:
     """Of two steps that differ in their targets alone the second goes, and its readers read the first's result.
 
     Where only the second writes an output, the first writes it in its place. Where both do, the second copies what
-    the first wrote; two copies stay as they are.
+    the first wrote; two copies stay as they are, and so does what reads fewer bytes than it writes, such as a fill.
     """
     draft = Draft(recipe)
     known: dict[Primitive, int] = {}
@@ -52,9 +52,10 @@ def _once(draft: Draft, first: int, second: int, failed: Counter[int]) -> Collec
         if changed is not None:
             return changed
         failed[first] += 1
-    if isinstance(other.primitive, StridedCopy):
+    copy = replace(other, primitive=StridedCopy(one.target, other.target))
+    if isinstance(other.primitive, StridedCopy) or copy.bytes_moved > other.bytes_moved:
         return None
-    draft.put({second: replace(other, primitive=StridedCopy(one.target, other.target))})
+    draft.put({second: copy})
     return ()
 
 

@@ -257,5 +257,7 @@ class _Checked:
         found = tuple(int(i) % most if most else int(i) for i in self._report[1:])
         low = [-size if view.data_type.is_signed else 0 for size in sizes]
         outside = [not least <= index < size for least, index, size in zip(low, found, sizes, strict=True)]
-        k = outside.index(True) if True in outside else 0
+        if True not in outside:
+            return IndexFault((), (), 0, 0)  # the indices changed while they were looked at
+        k = outside.index(True)
         return IndexFault(position, found, self._primitive.batch_rank + k, sizes[k])
