@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import DescriptionError, DmlError, Fault, printable, show
+from anydml.onnx.feeding import hold
 from anydml.onnx.library import run_onnxruntime, with_every_output
 from anydml.onnx.model import load
 from anydml.onnx.nodes import label_of
@@ -84,6 +85,7 @@ def compare(
     """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not."""
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     source = read_model(model)
+    inputs = hold(inputs, source.name)
     mine = {name: np.asarray(value) for name, value in load(model, device=device, shapes=shapes).run(inputs).items()}
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))

@@ -14,9 +14,22 @@ from anydml.errors import BindingError, Fault, printable, show
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anydml.onnx.graphs import TensorInfo
     from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
+
+
+def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """The caller's arrays by name, each read once."""
+    if not hasattr(inputs, "keys") or isinstance(inputs, type):
+        rule = "inputs must be a mapping of names to arrays"
+        raise BindingError(subject, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
+    try:
+        return dict(inputs)
+    except Exception as error:
+        raise BindingError(subject, Fault(field="inputs", rule=f"inputs could not be read ({show(error)})")) from error
 
 
 def take(array: Any, info: TensorInfo, memory: str) -> Any:

@@ -14,7 +14,7 @@ from anydml.arrays import place_of
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
+from anydml.onnx.feeding import check_apart, hand_over, hold, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe, shape_of
 from anydml.onnx.library import ModelProto, infer_outputs
 from anydml.onnx.program import Program
@@ -141,9 +141,11 @@ class Model:
 
         `out` gives arrays to be written for some or all of the outputs.
         """
-        if out is None and (program := self._recall.find(inputs)) is not None:
-            return dict(zip(program.names, program.run(inputs), strict=True))
-        return self._run_closely(inputs, out)
+        # Read once: an entry may be a new array at each access, or be another thread's to replace.
+        held = inputs.copy() if type(inputs) is dict else hold(inputs, self._source.name)
+        if out is None and (program := self._recall.find(held)) is not None:
+            return dict(zip(program.names, program.run(held), strict=True))
+        return self._run_closely(held, out)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
@@ -157,7 +159,7 @@ class Model:
         results = tuple(self.run({**given, **named}).values())
         return results[0] if len(results) == 1 else results
 
-    def _run_closely(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _run_closely(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         self._check_names(inputs)
         if out is not None and not isinstance(out, Mapping):
             rule = "out must be a mapping of the names of outputs to arrays"
@@ -180,9 +182,6 @@ class Model:
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
-        if not hasattr(inputs, "keys") or isinstance(inputs, type):
-            rule = "inputs must be a mapping of names to arrays"
-            raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
         takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"
         for name in inputs:
             if name not in self.inputs:

@@ -17,7 +17,7 @@ from anydml.onnx.tracing import of_node
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
     from anydml.onnx.spares import Spares
@@ -31,8 +31,9 @@ _MOST_LAUNCHES = 64
 class Program:
     """What runs for inputs of certain shapes, and of certain values where shapes hang on those.
 
-    Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. Their addresses are all that
-    is looked at, so that shapes which DirectML has not, such as that of a scalar, cost nothing.
+    Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. They are given in a dict of the
+    run's own, which keeps them until it has ended: their addresses are all that is looked at, so that shapes which
+    DirectML has not, such as that of a scalar, cost nothing.
     """
 
     def __init__(self, found: Trace, spares: Spares) -> None:
@@ -87,7 +88,7 @@ class Program:
         torch = load_torch()
         return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
 
-    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
+    def run(self, arrays: dict[str, Any]) -> list[Any]:
         """Run on inputs by name; the outputs are new arrays, in the model's order."""
         try:
             results = [make() for make in self._makers]
@@ -104,7 +105,7 @@ class Program:
             self._complete(arrays, results)
         return results
 
-    def run_into(self, arrays: Mapping[str, Any], outs: Sequence[Any]) -> list[Any]:
+    def run_into(self, arrays: dict[str, Any], outs: Sequence[Any]) -> list[Any]:
         """Run into arrays that the caller has; None stands for one to be made."""
         results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
         if self.compiled is not None:
@@ -115,13 +116,13 @@ class Program:
         self._complete(arrays, results)
         return results
 
-    def _addresses(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
+    def _addresses(self, arrays: dict[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
         if self._is_simple:
             return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in results])
         made = [results[i] for i in self._graph_made]
         return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in made])
 
-    def _run_on_host(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
+    def _run_on_host(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Find what was bound to these addresses before: of two threads at once no two write to the same."""
         addresses = self._addresses(arrays, results)
         launch = self._launches.get(addresses)
@@ -150,7 +151,7 @@ class Program:
             rule = f"memory ran out while the model ran ({show(error)})"
             raise BindingError("model", Fault(field="", rule=rule)) from error
 
-    def _run_on_device(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
+    def _run_on_device(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         assert self.compiled is not None  # noqa: S101 - as above
         bound = self.compiled.bind_known(
             [*(arrays[name] for name in self._reads), *(results[i] for i in self._graph_made)], None, is_fresh=True
@@ -161,7 +162,7 @@ class Program:
         except DmlError as error:
             raise self._of_node(error) from None
 
-    def _complete(self, arrays: Mapping[str, Any], results: list[Any]) -> None:
+    def _complete(self, arrays: dict[str, Any], results: list[Any]) -> None:
         """Fill what the graph does not make: constants, and what repeats an input or another output."""
         for i, value in enumerate(self.values):
             if i in self._copied:
