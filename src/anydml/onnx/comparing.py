@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import DescriptionError, DmlError, Fault, printable, show
 from anydml.onnx.feeding import hold
-from anydml.onnx.library import run_onnxruntime, with_every_output
+from anydml.onnx.library import run_onnxruntime, with_outputs
 from anydml.onnx.model import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
@@ -93,11 +93,12 @@ def compare(
     outputs = tuple(_differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
     if all(output.agrees for output in outputs):
         return Comparison(outputs)
-    every = with_every_output(_whole(source))
-    names = [info.name for info in every.graph.output]
+    whole = _whole(source)
+    made = {name: None for node in whole.graph.node for name in node.output if name}
     try:
-        mine = load(every, device=device, shapes=shapes).run(inputs)
-        theirs = run_onnxruntime(every, given, names)
+        mine = load(with_outputs(whole, made), device=device, shapes=shapes).run(inputs)
+        every = with_outputs(whole, {name: np.asarray(mine[name]).dtype for name in made})
+        theirs = run_onnxruntime(every, given, [info.name for info in every.graph.output])
     except DmlError:  # that the outputs differ is known, if not since when
         return Comparison(outputs)
     for node in every.graph.node:

@@ -15,8 +15,9 @@ from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, hold, send, take, take_out
-from anydml.onnx.graphs import TensorInfo, check_graph, describe, shape_of
-from anydml.onnx.library import ModelProto, infer_outputs
+from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.library import ModelProto
+from anydml.onnx.outputs import describe_outputs
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
@@ -87,7 +88,11 @@ class Model:
         found: Program | None = None
         if (known := self._binder.known(self._required)) is not None:
             found = self._compile_early(known)
-        self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found, self._binder)
+        self.outputs: dict[str, TensorInfo] = (
+            {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
+            if found is not None
+            else describe_outputs(source, self._declared, self.inputs, self._binder, self._initializers, device)
+        )
         """By name, in the model's order."""
 
     @property
@@ -199,8 +204,7 @@ class Model:
                 rule, way_out = f"there is no output {show(name)}", f"the model has {', '.join(program.names)}"
                 raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
         memory = self.device.engine.memory
-        named = zip(program.names, program.values, strict=True)
-        taken = {name: take_out(out[name], name, value, memory) for name, value in named if name in out}
+        taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}
         check_apart(taken, list(arrays.values()))
         there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
         results = program.run_into(arrays, [there.get(name) for name in program.names])
@@ -265,25 +269,6 @@ class Model:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
-
-
-def _describe_outputs(source: Source, program: Program | None, binder: Binder) -> dict[str, TensorInfo]:
-    """The outputs as they were found to be, else as they are declared or as onnx infers them."""
-    if program is not None:
-        found = zip(program.names, program.values, strict=True)
-        return {name: TensorInfo(name, value.element, value.shape) for name, value in found}
-    graph = source.proto.graph
-    outputs = graph.output
-    if any(not info.type.tensor_type.HasField("shape") for info in outputs):
-        outputs = infer_outputs(source.proto)
-    infos = {info.name: describe(info, source, "output") for info in outputs}
-    # Other names, such as unk__0, are onnx's own.
-    names = {size for info in (*graph.input, *graph.output) for size in shape_of(info) or () if isinstance(size, str)}
-    for name, info in infos.items():
-        sizes = binder.resolve(info.shape)
-        shape = None if sizes is None else tuple(n if isinstance(n, int) or n in names else None for n in sizes)
-        infos[name] = replace(info, shape=shape)
-    return infos
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:

@@ -17,7 +17,7 @@ from anydml.onnx.tracing import of_node
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.builder import Expression
     from anydml.onnx.spares import Spares
@@ -75,6 +75,10 @@ class Program:
             except DmlError as error:
                 raise self._of_node(error) from None
             self._fields = [*self.compiled.free, *self.compiled.outputs]
+
+    def results(self) -> Iterator[tuple[str, Value]]:
+        """What it gives, by name."""
+        return zip(self.names, self.values, strict=True)
 
     def _maker(self, value: Value) -> Callable[[], Any]:
         """What makes an array for a result, each time anew."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, open_plain
-from anydml.onnx.functions import inlined
+from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import TypeAlias
+
+    from anydml.onnx.functions import Key
 
     Given: TypeAlias = str | os.PathLike[str] | bytes | Any
 
@@ -34,6 +36,8 @@ class Source:
     """Of ONNX's own operators; 0 where it has none."""
     folder: Files | None
     """Where its external data may lie."""
+    functions: Mapping[Key, Any]
+    """Of the model's own, calls of which may have been left."""
 
 
 def read_model(given: Given) -> Source:
@@ -51,9 +55,10 @@ def read_model(given: Given) -> Source:
     else:
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
-    opset, whole = _check_form(proto, name), inlined(proto, name)
+    opset, functions = _check_form(proto, name), find_functions(proto)
+    whole = inlined(proto, functions, name)
     # What a model that only called functions of its own is made of needs an opset as well.
-    return Source(name, whole, opset or _check_form(whole, name), folder)
+    return Source(name, whole, opset or _check_form(whole, name), folder, functions)
 
 
 def _read_file(path: Path, name: str) -> bytes:
@@ -86,12 +91,14 @@ def _texts(proto: Any) -> Iterator[Any]:
     """Every name that is looked at."""
     graph = proto.graph
     for function in proto.functions:
-        yield from (function.name, function.domain)
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+        yield from (attribute.name for attribute in function.attribute_proto)
+        yield from (entry.domain for entry in function.opset_import)
     yield from (entry.domain for entry in proto.opset_import)
     for node in itertools.chain(graph.node, *(function.node for function in proto.functions)):
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
-            yield attribute.name
+            yield from (attribute.name, attribute.ref_attr_name)
             yield from _texts_of_tensor(attribute.t)
     for info in (*graph.input, *graph.output):
         yield info.name
