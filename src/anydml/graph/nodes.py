@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.arrays import view
 from anydml.arrays.cuda import read_bytes
+from anydml.arrays.shared import SharedData
 from anydml.errors import DescriptionError, Fault, show
 from anydml.memory import HOST
 from anydml.operators import OperatorDesc
@@ -56,7 +57,7 @@ class ConstantNode:
     """DML_CONSTANT_DATA_GRAPH_NODE_DESC: data that is part of the graph. It is copied.
 
     The data is bytes, which have the description of whichever input they feed, or one that is given; or an array of
-    any library, which is packed and says itself what it is.
+    any library, which is packed and says itself what it is. Shared data, which nobody changes, is not copied.
     """
 
     data: Any = field(repr=False)
@@ -73,7 +74,7 @@ class ConstantNode:
             raise DescriptionError("ConstantNode", faults)
         if isinstance(self.data, (bytes, bytearray, memoryview)):
             object.__setattr__(self, "data", bytes(self.data))
-        else:
+        elif not isinstance(self.data, SharedData):
             self._read_array()
         needed = 1 if self.desc is None else self.desc.extent * self.desc.data_type.size_in_bytes
         if len(self.data) < needed:

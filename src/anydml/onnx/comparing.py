@@ -89,7 +89,7 @@ def compare(
     mine = {name: np.asarray(value) for name, value in load(model, device=device, shapes=shapes).run(inputs).items()}
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
-    theirs = run_onnxruntime(os.fspath(model) if is_path else source.proto, given, list(mine))
+    theirs = run_onnxruntime(os.fspath(model) if is_path else source.whole, given, list(mine))
     outputs = tuple(_differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
     if all(output.agrees for output in outputs):
         return Comparison(outputs)
@@ -124,8 +124,7 @@ def _tolerance(given: Any, name: str) -> float:
 
 def _whole(source: Source) -> Any:
     """The model with the tensors that lie beside it in itself."""
-    whole = type(source.proto)()
-    whole.CopyFrom(source.proto)
+    whole = source.whole
     for tensor in whole.graph.initializer:
         if is_external(tensor):
             values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.folder)

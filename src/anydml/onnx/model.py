@@ -16,7 +16,6 @@ from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, hold, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
-from anydml.onnx.library import ModelProto
 from anydml.onnx.outputs import describe_outputs
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
@@ -46,11 +45,7 @@ def load(
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
-    if isinstance(model, ModelProto):  # which its owner may change afterwards
-        own = type(model)()
-        own.CopyFrom(model)
-        model = own
-    source = read_model(model)
+    source = read_model(model, is_kept=True)
     check_graph(source)
     return Model(source, device, {} if shapes is None else shapes)
 
@@ -77,7 +72,8 @@ class Model:
             name: replace(info, shape=self._binder.shown(name)) for name, info in self._declared.items()
         }
         """By name, in the model's order; those that have a value of the model's own may be left out."""
-        self._initializers: dict[str, Value] = {}
+        self._kept: dict[str, Value] = {}
+        """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
         self._valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -91,7 +87,7 @@ class Model:
         self.outputs: dict[str, TensorInfo] = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
-            else describe_outputs(source, self._declared, self.inputs, self._binder, self._initializers, device)
+            else describe_outputs(source, self._declared, self.inputs, self._binder, self._kept, device)
         )
         """By name, in the model's order."""
 
@@ -235,7 +231,7 @@ class Model:
                     self._programs.move_to_end(key)
                     return program
                 try:
-                    found = trace(self._source, shapes, values, self.device, initializers=self._initializers)
+                    found = trace(self._source, shapes, values, self.device, kept=self._kept)
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue

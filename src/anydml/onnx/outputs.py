@@ -30,7 +30,7 @@ def describe_outputs(
     inputs: Mapping[str, TensorInfo],
     shown: Mapping[str, TensorInfo],
     binder: Binder,
-    initializers: dict[str, Value],
+    kept: dict[str, Value],
     device: Device,
 ) -> dict[str, TensorInfo]:
     """The outputs of a model whose shapes are open: of what is not declared, as much as its nodes show.
@@ -48,13 +48,13 @@ def describe_outputs(
         known = describe(info, source, "output") if element is None else TensorInfo(info.name, element, shape_of(info))
         found[info.name] = replace(known, shape=binder.resolve(known.shape))
     if any(info.shape is None for info in found.values()):
-        inferred = _infer(source, shown, initializers, device)
+        inferred = _infer(source, shown, kept, device)
         return {n: replace(o, shape=inferred.get(n)) if o.shape is None else o for n, o in found.items()}
     return found
 
 
 def _infer(
-    source: Source, inputs: Mapping[str, TensorInfo], initializers: dict[str, Value], device: Device
+    source: Source, inputs: Mapping[str, TensorInfo], kept: dict[str, Value], device: Device
 ) -> dict[str, tuple[Size, ...] | None]:
     """The shapes of outputs: a size that traces agree on, by its number or by the name of an open size."""
     if any(info.shape is None and not info.is_optional for info in inputs.values()):
@@ -68,7 +68,7 @@ def _infer(
             if not info.is_optional
         }
         try:
-            made = trace(source, shapes, {}, device, initializers=initializers, keep_going=True).outputs
+            made = trace(source, shapes, {}, device, kept=kept, keep_going=True).outputs
         except DmlError:  # told when the model is run
             return {}
         names = {n: name for name, n in sizes.items() if isinstance(name, str)} if numbers is _PROBES else {}

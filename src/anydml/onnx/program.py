@@ -44,6 +44,7 @@ class Program:
         self.values = list(values.values())
         self.memory = found.tracer.graph.device.engine.memory
         made: list[Expression] = []
+        reads = list(found.tracer.inputs)
         numbers: dict[tuple[int, int], int] = {}
         self._graph_made: list[int] = []
         """By the graph's output, the model's."""
@@ -54,7 +55,7 @@ class Program:
                 continue
             source = None if value.expression is None else value.expression.source
             if source is None or source.is_input:
-                self._copied[i] = value.source if source is None else found.tracer.inputs[source.number]
+                self._copied[i] = value.source if source is None else reads[source.number]
                 continue
             assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
             place = (source.number, value.expression.slot)
@@ -64,7 +65,7 @@ class Program:
                 numbers[place] = i
                 self._graph_made.append(i)
                 made.append(value.expression)
-        self._reads = found.tracer.inputs
+        self._reads = reads
         self._is_simple = len(made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
@@ -172,8 +173,8 @@ class Program:
             if i in self._copied:
                 other = self._copied[i]
                 _copy(arrays[other] if isinstance(other, str) else results[other], results[i])
-            elif value.array is not None and value.count:
-                _copy(value.array, results[i])
+            elif value.known is not None and value.count:
+                _copy(value.known.flat(), results[i])
 
     def _of_node(self, error: DmlError) -> DmlError:
         """An error of the graph, told of the node of the model that it is about."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Given: TypeAlias = str | os.PathLike[str] | bytes | Any
 
+_LARGE = 65_536
+"""Bytes of an initializer from which on they are kept beside the message."""
 _MOST_BYTES = 2**31 - 1
 """Of a protobuf."""
 
@@ -38,10 +40,25 @@ class Source:
     """Where its external data may lie."""
     functions: Mapping[Key, Any]
     """Of the model's own, calls of which may have been left."""
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    """The bytes of large initializers, which were taken out of the message: it would keep them beside ours."""
+
+    @property
+    def whole(self) -> Any:
+        """The message with the bytes of its initializers."""
+        found = type(self.proto)()
+        found.CopyFrom(self.proto)
+        for tensor in found.graph.initializer:
+            if tensor.name in self.raw:
+                tensor.raw_data = self.raw[tensor.name]
+        return found
 
 
-def read_model(given: Given) -> Source:
-    """Read a model and check its form; what its nodes are is looked at by whoever traces them."""
+def read_model(given: Given, *, is_kept: bool = False) -> Source:
+    """Read a model and check its form; what its nodes are is looked at by whoever traces them.
+
+    With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change.
+    """
     folder = None
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
@@ -51,14 +68,28 @@ def read_model(given: Given) -> Source:
         name = "model"
         proto = _parse(bytes(given), name)
     elif isinstance(given, ModelProto):
-        name, proto = "model", given
+        name, proto = "model", _copied(given) if is_kept else given
     else:
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
     opset, functions = _check_form(proto, name), find_functions(proto)
     whole = inlined(proto, functions, name)
     # What a model that only called functions of its own is made of needs an opset as well.
-    return Source(name, whole, opset or _check_form(whole, name), folder, functions)
+    opset = opset or _check_form(whole, name)
+    raw: dict[str, bytes] = {}
+    if whole is not given:
+        for tensor in whole.graph.initializer:
+            if len(tensor.raw_data) >= _LARGE and tensor.name not in raw:
+                raw[tensor.name] = tensor.raw_data
+                tensor.ClearField("raw_data")
+    # A message gives memory back with its last holder alone.
+    return Source(name, _copied(whole) if raw else whole, opset, folder, functions, raw)
+
+
+def _copied(proto: Any) -> Any:
+    own = type(proto)()
+    own.CopyFrom(proto)
+    return own
 
 
 def _read_file(path: Path, name: str) -> bytes:
