@@ -83,7 +83,7 @@ def test_what_is_computed_goes_with_the_last_program() -> None:
         assert np.array_equal(loaded.run({"x": X[:n]})["y"], np.concatenate([TABLE[:n], X[:n]]))
     (weight,) = (v for v in loaded._kept.values() if v.count == TABLE.size)
     assert weight.known is not None
-    shared = weight.known.data()
+    shared = weight.known.data(TABLE.nbytes)
     before = len(shared.derived)
     loaded._programs.clear()
     assert len(shared.derived) <= before
@@ -101,7 +101,7 @@ def test_a_value_that_a_run_gives_is_not_kept() -> None:
 
 
 def test_bytes_are_shared_in_each_memory() -> None:
-    data = SharedData(TABLE)
+    data = SharedData(TABLE.nbytes, lambda: TABLE)
     assert len(data) == TABLE.nbytes
     assert data.buffer("cpu").address == TABLE.__array_interface__["data"][0]
     assert data.buffer("cpu") is data.buffer("cpu")

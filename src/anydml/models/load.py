@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable
+from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.models.files import Files, read_plain
 from anydml.models.findings import TooManyFaultsError, raise_findings
-from anydml.models.limits import default_max_memory
+from anydml.models.limits import read_max_memory
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader
-from anydml.parse import read_int
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,10 +55,7 @@ def read_model(
     max_memory: int | None = None,
 ) -> Model:
     """`load_model`, for those who take too many faults for what they are."""
-    faults: list[Fault] = []
-    limit = default_max_memory() if max_memory is None else read_int(max_memory, "max_memory", faults, 0, 2**63 - 1)
-    if faults:
-        raise DescriptionError("load_model", faults)
+    limit = read_max_memory(max_memory, "load_model")
     file = printable(str(path))
     model = Path(path)
     if model.suffix.lower() == ".onnx":

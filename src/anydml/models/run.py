@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from anydml import BufferBinding, Device
-from anydml.errors import DmlError, Fault, ModelFileError
+from anydml.errors import DmlError, ModelFileError
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
 from anydml.models.files import Writes
+from anydml.models.limits import too_large
 from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
 from anydml.models.npy import write_header
@@ -122,11 +123,8 @@ def _ignore(_: Event) -> None:
 
 def _too_large(model: Model, total: int) -> ModelFileError:
     largest = max(model.resources.values(), key=lambda resource: resource.size_in_bytes or 0)
-    rule = f"the model's memory must be at most {word_bytes(model.max_memory)}"
     found = f"{word_bytes(total)}, of which {word_bytes(largest.size_in_bytes or 0)} are this resource"
-    way_out = "--max-memory allows more"
-    fault = Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=largest.node.place)
-    return ModelFileError(model.file, fault)
+    return too_large(model.file, model.max_memory, total, found, largest.node.place)
 
 
 class _Runner:

@@ -81,12 +81,14 @@ def compare(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     rtol: float = RTOL,
     atol: float = ATOL,
+    max_memory: int | None = None,
 ) -> Comparison:
     """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not."""
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
-    source = read_model(model)
+    source = read_model(model, max_memory=max_memory)
+    options: dict[str, Any] = {"device": device, "shapes": shapes, "max_memory": max_memory}
     inputs = hold(inputs, source.name)
-    mine = {name: np.asarray(value) for name, value in load(model, device=device, shapes=shapes).run(inputs).items()}
+    mine = {name: np.asarray(value) for name, value in load(model, **options).run(inputs).items()}
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
     theirs = run_onnxruntime(os.fspath(model) if is_path else source.whole, given, list(mine))
@@ -96,7 +98,7 @@ def compare(
     whole = _whole(source)
     made = {name: None for node in whole.graph.node for name in node.output if name}
     try:
-        mine = load(with_outputs(whole, made), device=device, shapes=shapes).run(inputs)
+        mine = load(with_outputs(whole, made), **options).run(inputs)
         every = with_outputs(whole, {name: np.asarray(mine[name]).dtype for name in made})
         theirs = run_onnxruntime(every, given, [info.name for info in every.graph.output])
     except DmlError:  # that the outputs differ is known, if not since when
@@ -127,7 +129,7 @@ def _whole(source: Source) -> Any:
     whole = source.whole
     for tensor in whole.graph.initializer:
         if is_external(tensor):
-            values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.folder)
+            values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.beside)
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = values.values("").tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,21 @@ from anydml.errors import BindingError, Fault, printable, show
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from anydml.onnx.graphs import TensorInfo
     from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
+
+
+@contextlib.contextmanager
+def memory_told(subject: str) -> Iterator[None]:
+    """Say that memory ran out, wherever it did."""
+    try:
+        yield
+    except MemoryError as error:
+        rule = f"memory ran out ({show(error)})"
+        raise BindingError(subject, Fault(field="memory", rule=rule)) from error
 
 
 def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:

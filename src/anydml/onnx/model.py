@@ -14,7 +14,7 @@ from anydml.arrays import place_of
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, hand_over, hold, send, take, take_out
+from anydml.onnx.feeding import check_apart, hand_over, hold, memory_told, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import describe_outputs
 from anydml.onnx.program import Program
@@ -36,18 +36,24 @@ _MOST_PROGRAMS = 64
 
 
 def load(
-    model: Given, *, device: Device | str | None = None, shapes: Mapping[str, int | Sequence[int]] | None = None
+    model: Given,
+    *,
+    device: Device | str | None = None,
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    max_memory: int | None = None,
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
     `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
-    Whatever is left open is bound by the arrays of a run.
+    Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
+    is not given: the model, its results and what passes between its operators must fit.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
-    source = read_model(model, is_kept=True)
-    check_graph(source)
-    return Model(source, device, {} if shapes is None else shapes)
+    with memory_told("load"):
+        source = read_model(model, max_memory=max_memory, is_kept=True)
+        check_graph(source)
+        return Model(source, device, {} if shapes is None else shapes)
 
 
 class Model:
@@ -90,6 +96,11 @@ class Model:
             else describe_outputs(source, self._declared, self.inputs, self._binder, self._kept, device)
         )
         """By name, in the model's order."""
+
+    @property
+    def max_memory(self) -> int:
+        """The most bytes that it may take."""
+        return self._source.beside.limit.most
 
     @property
     def name(self) -> str:
@@ -162,6 +173,10 @@ class Model:
 
     def _run_closely(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         self._check_names(inputs)
+        with memory_told(self.name):
+            return self._run_checked(inputs, out)
+
+    def _run_checked(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         if out is not None and not isinstance(out, Mapping):
             rule = "out must be a mapping of the names of outputs to arrays"
             way_out = f"such as {{{next(iter(self.outputs))!r}: array}}"
@@ -235,7 +250,7 @@ class Model:
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue
-                program = Program(found, self._spares)
+                program = Program(found, self._spares, self._source.beside)
                 self._programs[key] = program
                 if len(self._programs) > _MOST_PROGRAMS:
                     _, gone = self._programs.popitem(last=False)

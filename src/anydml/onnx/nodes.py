@@ -111,7 +111,7 @@ class Node:
     def tensor(self, name: str) -> Value | None:
         """A tensor, known; None where it is not given."""
         found = self._attribute(name, AttributeProto.TENSOR)
-        return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.folder)
+        return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.beside)
 
     def _required(self, name: str, kind: int) -> Any:
         found = self._attribute(name, kind)

@@ -10,20 +10,23 @@ import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
+from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
 from anydml.primitives import IndexFault
+from anydml.runtime.graph import CompiledGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from anydml.builder import Expression
+    from anydml.builder import Expression, Graph
+    from anydml.models.limits import MemoryLimit
     from anydml.onnx.spares import Spares
+    from anydml.onnx.tensors import Beside
     from anydml.onnx.tracing import Trace
     from anydml.onnx.values import Value
-    from anydml.runtime.graph import CompiledGraph
 
 _MOST_LAUNCHES = 64
 
@@ -36,13 +39,17 @@ class Program:
     DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace, spares: Spares) -> None:
-        self._spares = spares
+    def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
+        self._spares, self._model = spares, beside.model
         self._labels = found.tracer.labels
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
         self.memory = found.tracer.graph.device.engine.memory
+        limit = beside.limit if self.memory == HOST or beside.limit.is_given else None
+        size = sum(value.count * value.element.dtype.itemsize for value in self.values)
+        if limit is not None:
+            limit.check(size, "results", self._model)
         made: list[Expression] = []
         reads = list(found.tracer.inputs)
         numbers: dict[tuple[int, int], int] = {}
@@ -71,11 +78,21 @@ class Program:
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
         self.compiled: CompiledGraph | None = None
         if made:
-            try:
-                self.compiled = found.tracer.graph.compile(made)
-            except DmlError as error:
-                raise self._of_node(error) from None
+            self.compiled = self._compile(found.tracer.graph, made, limit, size)
+            if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
+                limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
+
+    def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
+        """Compile the graph, unless it takes more than the results leave of a limit."""
+        left = None if limit is None else limit.left - results
+        try:
+            desc = graph.desc(made)
+            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, max_memory=left).initialize()
+        except DmlError as error:
+            if limit is not None and error.field == "max_memory" and isinstance(error.value, int):
+                limit.check(error.value + results, "results, scratch memory and constants", self._model)
+            raise self._of_node(error) from None
 
     def results(self) -> Iterator[tuple[str, Value]]:
         """What it gives, by name."""

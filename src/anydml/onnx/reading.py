@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, open_plain
+from anydml.models.limits import MemoryLimit
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.tensors import Beside
+from anydml.onnx.values import check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,8 +39,8 @@ class Source:
     proto: Any
     opset: int
     """Of ONNX's own operators; 0 where it has none."""
-    folder: Files | None
-    """Where its external data may lie."""
+    beside: Beside
+    """Where its external data may lie, and the limit on its memory."""
     functions: Mapping[Key, Any]
     """Of the model's own, calls of which may have been left."""
     raw: Mapping[str, bytes] = field(default_factory=dict)
@@ -54,15 +57,15 @@ class Source:
         return found
 
 
-def read_model(given: Given, *, is_kept: bool = False) -> Source:
+def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = False) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them.
 
     With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change.
     """
-    folder = None
+    folder, limit = None, MemoryLimit(max_memory, "load")
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
-        proto = _parse(_read_file(Path(given), name), name)
+        proto = _parse(_read_file(Path(given), name, limit), name)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):
         name = "model"
@@ -83,7 +86,8 @@ def read_model(given: Given, *, is_kept: bool = False) -> Source:
                 raw[tensor.name] = tensor.raw_data
                 tensor.ClearField("raw_data")
     # A message gives memory back with its last holder alone.
-    return Source(name, _copied(whole) if raw else whole, opset, folder, functions, raw)
+    beside = Beside(name, folder, limit)
+    return Source(name, _copied(whole) if raw else whole, opset, beside, functions, raw)
 
 
 def _copied(proto: Any) -> Any:
@@ -92,7 +96,7 @@ def _copied(proto: Any) -> Any:
     return own
 
 
-def _read_file(path: Path, name: str) -> bytes:
+def _read_file(path: Path, name: str, limit: MemoryLimit) -> bytes:
     try:
         with open_plain(path.resolve(), name) as file:
             size = os.fstat(file.fileno()).st_size
@@ -100,6 +104,7 @@ def _read_file(path: Path, name: str) -> bytes:
                 rule = f"the file must have at most 2 GiB = {_MOST_BYTES} bytes, a protobuf's most"
                 way_out = "save its tensors beside it, with onnx.save_model(..., save_as_external_data=True)"
                 raise ModelFileError(name, Fault(field="", rule=rule, value=size, found=str(size), way_out=way_out))
+            limit.take(size, "the file", name)
             return file.read(size)
     except ModelFileError as error:
         raise ModelFileError(name, error.faults) from None
@@ -152,6 +157,9 @@ def _check_form(proto: Any, name: str) -> int:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
     if any(not isinstance(text, str) for text in _texts(proto)):  # protobuf then gives bytes
         raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
+    for what, infos in (("input", proto.graph.input), ("output", proto.graph.output)):
+        for info in infos:
+            check_dimensions(len(info.type.tensor_type.shape.dim), name, f"{what} '{printable(info.name)}'")
     newer = "upgrade onnx; this is {0}, which knows up to {1}"
     if proto.ir_version > IR_VERSION:
         rule = f"ir_version {proto.ir_version} is not supported"

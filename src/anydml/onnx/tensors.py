@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from anydml.onnx.values import Known, Value, check_dimensions
 
 if TYPE_CHECKING:
     from anydml.models.files import Files
+    from anydml.models.limits import MemoryLimit
     from anydml.onnx.types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1
@@ -32,13 +34,24 @@ _FIELDS = {
 _FIELD_OF = {name: field for field, names in _FIELDS.items() for name in names}
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Where tensors of a model may lie, and how much of them may be read."""
+
+    model: str
+    """What errors call the model."""
+    folder: Files | None
+    """None for a model that is in no file."""
+    limit: MemoryLimit
+
+
 def is_external(tensor: Any) -> bool:
     """Whether a tensor's elements lie in another file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
-def decode_tensor(tensor: Any, subject: str, what: str, folder: Files | None, raw: bytes | None = None) -> Value:
-    """The tensor as a known value; files are looked for in the folder, and read when somebody asks for elements.
+def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: bytes | None = None) -> Value:
+    """The tensor as a known value; files beside the model are read when somebody asks for elements.
 
     `raw` are its bytes, where they were taken out of it.
     """
@@ -48,7 +61,7 @@ def decode_tensor(tensor: Any, subject: str, what: str, folder: Files | None, ra
         raise UnsupportedError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
     count = math.prod(shape)
     if is_external(tensor):
-        make = functools.partial(_read_external, tensor, element, count, subject, what, folder)
+        make = functools.partial(_read_external, tensor, element, count, subject, what, beside)
         make(is_check=True)
         return Value(element, shape, Known(make=lambda: _truths(element, make())), source=printable(tensor.name))
     if raw is not None or tensor.HasField("raw_data"):
@@ -102,11 +115,12 @@ def _read_external(
     count: int,
     subject: str,
     what: str,
-    folder: Files | None,
+    beside: Beside,
     *,
     is_check: bool = False,
 ) -> np.ndarray[Any, Any]:
     """Read elements from a file; with `is_check` no more than whether they are there."""
+    folder = beside.folder
     if folder is None:
         rule, way_out = "has its elements in a file", "load the model by its path, which says in which folder"
         raise _broken(subject, what, rule, "", way_out)
@@ -125,14 +139,15 @@ def _read_external(
             if offset + length > size:
                 rule = f"must lie within the {size} bytes of '{printable(location)}'"
                 raise _broken(subject, what, rule, f"{offset} .. {offset + length}")
-            held = np.empty(0 if is_check else count, element.held.newbyteorder("<"))
             if is_check:
-                return held
+                return np.empty(0, element.held)
+            beside.limit.take(wanted, what, beside.model)
+            held = np.empty(count, element.held.newbyteorder("<"))
             file.seek(offset)
             if file.readinto(held.view(np.uint8).data) != wanted:
                 raise _broken(subject, what, f"could not be read from '{printable(location)}'", "fewer bytes")
     except ModelFileError as error:
-        if error.subject == subject:
+        if error.subject in (subject, beside.model):
             raise
         fault = error.faults[0]
         rule = f"{what}: external data: {fault.rule}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
-    from anydml.models.files import Files
+    from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
@@ -39,9 +39,9 @@ MOST_DIMENSIONS = 8
 class Tracer:
     """The graph that a model becomes, and what a node added to it."""
 
-    def __init__(self, device: Device, folder: Files | None, most_folded: int = MOST_FOLDED_BYTES) -> None:
+    def __init__(self, device: Device, beside: Beside) -> None:
         self.graph = Graph(device)
-        self.folder = folder
+        self.beside = beside
         self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""
         self.added: list[OperatorDesc] = []
@@ -56,7 +56,7 @@ class Tracer:
         """By the name that a node has in the graph, what errors call it."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
-        self._left = most_folded
+        self._left = min(MOST_FOLDED_BYTES, beside.limit.left)
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
@@ -194,7 +194,9 @@ class Tracer:
             if value.known is not None:
                 sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
                 desc = TensorDesc(value.element.data_type, sizes)
-                value.expression = self.graph.constant(value.known.data(), desc=desc)
+                value.expression = self.graph.constant(
+                    value.known.data(value.count * value.element.held.itemsize), desc=desc
+                )
             else:
                 value.expression = self._input(value)
         return value.expression

@@ -71,7 +71,7 @@ def trace(
     error is put in the record of its node.
     """
     graph = source.proto.graph
-    tracer = Tracer(device, source.folder)
+    tracer = Tracer(device, source.beside)
     known: dict[str, Value | None] = {"": None}
     tensors = {tensor.name: tensor for tensor in graph.initializer}
     for info in graph.input:
@@ -119,7 +119,10 @@ def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[
     element = describe(info, source, "input").element
     if array is not None:
         return Value.of(element, array.view(element.held), info.name)
-    return Value(element, shape, source=info.name, needs=frozenset([info.name]))
+    try:
+        return Value(element, shape, source=info.name, needs=frozenset([info.name]))
+    except UnsupportedError as error:
+        raise error.within(source.name, f"input '{printable(info.name)}': ") from None
 
 
 class _Own:
@@ -136,7 +139,7 @@ class _Own:
         if name not in self._kept:
             what = f"initializer '{printable(name)}'"
             raw = source.raw.get(name)
-            self._kept[name] = decode_tensor(self._tensors[name], source.name, what, source.folder, raw)
+            self._kept[name] = decode_tensor(self._tensors[name], source.name, what, source.beside, raw)
         return replace(self._kept[name].for_next_graph(), source=name)
 
     def recall(self, node: Any) -> list[Value | None] | None:

@@ -52,10 +52,10 @@ class Known:
             self._make = None
         return self._flat
 
-    def data(self) -> SharedData:
-        """The elements as graphs share them."""
+    def data(self, size: int) -> SharedData:
+        """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(self.flat())
+            self._data = SharedData(size, self.flat)
         return self._data
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.arrays import upload
 from anydml.arrays.cuda import synchronize
 from anydml.arrays.shared import SharedData
-from anydml.errors import BindingError, Fault, show
+from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe
 from anydml.memory import HOST
@@ -69,6 +69,8 @@ class Constants:
     def _share(self, data: SharedData) -> Buffer:
         try:
             return data.buffer(self._engine.memory)
+        except DmlError:  # of what is read or computed when it is first asked for
+            raise
         except Exception as error:
             raise self._no_room(len(data), error) from error
 
