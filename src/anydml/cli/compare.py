@@ -89,4 +89,5 @@ def compare(
 
 
 def _as_data(one: Difference) -> dict[str, Any]:
-    return {field: getattr(one, field) for field in _FIELDS}
+    data = {field: getattr(one, field) for field in _FIELDS}
+    return data if one.largest is None or math.isfinite(one.largest) else {**data, "largest": None}  # JSON has no inf

@@ -43,7 +43,7 @@ class Difference:
     here: Any
     there: Any
     largest: float | None
-    """The largest difference, of those that are numbers."""
+    """The largest difference, an infinity's included; None where none is a number."""
     problem: str = ""
     """Why elements could not be compared: another shape or type."""
 
@@ -52,10 +52,11 @@ class Difference:
             return f"'{printable(self.name)}': {self.problem}"
         if not self.differing:
             return f"'{printable(self.name)}': all {self.count} elements are the same"
+        most = "" if self.largest is None else f" by {self.largest:.3g} at most,"
         verdict = "within the tolerance" if self.agrees else "too far off"
         return (
             f"'{printable(self.name)}': {self.differing} of {self.count} elements differ,"
-            f" by {self.largest or 0:.3g} at most, {verdict};"
+            f"{most} {verdict};"
             f" the first at {list(self.where or ())}: {self.here} here, {self.there} there"
         )
 
@@ -147,12 +148,20 @@ def _differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Diffe
         return Difference(name, here.size, 0, True, None, None, None, 0.0)
     with np.errstate(all="ignore"):
         close = same | (np.isclose(here, there, rtol, atol) if here.dtype.kind == "f" else False)
-        apart = np.abs(here.astype(np.float64) - there.astype(np.float64))[~same]
+        largest = _largest(here[~same], there[~same])
     wrong = ~close if not close.all() else ~same
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
-    largest = float(np.max(apart[np.isfinite(apart)], initial=0.0))
     mine, theirs = (show(side[where].item()) for side in (here, there))
     return Difference(name, here.size, int(np.sum(~same)), bool(close.all()), where, mine, theirs, largest)
+
+
+def _largest(here: Any, there: Any) -> float | None:
+    """The largest difference; whole numbers are subtracted as such, which no float could tell apart."""
+    if here.dtype.kind != "f":
+        low, high = (side.astype(np.uint64) for side in (np.minimum(here, there), np.maximum(here, there)))
+        return float(np.max(high - low))
+    apart = np.abs(here.astype(np.float64) - there.astype(np.float64))
+    return None if np.isnan(apart).all() else float(np.nanmax(apart))
 
 
 def _bits(array: Any) -> Any:

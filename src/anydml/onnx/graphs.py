@@ -54,7 +54,7 @@ class TensorInfo:
 
     def __str__(self) -> str:
         sizes = "any shape" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
-        return f"{self.name}: {self.element.name.lower()}[{sizes}]"
+        return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
 
 
 def check_graph(source: Source) -> None:

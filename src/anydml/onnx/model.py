@@ -162,11 +162,11 @@ class Model:
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
         if len(arrays) > len(self._names):
-            rule = f"a call takes {len(self._names)} arrays, for {', '.join(self._names) or 'none'}"
+            rule = f"a call takes {len(self._names)} arrays, for {', '.join(map(printable, self._names)) or 'none'}"
             raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=str(len(arrays))))
         given = dict(zip(self._names, arrays, strict=False))
         if twice := [name for name in named if name in given]:
-            rule = f"input {twice[0]!r} was given by its place already"
+            rule = f"input {printable(twice[0])!r} was given by its place already"
             raise BindingError(self._source.name, Fault(field=twice[0], rule=rule))
         results = tuple(self.run({**given, **named}).values())
         return results[0] if len(results) == 1 else results
@@ -212,7 +212,10 @@ class Model:
         """Run into arrays of the caller's; what a GPU cannot write is copied afterwards."""
         for name in out:
             if name not in program.names:
-                rule, way_out = f"there is no output {show(name)}", f"the model has {', '.join(program.names)}"
+                rule, way_out = (
+                    f"there is no output {show(name)}",
+                    f"the model has {', '.join(map(printable, program.names))}",
+                )
                 raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
         memory = self.device.engine.memory
         taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}

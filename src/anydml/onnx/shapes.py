@@ -59,7 +59,9 @@ class Binder:
             sizes = self._resolved(name, self._sizes)
             if sizes is None:
                 rule = f"input {printable(name)!r} has no shape of its own, and must be given one"
-                raise DescriptionError(self._subject, Fault(field=name, rule=rule, way_out=f"such as {name}=2,3"))
+                raise DescriptionError(
+                    self._subject, Fault(field=name, rule=rule, way_out=f"such as {printable(name)}=2,3")
+                )
             declared = self._inputs[name].shape or ()
             for i, size in enumerate(sizes):
                 if size is None:

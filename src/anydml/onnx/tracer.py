@@ -11,7 +11,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.builder import Graph
-from anydml.errors import DescriptionError, Fault, UnsupportedError
+from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
 from anydml.onnx.values import MOST_KNOWN, Known, Value
@@ -44,6 +44,8 @@ class Tracer:
         self.beside = beside
         self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""
+        self._shown: set[str] = set()
+        """The inputs' names as a terminal may show them."""
         self.added: list[OperatorDesc] = []
         """The operators that the present node added."""
         self.folded = False
@@ -213,10 +215,12 @@ class Tracer:
         try:
             desc = TensorDesc(value.element.data_type, sizes)
         except DescriptionError as error:
-            raise error.within(f"input {value.source!r}", "") from None
-        name = value.source if value.source != "out" and value.source not in self.labels else None
+            raise error.within(f"input {printable(value.source)!r}", "") from None
+        name = printable(value.source)
+        is_free = name != "out" and name not in self.labels and name not in self._shown
         self.inputs[value.source] = None
-        return self.graph.input(desc, name)
+        self._shown.add(name)
+        return self.graph.input(desc, name if is_free else None)
 
     def _name(self, expression: Expression) -> Expression:
         """Remember an operator that was added, and by which name the graph calls it."""
@@ -225,7 +229,7 @@ class Tracer:
         self.added.append(node.desc)
         name = base = self.name or self.label
         numbers = itertools.count(len(self.labels))
-        while name in self.labels or name in self.inputs:
+        while name in self.labels or name in self._shown:
             name = f"{base} #{next(numbers)}"
         self.labels[name] = self.label
         return expression.named(name)
