@@ -23,7 +23,8 @@ MORE = "--max-memory, or max_memory=, allows more"
 
 
 def huge(kind: str, inputs: str, x: Any = (2,), **constants: Any) -> Any:
-    return model(node(kind, inputs, "y", name="n"), {"x": ("float32", list(x))}, "y", constants)
+    attributes = {"axis": 0} if kind == "Concat" else {}
+    return model(node(kind, inputs, "y", name="n", **attributes), {"x": ("float32", list(x))}, "y", constants)
 
 
 def expand() -> Any:
@@ -80,6 +81,11 @@ def numbers() -> Any:
     return huge("Reshape", "x to", [1], to=np.ones(2**20, np.int64))
 
 
+def parts() -> Any:
+    """20,000 inputs of one node: a square of that would take minutes."""
+    return huge("Concat", " ".join(["x"] * 20_000))
+
+
 LIMITED = """
 import resource, sys
 sys.path.insert(0, {tests!r})
@@ -118,6 +124,7 @@ def feed(proto: Any) -> dict[str, Any]:
         ("shown", "model: input 'x' must have at most 64 dimensions, NumPy's most; got 65536\n" * 2),
         ("numbers", "3\nnode 'n' (Reshape): shape must have at most 64 dimensions, NumPy's most; got 1048576\n"),
         ("unused", "0\n(2,)\n"),
+        ("parts", "0\n(40000,)\n"),
         ("used", f"0\n{LARGE}; got 800 MiB of results; {MORE}\n"),
         ("result", f"0\n{LARGE}; got 8 GiB of results; {MORE}\n"),
         ("folded", f"0\n{LARGE}; got 16 GiB of results, scratch memory and constants; {MORE}\n"),
@@ -175,6 +182,17 @@ def test_the_limit_on_the_command_line(tmp_path: Path) -> None:
         assert CliRunner().invoke(app, [command, str(path), "--max-memory", "16M"]).exit_code == 0
     assert CliRunner().invoke(app, ["check", str(path), "--max-memory", "2M"]).exit_code == 0
     assert "of the file" in CliRunner().invoke(app, ["check", str(path), "--max-memory", "20"]).output
+
+
+def test_thousands_of_outputs_have_short_names() -> None:
+    names = " ".join(f"y{i}" for i in range(500))
+    loaded = dml.onnx.load(model(node("Split", "x", names, name="cut"), {"x": ("float32", [500])}, names))
+    (program,) = loaded._programs.values()
+    assert program.compiled is not None
+    found = list(program.compiled.outputs)
+    assert found[:3] == ["cut", "cut'", "cut''"]
+    assert (found[-1], len(set(found))) == ("cut'499", 500)
+    assert [y.tolist() for y in loaded(np.arange(500, dtype="float32"))] == [[float(i)] for i in range(500)]
 
 
 def test_sizes_that_no_number_counts() -> None:

@@ -25,6 +25,10 @@ class OperatorNode:
     desc: OperatorDesc
     name: str = ""
     """What errors call it."""
+    inputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its inputs, by DirectML's names."""
+    outputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its outputs, by DirectML's names."""
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
@@ -35,21 +39,14 @@ class OperatorNode:
         _read_name(self.name, faults)
         if faults:
             raise DescriptionError("OperatorNode", faults)
+        # Asked for at each edge: of a JOIN of thousands, to list them anew would be a square.
+        object.__setattr__(self, "inputs", list(self.desc.inputs().items()))
+        object.__setattr__(self, "outputs", list(self.desc.outputs().items()))
 
     @property
     def kind(self) -> str:
         """The operator's name: `SLICE1`."""
         return self.desc.type.name
-
-    @property
-    def inputs(self) -> list[tuple[str, TensorDesc]]:
-        """Its inputs, by DirectML's names."""
-        return list(self.desc.inputs().items())
-
-    @property
-    def outputs(self) -> list[tuple[str, TensorDesc]]:
-        """Its outputs, by DirectML's names."""
-        return list(self.desc.outputs().items())
 
 
 @dataclass(frozen=True, slots=True)
