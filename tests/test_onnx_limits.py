@@ -86,6 +86,30 @@ def parts() -> Any:
     return huge("Concat", " ".join(["x"] * 20_000))
 
 
+def entries() -> bytes:
+    """A MiB of nodes of two bytes each."""
+    return several(b"\x0a\x00", 2**19)
+
+
+def names() -> bytes:
+    """4 MiB of names of one node."""
+    return several(b"\x0a\x84\x80\x80\x02" + b"\x0a\x00" * (2**21 + 2), 1)
+
+
+def attributes() -> bytes:
+    """10 MiB of attributes."""
+    return several(b"\x0a\x80\x80\x80\x05" + b"\x2a\x00" * (5 * 2**20), 1)
+
+
+def several(unit: bytes, count: int) -> bytes:
+    """A model with more of something in its graph."""
+    more = unit * count
+    size, written = len(more), b""
+    while size > 127:
+        written, size = written + bytes([size & 127 | 128]), size >> 7
+    return bytes(huge("Identity", "x").SerializeToString()) + b"\x3a" + written + bytes([size]) + more
+
+
 LIMITED = """
 import resource, sys
 sys.path.insert(0, {tests!r})
@@ -106,6 +130,7 @@ for act in (lambda: dml.onnx.check(proto).status, run):
 
 
 def feed(proto: Any) -> dict[str, Any]:
+    """Zeros for a model's inputs."""
     inputs = {name.name: name.type.tensor_type for name in proto.graph.input}
     return {
         name: np.zeros([d.dim_value for d in kind.shape.dim], helper.tensor_dtype_to_np_dtype(kind.elem_type))
@@ -124,6 +149,12 @@ def feed(proto: Any) -> dict[str, Any]:
         ("shown", "model: input 'x' must have at most 64 dimensions, NumPy's most; got 65536\n" * 2),
         ("numbers", "3\nnode 'n' (Reshape): shape must have at most 64 dimensions, NumPy's most; got 1048576\n"),
         ("unused", "0\n(2,)\n"),
+        ("entries", "model: the graph must have at most 100000 nodes; got 524289\n" * 2),
+        ("names", f"3\n{LARGE}; got 512 MiB of nodes, names and attributes; {MORE}\n"),
+        (
+            "attributes",
+            "model: the model must have at most 2^22 = 4194304 entries, those of its nodes included; got more\n" * 2,
+        ),
         ("parts", "0\n(40000,)\n"),
         ("used", f"0\n{LARGE}; got 800 MiB of results; {MORE}\n"),
         ("result", f"0\n{LARGE}; got 8 GiB of results; {MORE}\n"),

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Size: TypeAlias = int | str | None
 """A size, the name of an open one, or None for an open one without a name."""
+_MOST_TOLD = 20
+"""Faults that are told at once."""
 _KINDS = {
     "sequence_type": "sequences",
     "map_type": "maps",
@@ -61,7 +63,7 @@ def check_graph(source: Source) -> None:
     """Check node types first, all together, then names, then each node against what ONNX says of its type."""
     faults = [*_unsupported_nodes(source), *_unsupported_types(source)]
     if faults:
-        raise UnsupportedError(source.name, faults)
+        raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     check_names(source)
     for node in source.proto.graph.node:
         check_support(source, node)
@@ -80,7 +82,7 @@ def check_names(source: Source) -> None:
     """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
     graph = source.proto.graph
     if broken := [*_name_faults(graph), *_type_faults(graph)]:
-        raise ModelFileError(source.name, broken[:20])
+        raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
 def describe(info: Any, source: Source, what: str, *, is_optional: bool = False) -> TensorInfo:

@@ -15,6 +15,7 @@ from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
+from anydml.onnx.wire import count_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 _LARGE = 65_536
 """Bytes of an initializer from which on they are kept beside the message."""
+_SHORT = 65_536
+"""Bytes of a message that is read whatever is in it."""
+_MOST_ENTRIES, _ENTRY_COST = 2**22, 256
+"""Of a message, and the bytes that one may take: a node of two bytes took 190 each when it was read."""
+_MOST_EACH = 100_000
+"""Nodes, inputs, outputs and initializers."""
 _MOST_BYTES = 2**31 - 1
 """Of a protobuf."""
 
@@ -65,11 +72,11 @@ def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = F
     folder, limit = None, MemoryLimit(max_memory, "load")
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
-        proto = _parse(_read_file(Path(given), name, limit), name)
+        proto = _parse(_read_file(Path(given), name, limit), name, limit)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):
         name = "model"
-        proto = _parse(bytes(given), name)
+        proto = _parse(bytes(given), name, limit)
     elif isinstance(given, ModelProto):
         name, proto = "model", _copied(given) if is_kept else given
     else:
@@ -113,9 +120,15 @@ def _read_file(path: Path, name: str, limit: MemoryLimit) -> bytes:
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
 
 
-def _parse(data: bytes, name: str) -> Any:
+def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
     if not data:
         raise ModelFileError(name, Fault(field="", rule="the file is empty"))
+    if len(data) > _SHORT:
+        entries = count_entries(data, _MOST_ENTRIES)
+        if entries > _MOST_ENTRIES:
+            rule = f"the model must have at most 2^22 = {_MOST_ENTRIES} entries, those of its nodes included"
+            raise ModelFileError(name, Fault(field="", rule=rule, found="more"))
+        limit.check(entries * _ENTRY_COST, "nodes, names and attributes", name)
     try:
         return ModelProto.FromString(data)
     except Exception as error:
@@ -153,6 +166,10 @@ def _check_form(proto: Any, name: str) -> int:
     """What every model must say of itself; gives the opset of ONNX's own operators."""
     if not proto.HasField("graph"):
         raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
+    for what in ("node", "input", "output", "initializer"):
+        if (count := len(getattr(proto.graph, what))) > _MOST_EACH:
+            rule = f"the graph must have at most {_MOST_EACH} {what}s"
+            raise UnsupportedError(name, Fault(field=what, rule=rule, value=count, found=str(count)))
     if proto.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
     if any(not isinstance(text, str) for text in _texts(proto)):  # protobuf then gives bytes
