@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from onnx_models import helper, model, node, onnx  # isort: skip - it asks for o
 import anydml as dml
 import anydml.onnx
 from anydml.arrays.shared import SharedData
+from anydml.graph.recipe import Recipe, Store
+from anydml.memory import Buffer, numpy_address, reserve_host
+from anydml.runtime import constants
 
 ROWS, COLUMNS = 300_000, 4
 TABLE = np.arange(ROWS * COLUMNS, dtype="float32").reshape(ROWS, COLUMNS)
@@ -144,3 +148,25 @@ def test_forty_lengths_take_no_more_memory(tmp_path: Path, proto: Any, feed: str
     assert found.returncode == 0, found.stderr[-2000:]
     _loaded, growth = map(int, found.stdout.split())
     assert growth < most, found.stdout
+
+
+def test_a_gpu_has_weights_once_and_small_constants_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the host in a GPU's place: what is counted is how often, and what, is copied there."""
+    copied: list[int] = []
+
+    def upload(data: np.ndarray, _memory: str) -> Buffer:
+        assert data.flags.writeable
+        copied.append(data.size)
+        return Buffer(numpy_address(data), data.size, True, data)
+
+    monkeypatch.setattr("anydml.arrays.shared.upload", upload)
+    monkeypatch.setattr(constants, "upload", upload)
+    engine: Any = SimpleNamespace(memory="cuda:0", reserve=reserve_host)
+    table = np.frombuffer(TABLE.tobytes(), "float32")  # which may not be written to
+    large, small = SharedData(TABLE.nbytes, lambda: table), SharedData(8, lambda: np.array([7]))
+    stores = {f"constant{i}": Store("constant", 8) for i in range(3)}
+    data: Any = {"constant0": large, "constant1": small, "constant2": b"12345678"}
+    first, second = (constants.Constants(engine, "test", data, Recipe({}, ()), Recipe(stores, ())) for _ in range(2))
+    assert copied == [TABLE.nbytes, 512, 512]
+    assert first.places["constant0"] == second.places["constant0"]
+    assert first.places["constant2"] == first.places["constant1"] + 256
