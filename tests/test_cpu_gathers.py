@@ -95,6 +95,9 @@ def test_rows_as_each_kind_of_cpu_takes_them(
         x, y = values((60, length), "float32"), empty((count, length), "float32")
         indices = choose((count, 1), 60, index_type)
         same(IndexedCopy(view("x", x), view("i", indices), view("y", y), 0, True), x=x, i=indices, y=y)
+        inside = np.where(indices < 60, indices, 0) if index_type[0] == "u" else indices % 120 - 60
+        inside = inside.astype(index_type)
+        same(IndexedCopy(view("x", x), view("i", inside), view("y", y), 0, False), x=x, i=inside, y=y)
         pairs = np.concatenate([choose((count, 1), 5, index_type), choose((count, 1), 12, index_type)], 1)
         deep = x.reshape(5, 12, length)
         same(IndexedCopy(view("x", deep), view("i", pairs), view("y", y), 0, True), x=deep, i=pairs, y=y)

@@ -136,5 +136,5 @@ def describe_engine(engine: Engine) -> str:
     if engine.name == "cpu":
         from anydml.engines.cpu.call import describe_threads
 
-        return f"{platform.machine()}, {get_num_threads()} threads ({describe_threads()})"
+        return f"{platform.machine()}, {get_num_threads()} {describe_threads()}"
     return platform.machine()

@@ -13,7 +13,7 @@ from anydml.engines.threads import get_num_threads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAME = "Python's threads"
+NAME = "of Python's threads"
 STACK = 1024 * 1024
 
 

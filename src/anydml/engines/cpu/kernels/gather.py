@@ -172,7 +172,9 @@ def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[A
     return compile_inline(any_layout)
 
 
-def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_gather(
+    kind: str, shape: str, width: int, stream: bool, checked: bool, compile_inline: Callable[[Any], Any]
+) -> Any:
     """The kernel that copies. Every index is clamped: one that changes after the check still reads the source.
 
     Tuples go in batches: where the blocks of one lie is worked out, and their memory asked for, while those of the
@@ -183,7 +185,7 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline:
     if shape == "near":
         return make_walk_tuples(make_near(kind, width, clamped, compile_inline))
     if shape == "take":
-        return make_walk_tuples(make_take(kind, width, compile_inline))
+        return make_walk_tuples(make_take(kind, width, checked, compile_inline))
     block = make_block(shape, width, stream, compile_inline)
     if shape == "ahead":
         return make_walk_tuples(make_ahead(block, clamped, compile_inline))

@@ -26,19 +26,20 @@ AHEAD_BYTES = 4096
 """Rows are fetched so far ahead."""
 
 
-def _make_take(kind: str, width: int, count: int) -> Any:
+def _make_take(kind: str, width: int, count: int, *, checked: bool) -> Any:
     """take(words, source, its step, indices, their step, target, its step): so many tuples of one coordinate."""
     index, signed = ir.IntType(int(kind[1:])), kind[0] == "i"
     piece = ir.VectorType(I64, width // 8)
 
     def place(builder: Any, i: Any, size: Any, stride: Any) -> Any:
-        """Where the nearest index of the dimension leads, in bytes."""
+        """Where the nearest index of the dimension leads, in bytes; for one that was checked, any will do."""
         last, zero = builder.sub(size, ir.Constant(I64, 1)), ir.Constant(I64, 0)
         if index.width < 64:
             i = (builder.sext if signed else builder.zext)(i, I64)
         if signed:
             i = builder.select(builder.icmp_signed("<", i, zero), builder.add(i, size), i)
-            i = builder.select(builder.icmp_signed("<", i, zero), zero, i)
+            if not checked:
+                i = builder.select(builder.icmp_signed("<", i, zero), zero, i)
         return builder.mul(builder.select(builder.icmp_unsigned("<", i, last), i, last), stride)
 
     @intrinsic
@@ -75,9 +76,9 @@ def _make_take(kind: str, width: int, count: int) -> Any:
     return take
 
 
-def make_take(kind: str, width: int, compile_inline: Callable[[Any], Any]) -> Any:
-    """A row of tuples of one coordinate that each pick a piece."""
-    some, one = _make_take(kind, width, TOGETHER), _make_take(kind, width, 1)
+def make_take(kind: str, width: int, checked: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """A row of tuples of one coordinate that each pick a piece; `checked` says that every index is inside."""
+    some, one = (_make_take(kind, width, count, checked=checked) for count in (TOGETHER, 1))
 
     def row(
         words: int,

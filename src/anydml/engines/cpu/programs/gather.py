@@ -98,7 +98,8 @@ class GatherProgram:
         offsets = (block.offsets[0] * width, indices.offset * index_width, block.offsets[1] * width)
         check_size = checked.count * depth * index_width
         move_size = tuples.count * (depth * index_width + 2 * block.count * width)
-        kernel = get_kernel(f"gather {shape} {kind}")
+        is_checked = shape.startswith("take") and not primitive.clamp
+        kernel = get_kernel(f"gather {shape} {kind}{' checked' if is_checked else ''}")
         stream = None
         lies_well = all(s * width % ALIGNED == 0 for s in target.strides[:rank]) and pieces % ALIGNED == 0
         # Not past the cache on an x86, but for the shortest: two threads of a Xeon take 44 ms for 400,000 rows of 512
