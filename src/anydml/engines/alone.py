@@ -64,7 +64,7 @@ def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], N
         return work()
     task, process = _Task(work), os.getpid()
     with _outside_of_llvm():
-        if _is_importing() or not _start(task.run):
+        if _is_importing() or not start_thread(task.run, STACK):
             task.run()
         while not task.ended.acquire(timeout=every):
             if os.getpid() != process:  # a signal handler forked here: the thread is the parent's
@@ -87,11 +87,11 @@ def _is_importing() -> bool:
     return frame is not None
 
 
-def _start(run: Callable[[], None]) -> bool:
-    """Start a thread; False at the limit of threads, and late in the interpreter's end."""
+def start_thread(run: Callable[[], None], stack: int) -> bool:
+    """Start a thread with so many bytes of stack; False at the limit of threads, and late in the interpreter's end."""
     size = threading.stack_size()
     with contextlib.suppress(ValueError):
-        threading.stack_size(STACK)
+        threading.stack_size(stack)
     try:
         # In one step, where Thread.start takes locks that a signal handler's own start would wait for.
         _thread.start_new_thread(run, ())
