@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ import pytest
 import anydml as dml
 from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
+from anydml.operators.facts import fields_of, runs_in_place
 from anydml.operators.fields import dml_name
 from cases import CASES, Case
 from doors import all_through_objects, as_list, through_compiled, through_objects
@@ -22,7 +21,6 @@ from places import get, put, wipe
 if TYPE_CHECKING:
     from anydml.operators.tables import LevelSupport
 
-FACTS: dict[str, Any] = json.loads((Path(__file__).parent / "facts.json").read_text())
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
@@ -179,29 +177,39 @@ def test_the_sizes_that_the_gather_document_works_out() -> None:
     assert desc.output_tensor.sizes == (1, 1, 2, 6, 7)
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_descriptions_say_what_the_reference_says(name: str) -> None:
-    facts, cls = FACTS[name], dml.OPERATORS[dml.OperatorType(name)]
-    assert cls.introduced() == FeatureLevel(facts["introduced"])
-    assert cls.in_place == facts["in_place"]
-    assert {row.level for row in cls.support} == {FeatureLevel(row["level"]) for row in facts["support"]}
-    extra = {DataType.UINT16} if name == "CUMULATIVE_SUMMATION" else set()  # the edition of 2021
-    for row in facts["support"]:
-        tensors = cls.support.row_at(FeatureLevel(row["level"])).tensors
-        assert list(tensors) == list(row["tensors"])
-        for tensor, fact in row["tensors"].items():
-            assert list(tensors[tensor].dimension_counts) == fact["dims"]
-            assert tensors[tensor].data_types == {DataType(t) for t in fact["types"]} | extra
+@pytest.mark.parametrize("cls", dml.OPERATORS.values(), ids=lambda cls: cls.type.name)
+def test_descriptions_have_the_fields_that_the_reference_has(cls: type[dml.OperatorDesc]) -> None:
     fields = [
-        {"name": dml_name(field), "kind": kind.kind, "type": kind.type}
-        for field, kind in cls.field_types().items()
-        if kind.kind != "addition"
+        (dml_name(field), kind.kind, kind.type) for field, kind in cls.field_types().items() if kind.kind != "addition"
     ]
-    documented = [{k: v for k, v in field.items() if k not in ("enum", "optional")} for field in facts["fields"]]
-    assert fields == [field for field in documented if field["name"] not in IMPLIED]
+    documented = fields_of(cls.type)
+    assert fields == [(fact.name, fact.kind, fact.type) for fact in documented if fact.name not in IMPLIED]
     optional = {dml_name(field.name) for field in dataclasses.fields(cls) if field.default is None}  # type: ignore[arg-type]  # every subclass is a dataclass
-    assert optional == {field["name"] for field in facts["fields"] if field.get("optional")}
+    assert optional == {fact.name for fact in documented if fact.is_optional}
+    named = {fact.name for fact in documented if fact.kind != "attribute"}
+    assert all(set(row.tensors) == named for row in cls.support)
 
 
 def test_the_facts_are_of_every_operator() -> None:
-    assert set(FACTS) == {kind.name for kind in dml.OPERATORS}
+    kinds, named = set(), [kind for kind in dml.OperatorType if kind is not dml.OperatorType.INVALID]
+    for kind in named:
+        facts = fields_of(kind)
+        kinds |= {fact.kind for fact in facts}
+        assert len({fact.name for fact in facts}) == len(facts) > 0
+        assert isinstance(runs_in_place(kind), bool)
+    assert kinds == {"input", "output", "attribute"}
+    assert len(named) == 177
+
+
+def test_a_support_table_is_read_as_it_is_written() -> None:
+    table = dml.Gather.support
+    assert [str(row.level) for row in table] == ["4_1", "3_0", "2_1", "1_0"]
+    assert table.row_at(FeatureLevel("2_1")).tensors["IndicesTensor"].data_types == {DataType.UINT32}
+    assert table.row_at(FeatureLevel("3_0")).tensors["InputTensor"].dimension_counts == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert dml.Join.support.row_at(FeatureLevel("3_0")).tensors["InputTensors"].dimension_counts == (4, 5)
+    assert DataType.UINT16 in dml.CumulativeSummation.support.at("2_1").tensors["InputTensor"].data_types  # type: ignore[union-attr]  # the edition of 2021
+    assert DataType.UINT16 not in dml.CumulativeProduct.support.at("5_0").tensors["InputTensor"].data_types  # type: ignore[union-attr]
+    assert [cls.type.name for cls in dml.OPERATORS.values() if cls.in_place] == [
+        "CUMULATIVE_SUMMATION", "CUMULATIVE_PRODUCT", "ELEMENT_WISE_IDENTITY", "FILL_VALUE_CONSTANT",
+        "FILL_VALUE_SEQUENCE",
+    ]  # fmt: skip

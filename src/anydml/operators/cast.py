@@ -9,16 +9,12 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import same_sizes
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Map, StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.errors import Fault
-
-_TYPES = (T.FLOAT32, T.FLOAT16, T.INT16, T.INT8, T.UINT16, T.UINT8)
-_TYPES_3_0 = (*_TYPES, T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +28,6 @@ class Cast(OperatorDesc):
 
     type = OperatorType.CAST
     implies_output = False
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
-        row("3_1", ONE_TO_EIGHT, _TYPES_3_0),
-        row("3_0", (4,), _TYPES_3_0),
-        row("1_0", (4,), _TYPES),
-    )
 
     input_tensor: Input
     output_tensor: Output

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.enums import AxisDirection
+from anydml.enums import AxisDirection, DataType
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Direction, Input, Output, Uint, WithFloat64  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, like_input
-from anydml.operators.tables import ONE_TO_EIGHT, T, row, table
 from anydml.primitives import Scan, View
 
 if TYPE_CHECKING:
@@ -19,15 +18,10 @@ if TYPE_CHECKING:
 
     from anydml.errors import Fault
 
-_TYPES = (T.FLOAT32, T.FLOAT16, T.INT32, T.UINT32)
-_TYPES_5_0 = (*_TYPES, T.INT64, T.UINT64)
-
 
 @dataclass(frozen=True, kw_only=True)
 class _CumulativeDesc(OperatorDesc):
     """What the sum and the product share."""
-
-    in_place = True
 
     input_tensor: Input
     output_tensor: Output
@@ -63,12 +57,8 @@ class CumulativeSummation(_CumulativeDesc):
     """Adds up elements along an axis, and writes the tally at each; exclusive, before the element is added."""
 
     type = OperatorType.CUMULATIVE_SUMMATION
+    other_types = (DataType.UINT16,)
     # UINT16 stands in the edition of 2021 and no longer in the present one; what either lists is accepted.
-    support = table(
-        row("5_0", ONE_TO_EIGHT, (*_TYPES_5_0, T.UINT16)),
-        row("4_0", ONE_TO_EIGHT, (*_TYPES, T.UINT16)),
-        row("2_1", (4,), (*_TYPES, T.UINT16)),
-    )
 
     has_exclusive_sum: bool = False
 
@@ -79,7 +69,7 @@ class CumulativeSummation(_CumulativeDesc):
     def remarks(self) -> Iterator[str]:
         """UINT16 is in one edition only."""
         yield from super().remarks()
-        if self.input_tensor.data_type is T.UINT16:
+        if self.input_tensor.data_type is DataType.UINT16:
             yield "UINT16 is listed for CUMULATIVE_SUMMATION by the documents' edition of 2021 only"
 
 
@@ -88,11 +78,6 @@ class CumulativeProduct(_CumulativeDesc):
     """Multiplies elements along an axis, and writes the tally at each; exclusive, before the element is taken in."""
 
     type = OperatorType.CUMULATIVE_PRODUCT
-    support = table(
-        row("5_0", ONE_TO_EIGHT, _TYPES_5_0),
-        row("4_0", ONE_TO_EIGHT, _TYPES),
-        row("3_1", (4,), _TYPES),
-    )
 
     has_exclusive_product: bool = False
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
+from anydml.operators.facts import runs_in_place, support_of
 from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
 from anydml.operators.tables import SupportTable, write_counts
 from anydml.tensor import TensorDesc
@@ -46,7 +47,10 @@ class OperatorDesc(abc.ABC):
 
     type: ClassVar[OperatorType]
     support: ClassVar[SupportTable]
-    in_place: ClassVar[bool] = False
+    """What it takes at each level, as the reference has it."""
+    other_types: ClassVar[tuple[DataType, ...]] = ()
+    """Types that it takes besides, at every level."""
+    in_place: ClassVar[bool]
     """Whether the output may be bound to the very memory of the input."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
@@ -55,6 +59,10 @@ class OperatorDesc(abc.ABC):
 
         def __init__(self, **fields: Any) -> None:
             """Each operator has its own fields."""
+
+    def __init_subclass__(cls) -> None:
+        if (kind := cls.__dict__.get("type")) is not None:
+            cls.support, cls.in_place = support_of(kind, cls.other_types), runs_in_place(kind)
 
     def __post_init__(self) -> None:
         """Parse every field, and report all that cannot be parsed."""

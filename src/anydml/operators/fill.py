@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.enums import DataType
 from anydml.errors import Fault
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Output, Scalar, ValueType, WithFloat64, dml_name
 from anydml.operators.scalars import as_type, type_faults
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import Exact, Fill, View
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 class _FillDesc(Exact, OperatorDesc):
     """What the two share: no input, and numbers whose type a field says."""
 
-    in_place = True
     implies_output = False
 
     output_tensor: Output
@@ -29,14 +28,14 @@ class _FillDesc(Exact, OperatorDesc):
 
     def rules(self) -> Iterator[Fault]:
         """The numbers are of the type that is said."""
-        kind = T(self.value_data_type)
+        kind = DataType(self.value_data_type)
         for name in self.field_types():
             if name.removeprefix("value_") in ("value", "start", "delta"):
                 yield from type_faults(getattr(self, name), kind, dml_name(name), is_step=name == "value_delta")
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of that type too."""
-        mine, theirs = T(self.value_data_type), self.output_tensor.data_type
+        mine, theirs = DataType(self.value_data_type), self.output_tensor.data_type
         if mine != theirs:
             rule = f"ValueDataType must be OutputTensor.DataType, {theirs.name}"
             yield Fault(field="ValueDataType", rule=rule, value=mine, found=mine.name)
@@ -51,11 +50,6 @@ class FillValueConstant(_FillDesc):
     """Writes one number everywhere."""
 
     type = OperatorType.FILL_VALUE_CONSTANT
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, source=None),
-        row("4_0", ONE_TO_EIGHT, UP_TO_32_BITS, source=None),
-        row("2_1", (4,), UP_TO_32_BITS, source=None),
-    )
 
     value: Scalar
 
@@ -69,11 +63,6 @@ class FillValueSequence(_FillDesc):
     """Counts the elements in their order: Output[n] = ValueStart + n·ValueDelta."""
 
     type = OperatorType.FILL_VALUE_SEQUENCE
-    support = table(
-        row("5_0", ONE_TO_EIGHT, (*UP_TO_32_BITS, T.INT64, T.UINT64), source=None),
-        row("4_0", ONE_TO_EIGHT, UP_TO_32_BITS, source=None),
-        row("2_1", (4,), UP_TO_32_BITS, source=None),
-    )
 
     value_start: Scalar
     value_delta: Scalar

@@ -11,15 +11,12 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import IndexedCopy, IndexFault, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.enums import DataType
-
-INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
 def word_index(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str) -> Fault:
@@ -143,11 +140,6 @@ class GatherND(_GatherDesc):
     """
 
     type = OperatorType.GATHER_ND
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=INDEX_TYPES),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=INDEX_TYPES),
-        row("2_1", (4,), UP_TO_32_BITS, IndicesTensor=(T.UINT32,)),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +150,6 @@ class GatherND1(_GatherDesc):
     """
 
     type = OperatorType.GATHER_ND1
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=INDEX_TYPES),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=INDEX_TYPES),
-    )
 
     batch_dimension_count: Uint
 

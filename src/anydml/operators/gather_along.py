@@ -10,9 +10,8 @@ from anydml.errors import Fault
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
-from anydml.operators.gather import INDEX_TYPES, word_index
+from anydml.operators.gather import word_index
 from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count, same_sizes
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import IndexedCopy, View
 
 if TYPE_CHECKING:
@@ -38,12 +37,6 @@ class Gather(OperatorDesc):
     type = OperatorType.GATHER
     # The reference says that IndexDimensions lies below IndicesTensor.DimensionCount, which its own examples reach;
     # and its third example has 2 where 1 gives the sizes that it writes.
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=INDEX_TYPES),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=INDEX_TYPES),
-        row("2_1", (4,), UP_TO_32_BITS, IndicesTensor=(T.UINT32,)),
-        row("1_0", (4,), (T.FLOAT32, T.FLOAT16), IndicesTensor=(T.UINT32,)),
-    )
 
     input_tensor: Input
     indices_tensor: Input
@@ -127,11 +120,6 @@ class GatherElements(OperatorDesc):
     """Copies single elements by an index each: Output[…, i, …] = Input[…, Indices[…, i, …], …]."""
 
     type = OperatorType.GATHER_ELEMENTS
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, IndicesTensor=INDEX_TYPES),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, IndicesTensor=INDEX_TYPES),
-        row("2_1", (4,), UP_TO_32_BITS, IndicesTensor=(T.UINT32,)),
-    )
 
     input_tensor: Input
     indices_tensor: Input

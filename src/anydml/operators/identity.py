@@ -9,7 +9,6 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import like_input
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import Map, StridedCopy, View
 
 if TYPE_CHECKING:
@@ -26,14 +25,6 @@ class ElementWiseIdentity(OperatorDesc):
     """
 
     type = OperatorType.ELEMENT_WISE_IDENTITY
-    in_place = True
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS),
-        row("2_1", (4, 5), UP_TO_32_BITS),
-        row("1_0", (4, 5), (T.FLOAT32, T.FLOAT16)),
-    )
-
     input_tensor: Input
     output_tensor: Output
     scale_bias: OptionalScaleBias = None

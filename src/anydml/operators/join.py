@@ -10,15 +10,12 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Inputs, Output, Outputs, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, same_data_type, same_dimension_count
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.tensor import TensorDesc
-
-_TYPES = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.UINT32, T.UINT16)
 
 
 def _sizes_off_axis(desc: OperatorDesc, field: str, other: str, axis: int) -> Iterator[Fault]:
@@ -53,12 +50,6 @@ class Join(OperatorDesc):
     """Puts tensors one after the other along an axis."""
 
     type = OperatorType.JOIN
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, source="InputTensors"),
-        row("3_0", (4, 5), UP_TO_32_BITS, source="InputTensors"),
-        row("2_1", (4,), UP_TO_32_BITS, source="InputTensors"),
-        row("1_0", (4,), _TYPES, source="InputTensors"),
-    )
 
     input_tensors: Inputs
     output_tensor: Output
@@ -107,12 +98,6 @@ class Split(OperatorDesc):
 
     type = OperatorType.SPLIT
     implies_output = False
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE, target="OutputTensors"),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS, target="OutputTensors"),
-        row("2_1", (4,), UP_TO_32_BITS, target="OutputTensors"),
-        row("1_0", (4,), _TYPES, target="OutputTensors"),
-    )
 
     input_tensor: Input
     output_tensors: Outputs

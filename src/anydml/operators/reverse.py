@@ -9,7 +9,6 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, exact_sizes, like_input, same_dimension_count
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import Reverse, View
 
 if TYPE_CHECKING:
@@ -26,12 +25,6 @@ class ReverseSubsequences(OperatorDesc):
     """
 
     type = OperatorType.REVERSE_SUBSEQUENCES
-    support = table(
-        row("5_0", ONE_TO_EIGHT, EVERY_TYPE, SequenceLengthsTensor=(T.UINT64, T.UINT32)),
-        row("4_0", ONE_TO_EIGHT, UP_TO_32_BITS, SequenceLengthsTensor=(T.UINT32,)),
-        row("3_0", (4, 5), UP_TO_32_BITS, SequenceLengthsTensor=(T.UINT32,)),
-        row("2_1", (4,), UP_TO_32_BITS, SequenceLengthsTensor=(T.UINT32,)),
-    )
 
     input_tensor: Input
     sequence_lengths_tensor: Input

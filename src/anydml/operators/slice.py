@@ -10,7 +10,6 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, IntArray, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.rules import exact_sizes, one_value_per_dimension, same_data_type, same_dimension_count
-from anydml.operators.tables import EVERY_TYPE, ONE_TO_EIGHT, UP_TO_32_BITS, T, row, table
 from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
@@ -22,12 +21,6 @@ class Slice(OperatorDesc):
     """Copies `sizes` elements from `offsets` on, `strides` apart: Output[i] = Input[offsets + strides·i]."""
 
     type = OperatorType.SLICE
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS),
-        row("2_1", (4, 5), UP_TO_32_BITS),
-        row("1_0", (4, 5), (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.UINT32, T.UINT16)),
-    )
 
     input_tensor: Input
     output_tensor: Output
@@ -89,11 +82,6 @@ class Slice1(OperatorDesc):
     """
 
     type = OperatorType.SLICE1
-    support = table(
-        row("4_1", ONE_TO_EIGHT, EVERY_TYPE),
-        row("3_0", ONE_TO_EIGHT, UP_TO_32_BITS),
-        row("2_1", (4, 5), UP_TO_32_BITS),
-    )
 
     input_tensor: Input
     output_tensor: Output

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 from anydml.enums import DataType, FeatureLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 T = DataType
-BITS_64 = (T.FLOAT64, T.INT64, T.UINT64)
-UP_TO_32_BITS = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.INT8, T.UINT32, T.UINT16, T.UINT8)
-EVERY_TYPE = UP_TO_32_BITS + BITS_64
 _DOCUMENTS_ORDER = (
     T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.UINT64, T.UINT32, T.UINT16, T.UINT8,
 )  # fmt: skip
-ONE_TO_EIGHT = tuple(range(1, 9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +31,6 @@ class LevelSupport:
     level: FeatureLevel
     tensors: Mapping[str, TensorSupport] = field(hash=False)
     """By DirectML's field name: `InputTensor`."""
-
-
-def row(
-    level: str,
-    dimension_counts: Iterable[int],
-    data_types: Iterable[DataType],
-    *,
-    source: str | None = "InputTensor",
-    target: str = "OutputTensor",
-    **others: Iterable[DataType],
-) -> LevelSupport:
-    """Write a row: the types of the tensor that is read and the one that is written, and of other tensors by name."""
-    counts = tuple(dimension_counts)
-    first = {} if source is None else {source: tuple(data_types)}
-    types = {**first, **others, target: tuple(data_types)}
-    tensors = {name: TensorSupport(counts, frozenset(t)) for name, t in types.items()}
-    return LevelSupport(FeatureLevel(level), tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +67,6 @@ class SupportTable:
             and (data_type is None or data_type in row.tensors[tensor].data_types)
         )
         return min(levels, default=None)
-
-
-def table(*rows: LevelSupport) -> SupportTable:
-    """Write a table."""
-    return SupportTable(rows)
 
 
 def write_counts(counts: tuple[int, ...]) -> str:

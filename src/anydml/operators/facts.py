@@ -1,0 +1,78 @@
+"""What DirectML's reference says of its 177 operators, as data: fields, feature levels, types and dimension counts.
+
+`facts.json` has a line a field, such as `Axis: attribute UINT`, and a line a level, such as `"InputTensor": "1-8; f32
+f16"`: the dimension counts, then the types, then what the sizes are called where the documents name them. A level's
+line holds from that level upward until a higher one replaces it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import DataType, FeatureLevel
+from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from anydml.operator_type import OperatorType
+
+_LETTERS = {"f": "FLOAT", "i": "INT", "u": "UINT"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFact:
+    """A field as the reference lists it."""
+
+    name: str
+    kind: str
+    """`input`, `output` or `attribute`."""
+    type: str
+    """As DirectML's schema names it: `TENSOR_DESC`, `UINT_ARRAY`."""
+    enum: str
+    """What a number stands for, where it is one of an enumeration."""
+    is_optional: bool
+
+
+@functools.cache
+def _facts() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "facts.json").read_text())
+    return found
+
+
+def fields_of(kind: OperatorType) -> list[FieldFact]:
+    """The fields of an operator, in DirectML's order."""
+    found = []
+    for line in _facts()[kind.name]["fields"]:
+        name, rest = line.split(": ")
+        role, type_name, *more = rest.split()
+        enum = next((word for word in more if word != "optional"), "")
+        found.append(FieldFact(name, role, type_name, enum, "optional" in more))
+    return found
+
+
+def runs_in_place(kind: OperatorType) -> bool:
+    """Whether the output may be bound to the very memory of the input."""
+    found: bool = _facts()[kind.name]["in_place"]
+    return found
+
+
+def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> SupportTable:
+    """What an operator takes at each level; `others` are types that it takes besides, at every one."""
+    rows = []
+    for line in _facts()[kind.name]["support"]:
+        tensors = {name: _read(text, others) for name, text in line.items() if name != "level"}
+        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors))
+    return SupportTable(tuple(rows))
+
+
+def _read(text: str, others: Collection[DataType]) -> TensorSupport:
+    counts, types = text.split("; ")[:2]
+    first, _, last = counts.partition("-")
+    listed = tuple(range(int(first), int(last) + 1)) if last else tuple(map(int, counts.split()))
+    named = (DataType(_LETTERS[word[0]] + word[1:]) for word in types.split())
+    return TensorSupport(listed, frozenset((*named, *others)))
