@@ -1,0 +1,205 @@
+"""Children that start anew under a condition: limits, a spoiled cache, odd files; and what spoils and what is a hog."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import resource
+import shutil
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anydml as dml
+from stress import items
+from stress.watch import MOST_THREADS
+from stress.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOBODY = 54321
+"""A user of whom there is no process."""
+MIB = 2**20
+MOST_MEMORY = 3072 * MIB
+"""What a child may take that reads what it should not."""
+POOL = 16
+"""Items of which a spoiled cache has the kernels."""
+_chance = random.Random()  # noqa: S311 - when something happens is not part of an item
+
+
+class Condition(Worker):
+    """A child of a few items under a condition."""
+
+    def run(self) -> None:
+        """Do what the condition says, and say how it went."""
+        self.prepare()
+        threading.Thread(target=self._tick, daemon=True).start()
+        self.tell(ready=False)
+        self.under_condition()
+        self._is_over.set()
+        self.tick()
+        self.tell(end=True)
+
+    def under_condition(self) -> None:
+        """Do the items."""
+        raise NotImplementedError
+
+    def take(self, doors: tuple[str, ...], count: int) -> list[int]:
+        """The next items of some doors."""
+        return list(itertools.islice((n for n in self._numbers if items.door_of(self.seed, n) in doors), count))
+
+    def do_within_limits(self, number: int) -> None:
+        """An item for which there may be no memory: what Python says then is right too."""
+        try:
+            work = items.make(self.seed, number)
+            said = work.judge()
+        except MemoryError:
+            self.pressures["memory refused"] += 1
+        except Exception:  # noqa: BLE001 - whatever it is, it is a fault
+            self.tell.fault("bare", "under a limit: " + traceback.format_exc(), number)
+        else:
+            self.doors[work.door] += 1
+            if said:
+                self.tell.fault("wrong", f"under a limit: {said}", number, work.about)
+
+    def limit_memory(self, more: int) -> None:
+        """Set the most address space to what there is and some more."""
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more, resource.RLIM_INFINITY))
+        self.pressures["memory limits"] += 1
+
+
+class Limited(Condition):
+    """Items with all their kernels loaded, then again with no memory to spare, then with no more threads."""
+
+    def under_condition(self) -> None:
+        """Free, with little memory, without new threads."""
+        numbers = self.take(items.LEAN, 12)
+        dml.set_num_threads(2)
+        for number in numbers:
+            self.do(number)
+        self.limit_memory(_chance.choice((1, 4, 16, 64)) * MIB)
+        for number in numbers:
+            self.do_within_limits(number)
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        if os.geteuid() == 0:
+            os.setuid(NOBODY)  # root has no limit
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        self.pressures["thread limits"] += 1
+        dml.set_num_threads(MOST_THREADS)
+        for number in numbers:
+            self.do_within_limits(number)
+
+
+class Spoiled(Condition):
+    """A few items of few kernels, whose cache somebody spoils; on one core at times."""
+
+    def under_condition(self) -> None:
+        """Do them from several threads."""
+        self.limit_memory(MOST_MEMORY)
+        if hasattr(os, "sched_setaffinity") and _chance.random() < 0.5:
+            os.sched_setaffinity(0, {_chance.choice(sorted(os.sched_getaffinity(0)))})
+            self.pressures["single cores"] += 1
+        pool = self.take(("function", "compiled", "objects"), POOL)
+        dml.set_num_threads(4)
+        threads = [
+            threading.Thread(target=lambda chosen=chosen: [self.do_within_limits(n) for n in chosen])
+            for chosen in (_chance.sample(pool, 4) for _ in range(3))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+class Odd(Condition):
+    """Files with changed bytes, with so much memory."""
+
+    def under_condition(self) -> None:
+        """One by one."""
+        self.limit_memory(MOST_MEMORY)
+        for number in self.take(("odd",), 150):
+            self._at[0] = time.monotonic(), number
+            self.do_within_limits(number)
+
+
+CONDITIONS: dict[str, type[Condition]] = {"limited": Limited, "spoiled": Spoiled, "odd": Odd}
+
+
+# What spoils a cache
+
+
+def spoil(folder: Path) -> str:
+    """Do something to one of the entries; what was done."""
+    entries = [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+    if len(entries) < 2:
+        return ""
+    path, other = _chance.sample(entries, 2)
+    name, act = _chance.choice(tuple(_SPOILERS.items()))
+    with contextlib.suppress(OSError, shutil.SameFileError):
+        act(path, other)
+    return name
+
+
+def _replace(path: Path) -> Path:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink()
+    return path
+
+
+def _flip(path: Path, _: Path) -> None:
+    if path.is_file():
+        data = bytearray(path.read_bytes())
+        data[_chance.randrange(len(data))] ^= 1 << _chance.randrange(8)
+        path.write_bytes(data)
+
+
+def _truncate(path: Path, _: Path) -> None:
+    if path.is_file():
+        os.truncate(path, _chance.randrange(path.stat().st_size + 1))
+
+
+def _copy(path: Path, other: Path) -> None:
+    """One kernel in the place of another, whole as it is."""
+    if path.is_file() and other.is_file():
+        shutil.copyfile(path, other)
+
+
+def _swap(path: Path, other: Path) -> None:
+    aside = path.with_name(".aside")
+    path.rename(aside)
+    other.rename(path)
+    aside.rename(other)
+
+
+def _huge(path: Path, _: Path) -> None:
+    """A sparse file, of more than any kernel has."""
+    if path.is_file():
+        os.truncate(path, 512 * MIB)
+
+
+_SPOILERS: dict[str, Callable[[Path, Path], object]] = {
+    "flip": _flip,
+    "truncate": _truncate,
+    "copy": _copy,
+    "swap": _swap,
+    "huge": _huge,
+    "pipe": lambda path, _: os.mkfifo(_replace(path)),
+    "folder": lambda path, _: _replace(path).mkdir(),
+    "link": lambda path, other: _replace(path).symlink_to(other),
+    "dangling": lambda path, _: _replace(path).symlink_to("nowhere"),
+    "device": lambda path, _: _replace(path).symlink_to("/dev/zero"),
+    "unreadable": lambda path, _: path.chmod(0),
+    "gone": lambda path, _: _replace(path),
+}
+
+
+HOG = [sys.executable, "-c", "while True: pass"]
