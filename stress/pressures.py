@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import random
 import select
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from stress.worker import Worker
 
-FORK_SECONDS = 60
+FORK_SECONDS = 45
 STACK = 128 * 1024
 _X = np.arange(12, dtype="int32").reshape(3, 4)
 _stacks = threading.Lock()
@@ -96,19 +97,18 @@ def fork(worker: Worker, numbers: list[int]) -> None:
     if not pid:
         _in_child(worker, numbers, writes)
     os.close(writes)
+    trace: str | None = ""
     try:
         said = _read(reads, time.monotonic() + FORK_SECONDS)
+        if said is None:
+            os.kill(pid, signal.SIGUSR1)
+            trace = _read(reads, time.monotonic() + 2, is_whole=False)
+            os.kill(pid, signal.SIGKILL)
     finally:
         os.close(reads)
-    if said is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGUSR1)  # faulthandler writes where it stands
-            time.sleep(1)
-            os.kill(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]
     if said is None:
-        text = f"a forked child does not end; items {numbers}; the last traceback on stderr is its own"
-        worker.tell.fault("hang", text, numbers[0])
+        worker.tell.fault("hang", f"a forked child does not end; items {numbers}\n{trace}", numbers[0])
     elif said:
         worker.tell.fault("wrong", f"in a forked child: {said}", numbers[0])
     elif status:
@@ -118,6 +118,7 @@ def fork(worker: Worker, numbers: list[int]) -> None:
 def _in_child(worker: Worker, numbers: list[int], writes: int) -> None:
     status = 1
     try:
+        faulthandler.register(signal.SIGUSR1, file=writes)  # where it stands, should it not end
         sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
         for number in (signal.SIGINT, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
@@ -132,8 +133,8 @@ def _in_child(worker: Worker, numbers: list[int], writes: int) -> None:
         os._exit(status)
 
 
-def _read(descriptor: int, deadline: float) -> str | None:
-    """What a child says until it ends; None where it does not end."""
+def _read(descriptor: int, deadline: float, *, is_whole: bool = True) -> str | None:
+    """What a child says until it ends; None where it does not end, unless that will do."""
     found = b""
     while (left := deadline - time.monotonic()) > 0:
         if select.select([descriptor], [], [], left)[0]:
@@ -141,7 +142,7 @@ def _read(descriptor: int, deadline: float) -> str | None:
             if not data:
                 return found.decode(errors="replace")
             found += data
-    return None
+    return None if is_whole else found.decode(errors="replace")
 
 
 # Small stacks
