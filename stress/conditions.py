@@ -108,14 +108,15 @@ class Spoiled(Condition):
             self.pressures["single cores"] += 1
         pool = self.take(("function", "compiled", "objects"), POOL)
         dml.set_num_threads(4)
-        threads = [
-            threading.Thread(target=lambda chosen=chosen: [self.do_within_limits(n) for n in chosen])
-            for chosen in (_chance.sample(pool, 4) for _ in range(3))
-        ]
+        threads = [threading.Thread(target=self._do_all, args=(_chance.sample(pool, 4),)) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def _do_all(self, numbers: list[int]) -> None:
+        for number in numbers:
+            self.do_within_limits(number)
 
 
 class Odd(Condition):

@@ -113,9 +113,7 @@ def _about(desc: dml.OperatorDesc) -> str:
 
 def _outs(outputs: Mapping[str, dml.TensorDesc]) -> list[Array]:
     """Arrays in the described layouts, with something in them that must be gone."""
-    return [
-        view_output(bytearray(b"\7" * output.total_tensor_size_in_bytes), 0, output) for output in outputs.values()
-    ]
+    return [view_output(bytearray(b"\7" * output.total_tensor_size_in_bytes), 0, output) for output in outputs.values()]
 
 
 def function(rng: random.Random) -> Work:
@@ -228,7 +226,10 @@ def model_of(desc: dml.OperatorDesc, arrays: list[Array], folder: Path) -> dict[
     """One dispatch, each resource with the name of its tensor; many values are in files."""
     resources: dict[str, Any] = {}
     bindings: dict[str, list[str]] = {}
-    for slot, array in [*zip(desc.inputs(), arrays, strict=True), *zip(desc.outputs(), _outs(desc.outputs()), strict=True)]:
+    for slot, array in [
+        *zip(desc.inputs(), arrays, strict=True),
+        *zip(desc.outputs(), _outs(desc.outputs()), strict=True),
+    ]:
         values: Any = array.ravel().tolist()
         if array.size > MOST_IN_A_MODEL:
             name = f"{len(resources)}.npy"
@@ -236,7 +237,7 @@ def model_of(desc: dml.OperatorDesc, arrays: list[Array], folder: Path) -> dict[
             values = {"sourcePath": name}
         resources[slot] = {"initialValuesDataType": desc.tensors()[slot].data_type.name, "initialValues": values}
         bindings.setdefault(slot.partition("[")[0], []).append(slot)
-    commands = [{"type": "dispatch", "dispatchable": "it", "bindings": bindings}]
+    commands: list[dict[str, Any]] = [{"type": "dispatch", "dispatchable": "it", "bindings": bindings}]
     for i, (slot, output) in enumerate(desc.outputs().items()):
         write = {"type": "writeFile", "resource": slot, "targetPath": f"out{i}.npy", "dimensions": list(output.sizes)}
         commands.append(write)

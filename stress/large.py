@@ -126,7 +126,7 @@ class Maker:
         if "input_dimension_count" in self.names:
             depth = self.rng.randint(1, len(self.shape) - self.batch)
             limits = self.shape[self.batch : self.batch + depth]
-            rest = math.prod(self.shape[:self.batch]) * math.prod(self.shape[self.batch + depth :])
+            rest = math.prod(self.shape[: self.batch]) * math.prod(self.shape[self.batch + depth :])
             shape = (*self.shape[: self.batch], self._count(rest), depth)
         else:
             limits = (self.shape[self.axis],)
@@ -187,14 +187,15 @@ class Maker:
         if "input_dimension_count" not in self.names:
             return 1
         indices = self.arrays[-1]
-        return indices.ndim - 1 + len(self.shape) - self.batch - indices.shape[-1]
+        return indices.ndim - 1 + len(self.shape) - self.batch - int(indices.shape[-1])
 
     def _outputs(self) -> dict[str, Any]:
         (name,) = self.cls.output_names()
         if not self.names[name].is_tensor_array:
             types = self.allowed.get("OutputTensor", [self.data_type]) if self.arrays else [self.data_type]
             return {name: dml.TensorDesc(self.rng.choice(types), self.shape)}
-        left, parts = self.shape[self.axis], []
+        left = self.shape[self.axis]
+        parts: list[int] = []
         while left and len(parts) < 5:
             parts.append(self.rng.randint(1, left))
             left -= parts[-1]

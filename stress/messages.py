@@ -16,6 +16,7 @@ class Teller:
         self._lock = threading.RLock()  # a signal's handler may have something to tell meanwhile
 
     def __call__(self, **message: Any) -> None:
+        """Tell something."""
         line = (json.dumps(message) + "\n").encode()
         with self._lock:
             try:

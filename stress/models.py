@@ -13,6 +13,7 @@ import importlib.util
 import io
 import sys
 import threading
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 IS_THERE = importlib.util.find_spec("onnx") is not None
+REPLACING = 3.0
+"""Seconds for which entries are replaced."""
 _TYPES = ("float32", "float16", "int32", "int64", "float64")
 
 
@@ -54,7 +57,7 @@ def known_models() -> list[tuple[Any, dict[str, Array]]]:
             with contextlib.suppress(ImportError):  # `Range` is in a file of another name
                 importlib.import_module(f"onnx.backend.test.case.node.{kind.lower()}")
     found = []
-    for case in collected._NodeTestCases:
+    for case in collected._NodeTestCases:  # noqa: SLF001 - collecting all takes 15 s, these 0.2
         with contextlib.suppress(dml.DmlError, TypeError, ValueError):
             arrays = [np.asarray(_plain(x)) for x in case.data_sets[0][0]]
             names = [info.name for info in case.model.graph.input]
@@ -121,29 +124,32 @@ def as_objects(arrays: dict[str, Array]) -> Any:
 def as_file(arrays: dict[str, Array]) -> Any:
     """A file's entries: each look at one is a new array."""
     held = io.BytesIO()
-    np.savez(held, **{name: x for name, x in arrays.items() if name != "file"})
+    named: dict[str, Any] = {**arrays}
+    np.savez(held, **named)
     held.seek(0)
     with np.load(held) as entries:
-        yield entries if "file" not in arrays else arrays
+        yield entries
 
 
 @contextlib.contextmanager
 def as_replaced(arrays: dict[str, Array]) -> Any:
     """A mapping whose entries another thread replaces by equal ones all the while."""
     given, stop = {name: x.copy() for name, x in arrays.items()}, threading.Event()
+    deadline = time.monotonic() + REPLACING  # an interrupt may come before anybody waits for the thread
 
     def replace() -> None:
-        while not stop.wait(0.0005):
+        while not stop.wait(0.0005) and time.monotonic() < deadline:
             for name, x in arrays.items():
                 given[name] = x.copy()
 
-    thread = threading.Thread(target=replace)
-    thread.start()
+    thread = threading.Thread(target=replace, daemon=True)
     try:
+        thread.start()
         yield given
     finally:
         stop.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
 
 
 FORMS: Mapping[str, Callable[[dict[str, Array]], Any]] = {
@@ -168,7 +174,11 @@ def chain(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
     declared = {name: (dtype, rng.choice(([*shape], ["n", *shape[1:]]))) for name in arrays}
     nodes, constants, last, words = [], {}, "a", []
     for i in range(rng.randint(1, 5)):
-        kind = "Concat" if len(arrays) == 2 and not i else rng.choice(("Slice", "CumSum", "Transpose", "Gather", "Identity"))
+        kind = (
+            "Concat"
+            if len(arrays) == 2 and not i
+            else rng.choice(("Slice", "CumSum", "Transpose", "Gather", "Identity"))
+        )
         axis, at, name = rng.randrange(len(shape)), f"at{i}", f"t{i}"
         words.append(kind)
         if kind == "Concat":

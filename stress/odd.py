@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anydml as dml
 from anydml.models import load_model
 from modelling import EVERY
 from modelling import model_of as small_model
@@ -16,6 +15,8 @@ from stress.work import Array, Work
 
 if TYPE_CHECKING:
     import random
+
+    import anydml as dml
 
 MOST_MEMORY = 256 * 2**20
 

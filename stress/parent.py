@@ -42,7 +42,7 @@ class Child:
         self._stderr = (folder / f"{role}-{number}.txt").open("w+b")
         given = [f"--{name}={value}" for name, value in {**options, "start": number * STRIPE, "role": role}.items()]
         paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
-        more = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "MALLOC_ARENA_MAX": "2"}
+        more = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "MALLOC_ARENA_MAX": "2", "TMPDIR": str(folder)}
         if role == "spoiled":
             more["ANYDML_CACHE_DIR"] = str(folder / "cache")
         self.process = subprocess.Popen(  # noqa: S603 - its own program
@@ -172,6 +172,7 @@ class Parent:
                 number = 0 if role == "spoiled" else self._count
                 self.children.append(Child(role, number, self.folder, options))
                 self._count += 1
+                self.report.pressures[f"children: {role}"] += 1
 
     def _press(self) -> None:
         """Send a signal, spoil an entry of the cache, start or stop a hog."""
@@ -185,19 +186,17 @@ class Parent:
         if "spoiled" in self.roles and (name := conditions.spoil(self.folder / "cache")):
             self.report.pressures[f"cache: {name}"] += 1
         if self._chance.random() < 0.02:
-            self._stop_hog() or self._start_hog()
+            if self._hog is None:
+                self._hog = subprocess.Popen(conditions.HOG)  # noqa: S603 - its own program
+                self.report.pressures["hogs"] += 1
+            else:
+                self._stop_hog()
 
-    def _start_hog(self) -> None:
-        self._hog = subprocess.Popen(conditions.HOG)  # noqa: S603 - its own program
-        self.report.pressures["hogs"] += 1
-
-    def _stop_hog(self) -> bool:
-        """Whether there was one."""
+    def _stop_hog(self) -> None:
         hog, self._hog = self._hog, None
         if hog is not None:
             hog.kill()
             hog.wait()
-        return hog is not None
 
     def _look(self) -> None:
         for child in [*self.children]:

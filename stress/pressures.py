@@ -120,8 +120,8 @@ def _in_child(worker: Worker, numbers: list[int], writes: int) -> None:
     try:
         faulthandler.register(signal.SIGUSR1, file=writes)  # where it stands, should it not end
         sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
-        for number in (signal.SIGINT, signal.SIGALRM):
-            signal.signal(number, signal.SIG_IGN)
+        for kind in (signal.SIGINT, signal.SIGALRM):
+            signal.signal(kind, signal.SIG_IGN)
         for number in numbers:
             if said := items.make(worker.seed, number).judge():
                 os.write(writes, f"item {number}: {said}".encode())
