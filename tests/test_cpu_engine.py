@@ -15,12 +15,10 @@ import pytest
 import anydml as dml
 from agreement import answer, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml import calls
-from anydml.engines.cpu import build
 from anydml.engines.cpu.programs import copy, gather, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
 TYPES = [str(t.dtype) for t in dml.DataType]
@@ -273,9 +271,6 @@ def run_python(code: str, *, timeout: float = 120, **environment: str) -> subpro
     return subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=timeout)  # noqa: S603
 
 
-SUM = "import numpy as np, anydml as dml; print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])"
-
-
 PEAK = """
 import resource, numpy as np, anydml as dml
 dml.set_num_threads(4)
@@ -307,29 +302,6 @@ print(peak() - before)
 def test_a_dispatch_takes_at_most_a_mebibyte_a_thread() -> None:
     done = run_python(PEAK)
     assert int(done.stdout) <= 4 * 1024, done.stderr  # KiB; the arrays are 32 MiB each
-
-
-def test_a_warm_process_does_without_numba() -> None:
-    run_python(SUM)
-    warm = run_python(SUM + "; import sys; print('numba' in sys.modules)")
-    assert warm.stdout.split() == ["[2000.", "2000.", "2000.]", "False"], warm.stderr
-    assert warm.stderr == ""
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("in the way")
-    cold = run_python(SUM, ANYDML_CACHE_DIR=str(blocked / "folder"))
-    assert cold.stdout.strip() == "[2000. 2000. 2000.]", cold.stderr
-    assert "compiling the kernel 'scan columns f32 sum" in cold.stderr
-
-
-def test_damaged_code_in_the_cache_is_compiled_anew(tmp_path: Path) -> None:
-    assert run_python(SUM, ANYDML_CACHE_DIR=str(tmp_path)).returncode == 0
-    (file,) = tmp_path.glob("*.o")
-    file.write_bytes(file.read_bytes()[:-100])
-    again = run_python(SUM, ANYDML_CACHE_DIR=str(tmp_path))
-    assert again.stdout.strip() == "[2000. 2000. 2000.]", again.stderr
 
 
 def test_a_child_of_a_process_with_threads_works() -> None:
@@ -367,7 +339,3 @@ def test_a_missing_dependency_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         assert dml.Device().engine.name == "reference"
     finally:
         engines._cpu.cache_clear()
-
-
-def test_kernels_of_a_name_are_loaded_once() -> None:
-    assert build.get_kernel("copy run 4") is build.get_kernel("copy run 4")

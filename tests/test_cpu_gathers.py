@@ -83,3 +83,30 @@ def test_indices_that_every_row_uses_are_checked_once() -> None:
     tuples = View("i", view("i", indices).data_type, (50, 9, 1), (0, 1, 0))
     program = gather.GatherProgram.plan(IndexedCopy(view("x", x), tuples, view("y", y), 1, clamp=False))
     assert program.tuples == (9, 50 * 9)
+
+
+@pytest.mark.parametrize("index_type", ["int64", "uint32"])
+@pytest.mark.parametrize("is_arm", [True, False], ids=["in batches", "one by one"])
+def test_rows_as_each_kind_of_cpu_takes_them(
+    index_type: str, is_arm: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gather, "IS_ARM", is_arm)
+    for length, count in itertools.product((4, 8, 16, 25, 128, 1500), (1, 2, 333)):
+        x, y = values((60, length), "float32"), empty((count, length), "float32")
+        indices = choose((count, 1), 60, index_type)
+        same(IndexedCopy(view("x", x), view("i", indices), view("y", y), 0, True), x=x, i=indices, y=y)
+        inside = np.where(indices < 60, indices, 0) if index_type[0] == "u" else indices % 120 - 60
+        inside = inside.astype(index_type)
+        same(IndexedCopy(view("x", x), view("i", inside), view("y", y), 0, False), x=x, i=inside, y=y)
+        pairs = np.concatenate([choose((count, 1), 5, index_type), choose((count, 1), 12, index_type)], 1)
+        deep = x.reshape(5, 12, length)
+        same(IndexedCopy(view("x", deep), view("i", pairs), view("y", y), 0, True), x=deep, i=pairs, y=y)
+
+
+@pytest.mark.parametrize("is_arm", [True, False], ids=["in batches", "one by one"])
+def test_batches_of_rows_as_each_kind_of_cpu_takes_them(is_arm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "IS_ARM", is_arm)
+    for length in (8, 16, 40):
+        x, y = values((7, 30, length), "float32"), empty((7, 11, length), "float32")
+        indices = choose((7, 11, 1), 30, "int64")
+        same(IndexedCopy(view("x", x), view("i", indices), view("y", y), 1, True), x=x, i=indices, y=y)

@@ -145,7 +145,7 @@ def test_what_a_model_writes_is_limited(tmp_path: Path) -> None:
     assert lines(result, path) == [
         (
             "Error: model.json:72:3: $.commands[3]: the files that a model writes must take at most 1 MiB;"
-            " got 2 MiB, of which 1 MiB are this file; --max-output allows more"
+            " got 2 MiB, of which 1 MiB are this file; --max-output, or max_output=, allows more"
         )
     ]
     assert list(tmp_path.iterdir()) == [path]

@@ -298,7 +298,7 @@ def test_tolerances_on_the_command_line(crop: Path, wrong: str) -> None:
         (["--input", "x={text}"], "the file must be a NumPy array"),
         (["--shape", "batch"], "is no size such as batch=8"),
         (["--shape", "depth=3"], "there is no 'depth'"),
-        (["--max-memory", "1G"], "--max-memory is not for an ONNX model"),
+        (["--max-memory", "20"], "of the file; --max-memory, or max_memory=, allows more"),
     ],
 )
 def test_options_that_cannot_be(crop: Path, tmp_path: Path, arguments: list[str], told: str) -> None:

@@ -89,21 +89,22 @@ def test_both_names_of_onnx_own_domain_are_the_same() -> None:
         assert dml.onnx.load(proto)(np.ones((2, 1), "float32")).shape == (1, 2)
         assert dml.onnx.check(proto).nodes[0].error is None
     proto = model(node("Transpose", "x", "y", domain="ai.onnx", side=1), {"x": ("float32", [2, 1])})
-    with pytest.raises(dml.ModelFileError, match=r"node of 'y' \(Transpose\): onnx: Unrecognized attribute: side"):
+    with pytest.raises(dml.ModelFileError, match=r"node of 'y' \(Transpose\): a Transpose has no attribute 'side'"):
         dml.onnx.load(proto)
 
 
-def test_no_tensor_that_is_known_has_more_than_64_dimensions() -> None:
+def test_no_tensor_has_more_than_64_dimensions() -> None:
     shapes = {"k": np.ones(3, "float32"), "to": np.array([3, *[1] * 69]), "back": np.array([3])}
     for nodes in (
         [node("Reshape", "k to", "y", name="wide")],
         [node("Expand", "k to", "y", name="wide")],
         [node("Unsqueeze", "k axes", "y", name="wide")],
-        [node("Reshape", "x tall", "e"), node("Cast", "e", "y", to=9, name="wide")],
+        [node("Reshape", "x tall", "e", name="wide"), node("Cast", "e", "y", to=9)],
     ):
         more = {"tall": np.array([0, *[1] * 69]), "axes": np.arange(1, 70)}
         with pytest.raises(dml.UnsupportedError, match=r"node 'wide' .* must have at most (64|8) dimensions"):
             dml.onnx.load(model(nodes, {"x": ("float32", [0])}, "y", {**shapes, **more}))
+    shapes["to"] = np.array([3, *[1] * 63])
     proto = model([node("Reshape", "x to", "a"), node("Reshape", "a back", "y")], {"x": ("float32", [3])}, "y", shapes)
     assert dml.onnx.load(proto)(np.ones(3, "float32")).shape == (3,)
 

@@ -173,9 +173,9 @@ class Graph:
         self._inputs.append(source)
         return Expression(self, source, desc)
 
-    def constant(self, data: Any, name: str | None = None) -> Expression:
-        """An array that is part of the graph. It is copied."""
-        node = ConstantNode(data)
+    def constant(self, data: Any, name: str | None = None, *, desc: TensorDesc | None = None) -> Expression:
+        """An array that is part of the graph. It is copied, but for data that is shared, which needs a description."""
+        node = ConstantNode(data, desc=desc)
         if node.desc is None:
             rule = "constant: data must be an array, which says what it is"
             way_out = "np.frombuffer(data, dtype) makes bytes one"

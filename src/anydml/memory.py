@@ -28,6 +28,12 @@ class Buffer(NamedTuple):
     stream: int | None = None
     """The CUDA stream that its producer works on, where it says so."""
 
+    def numpy(
+        self, offset: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]
+    ) -> np.ndarray[Any, Any]:
+        """Elements from so many bytes on as a NumPy array that keeps the owner alive; strides are in elements."""
+        return numpy_view(self.address + offset, sizes, strides, dtype, self.owner)
+
     def overlaps(self, other: Buffer) -> bool:
         """Whether the two ranges share a byte."""
         return (
@@ -94,9 +100,12 @@ numpy_address = _fast_address if _fast_address(_probe) == _slow_address(_probe) 
 
 
 class _Addresses:
-    """Gives NumPy a view by its numbers alone."""
+    """Gives NumPy a view by its numbers alone; the array keeps this, and with it the owner."""
 
-    def __init__(self, address: int, sizes: Sequence[int], strides: Sequence[int], typestr: str) -> None:
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, address: int, sizes: Sequence[int], strides: Sequence[int], typestr: str, owner: object) -> None:
+        self._owner = owner
         self.__array_interface__ = {
             "version": 3,
             "data": (address, False),
@@ -107,11 +116,14 @@ class _Addresses:
 
 
 def numpy_view(
-    address: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]
+    address: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any], owner: object = None
 ) -> np.ndarray[Any, Any]:
-    """Make a NumPy array over memory that the caller keeps alive: strides in elements, any sign, no check, no read."""
+    """Make a NumPy array over memory that the owner keeps alive: strides in elements, any sign, no check, no read.
+
+    Without an owner the array must not outlast the call that has the address: `Buffer.numpy` gives one that may.
+    """
     steps = [stride * dtype.itemsize for stride in strides]
-    return np.asarray(_Addresses(address, sizes, steps, dtype.str))
+    return np.asarray(_Addresses(address, sizes, steps, dtype.str, owner))
 
 
 def share_elements(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, show
-from anydml.memory import HOST, Buffer, numpy_view, packed_strides, span
+from anydml.memory import HOST, Buffer, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,8 @@ class ArrayView:
     """In elements, of any sign. For a dimension of size 1, where it has no meaning, what packing would give."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The same addresses as a NumPy array, whose elements are to be read only where they are the host's."""
-        return numpy_view(self.buffer.address + self.offset, self.sizes, self.strides, self.data_type.dtype)
+        """The same memory, kept alive, as a NumPy array: its elements are to be read only where they are the host's."""
+        return self.buffer.numpy(self.offset, self.sizes, self.strides, self.data_type.dtype)
 
 
 def make_view(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.cli.console import make_console, write_json
-from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, seed_option
+from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, memory_option, seed_option
 from anydml.cli.types import ENGINE, printable
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _NUMBER = _Tolerance(0)
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
+@memory_option
 @input_options
 @seed_option
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
@@ -43,6 +44,7 @@ _NUMBER = _Tolerance(0)
 def compare(
     ctx: click.Context,
     model: Path,
+    max_memory: int | None,
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
     seed: int | None,
@@ -65,9 +67,10 @@ def compare(
 
     if not is_onnx(model):
         raise click.BadParameter("must be an ONNX model, *.onnx.", param_hint="'MODEL'")
-    given = Given(inputs, sizes, seed)
-    arrays = feed(load(model, device=engine, shapes=given.shapes()), given, given.arrays())
-    found = compare_models(model, arrays, device=engine, shapes=given.shapes(), rtol=rtol, atol=atol)
+    given = Given(inputs, sizes, seed, max_memory)
+    options: dict[str, Any] = {"device": engine, "shapes": given.shapes(), "max_memory": max_memory}
+    arrays = feed(load(model, **options), given, given.arrays())
+    found = compare_models(model, arrays, rtol=rtol, atol=atol, **options)
     if as_json:
         outputs = [_as_data(one) for one in found.outputs]
         first = None if found.first is None else _as_data(found.first)
@@ -86,4 +89,5 @@ def compare(
 
 
 def _as_data(one: Difference) -> dict[str, Any]:
-    return {field: getattr(one, field) for field in _FIELDS}
+    data = {field: getattr(one, field) for field in _FIELDS}
+    return data if one.largest is None or math.isfinite(one.largest) else {**data, "largest": None}  # JSON has no inf

@@ -13,7 +13,7 @@ from anydml.cli.describe import describe
 from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.files import keep_model, write_text
-from anydml.cli.onnx_inputs import SIZES, Given, is_onnx
+from anydml.cli.onnx_inputs import MOST, SIZES, Given, is_onnx
 from anydml.cli.options import options_of
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
 from anydml.enums import FeatureLevel
@@ -171,7 +171,7 @@ def _model_command(path: Path) -> click.Command:
             help="Show all dispatches as one compiled graph: the passes over memory that it takes, and what it saves.",
         ),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
-        click.Option(["--max-memory"], type=SIZE, help="The most it may take, such as 512M; half of what is free."),
+        click.Option(["--max-memory"], type=SIZE, help=MOST),
         *DRAWINGS,
     ]
     text = (
@@ -186,15 +186,23 @@ def _model_command(path: Path) -> click.Command:
 
 
 def _onnx_command(path: Path) -> click.Command:
-    def run(sizes: tuple[str, ...], feature_level: FeatureLevel | None, svg: str | None, html: str | None) -> None:
+    def run(
+        sizes: tuple[str, ...],
+        max_memory: int | None,
+        feature_level: FeatureLevel | None,
+        svg: str | None,
+        html: str | None,
+    ) -> None:
         from anydml.onnx import load
 
         keep_model(path, svg=svg, html=html)
         device = Device("reference", feature_level=feature_level or FeatureLevel.highest())
-        show_graph(load(path, device=device, shapes=Given(sizes=sizes).shapes()).explain(), svg, html)
+        model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), max_memory=max_memory)
+        show_graph(model.explain(), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
+        click.Option(["--max-memory"], type=SIZE, help=MOST),
         *DRAWINGS,
     ]
     text = "Show the graph that the nodes of an ONNX model become: the passes over memory that it takes."

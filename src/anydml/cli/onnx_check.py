@@ -19,7 +19,7 @@ def check_onnx(model: Path, level: FeatureLevel, given: Given, *, as_json: bool)
     """Check a model and show what was found; gives the exit status."""
     from anydml.onnx import check
 
-    report = check(model, level, shapes=given.shapes(), values=given.arrays())
+    report = check(model, level, shapes=given.shapes(), values=given.arrays(), max_memory=given.max_memory)
     if as_json:
         write_json(report.as_data())
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.types import printable
+from anydml.cli.types import SIZE, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +42,7 @@ class Given:
     inputs: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     seed: int | None = None
+    max_memory: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self.inputs or self.sizes or self.seed is not None)
@@ -83,6 +84,10 @@ class Given:
 seed_option = click.option("--seed", type=click.IntRange(0, 2**32 - 1), help=SEED)
 
 
+MOST = "The most it may take, such as 512M; half of what is free by default."
+memory_option = click.option("--max-memory", type=SIZE, help=MOST)
+
+
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what inputs are to a command."""
     for option in (
@@ -106,7 +111,7 @@ def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any
     if assumed:
         told = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
         click.echo(f"Open sizes taken for {told}; --shape binds them", err=True)
-    made = make_up(missing, shapes, model.index_inputs, given.seed or 0)
+    made = make_up(missing, shapes, model.index_inputs, given.seed or 0, given.max_memory)
     click.echo(f"Made up from seed {given.seed or 0}: {', '.join(printable(name) for name in made)}", err=True)
     return {**arrays, **made}
 

@@ -36,7 +36,7 @@ def run_onnx(
 
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    model = load(path, device=device, shapes=given.shapes())
+    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory)
     loaded = (time.perf_counter() - start) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     inputs = feed(model, given, given.arrays())

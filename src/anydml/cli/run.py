@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from anydml.cli.console import open_output
-from anydml.cli.onnx_inputs import Given, input_options, is_onnx, refuse_options, seed_option
+from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options, seed_option
 from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
@@ -47,7 +47,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--input_path", type=_FOLDER, help="Read files from here instead of the model's folder.")
 @click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
-@click.option("--max-memory", type=SIZE, help="The most it may take, such as 512M; half of what is free by default.")
+@memory_option
 @click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
 @input_options
 @seed_option
@@ -88,8 +88,8 @@ def run(
         set_num_threads(threads)
     times = Timing(**timing)
     if is_onnx(model):
-        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_memory", "max_output", "verbosity")
-        given = Given(inputs, sizes, seed)
+        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity")
+        given = Given(inputs, sizes, seed, max_memory)
         run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path)
         return
     refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "seed")

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.engines.alone import run_alone
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.threads import get_num_threads
 from anydml.errors import EngineMissingError, Fault, show
@@ -31,6 +32,10 @@ def _missing(name: object, rule: str, way_out: str = "") -> EngineMissingError:
 
 @functools.cache
 def _cpu() -> Engine:
+    return run_alone(_load_cpu)
+
+
+def _load_cpu() -> Engine:
     if missing := _not_installed(_CPU_NEEDS):
         rule = f"the cpu engine needs {' and '.join(missing)}"
         raise _missing("cpu", rule, f'pip install {" ".join(missing)}, or use Device("reference")')
@@ -131,5 +136,5 @@ def describe_engine(engine: Engine) -> str:
     if engine.name == "cpu":
         from anydml.engines.cpu.call import describe_threads
 
-        return f"{platform.machine()}, {get_num_threads()} threads ({describe_threads()})"
+        return f"{platform.machine()}, {get_num_threads()} {describe_threads()}"
     return platform.machine()

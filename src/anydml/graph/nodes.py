@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.arrays import view
 from anydml.arrays.cuda import read_bytes
+from anydml.arrays.shared import SharedData
 from anydml.errors import DescriptionError, Fault, show
 from anydml.memory import HOST
 from anydml.operators import OperatorDesc
@@ -24,6 +25,10 @@ class OperatorNode:
     desc: OperatorDesc
     name: str = ""
     """What errors call it."""
+    inputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its inputs, by DirectML's names."""
+    outputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its outputs, by DirectML's names."""
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
@@ -34,21 +39,14 @@ class OperatorNode:
         _read_name(self.name, faults)
         if faults:
             raise DescriptionError("OperatorNode", faults)
+        # Asked for at each edge: of a JOIN of thousands, to list them anew would be a square.
+        object.__setattr__(self, "inputs", list(self.desc.inputs().items()))
+        object.__setattr__(self, "outputs", list(self.desc.outputs().items()))
 
     @property
     def kind(self) -> str:
         """The operator's name: `SLICE1`."""
         return self.desc.type.name
-
-    @property
-    def inputs(self) -> list[tuple[str, TensorDesc]]:
-        """Its inputs, by DirectML's names."""
-        return list(self.desc.inputs().items())
-
-    @property
-    def outputs(self) -> list[tuple[str, TensorDesc]]:
-        """Its outputs, by DirectML's names."""
-        return list(self.desc.outputs().items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class ConstantNode:
     """DML_CONSTANT_DATA_GRAPH_NODE_DESC: data that is part of the graph. It is copied.
 
     The data is bytes, which have the description of whichever input they feed, or one that is given; or an array of
-    any library, which is packed and says itself what it is.
+    any library, which is packed and says itself what it is. Shared data, which nobody changes, is not copied.
     """
 
     data: Any = field(repr=False)
@@ -73,7 +71,7 @@ class ConstantNode:
             raise DescriptionError("ConstantNode", faults)
         if isinstance(self.data, (bytes, bytearray, memoryview)):
             object.__setattr__(self, "data", bytes(self.data))
-        else:
+        elif not isinstance(self.data, SharedData):
             self._read_array()
         needed = 1 if self.desc is None else self.desc.extent * self.desc.data_type.size_in_bytes
         if len(self.data) < needed:

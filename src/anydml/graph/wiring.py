@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from anydml.graph.nodes import ConstantNode, OperatorNode
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from anydml.graph.description import GraphDesc
     from anydml.graph.nodes import InputEdge, IntermediateEdge
     from anydml.tensor import TensorDesc
+
+_MOST_MARKS = 8
+"""By which slots of one name are told apart; beyond, there is their number: thousands have short names too."""
 
 
 def input_descs(graph: GraphDesc) -> list[TensorDesc | None]:
@@ -62,12 +66,15 @@ def slot_names(graph: GraphDesc) -> tuple[list[str], list[str]]:
     for output in graph.output_edges:
         given[graph.input_count + output.graph_output_index].append(output.name)
     taken: set[str] = set()
+    marks: Counter[str] = Counter()
 
     def take(name: str) -> str:
-        while name in taken:
-            name += "'"
-        taken.add(name)
-        return name
+        found = name
+        while found in taken:
+            marks[name] += 1
+            found = name + ("'" * marks[name] if marks[name] <= _MOST_MARKS else f"'{marks[name]}")
+        taken.add(found)
+        return found
 
     named = {i: take(name) for i, names in enumerate(given) if (name := next(filter(None, names), ""))}
     plain = [*(f"input{i}" for i in range(graph.input_count)), *(f"output{i}" for i in range(graph.output_count))]

@@ -5,9 +5,58 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anydml.errors import DescriptionError, Fault, ModelFileError
+from anydml.memory import word_bytes
+from anydml.parse import read_int
+
+if TYPE_CHECKING:
+    from anydml.errors import Place
 
 _UNKNOWN = 4 * 2**30
 """Bytes taken to be free where the system does not say."""
+
+
+class MemoryLimit:
+    """The most memory that a model may take, and how much of it is taken for good."""
+
+    def __init__(self, max_memory: int | None, subject: str) -> None:
+        self.most = read_max_memory(max_memory, subject)
+        self.is_given = max_memory is not None
+        self.taken = 0
+
+    @property
+    def left(self) -> int:
+        """What is left."""
+        return max(self.most - self.taken, 0)
+
+    def check(self, size: int, of: str, subject: str) -> None:
+        """Refuse memory that would be more than is left; `of` says what it is for."""
+        if size > self.left:
+            others = f", beside {word_bytes(self.taken)} of the model itself" if self.taken else ""
+            raise too_large(subject, self.most, size + self.taken, f"{word_bytes(size)} of {of}{others}")
+
+    def take(self, size: int, of: str, subject: str) -> None:
+        """Count memory that is held from now on."""
+        self.check(size, of, subject)
+        self.taken += size
+
+
+def too_large(subject: str, most: int, total: int, found: str, place: Place | None = None) -> ModelFileError:
+    """A model that would take more than it may."""
+    rule = f"the model's memory must be at most {word_bytes(most)}"
+    way_out = "--max-memory, or max_memory=, allows more"
+    return ModelFileError(subject, Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=place))
+
+
+def read_max_memory(given: int | None, subject: str) -> int:
+    """A number of bytes; without one, half of the memory that is free."""
+    faults: list[Fault] = []
+    limit = default_max_memory() if given is None else read_int(given, "max_memory", faults, 0, 2**63 - 1)
+    if faults:
+        raise DescriptionError(subject, faults)
+    return limit
 
 
 def default_max_memory() -> int:

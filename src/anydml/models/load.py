@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, read_plain
 from anydml.models.findings import TooManyFaultsError, raise_findings
-from anydml.models.limits import default_max_memory, default_max_output
+from anydml.models.limits import default_max_output, read_max_memory
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader
 from anydml.parse import read_int
@@ -58,8 +58,8 @@ def read_model(
     max_output: int | None = None,
 ) -> Model:
     """`load_model`, for those who take too many faults for what they are."""
+    limit = read_max_memory(max_memory, "load_model")
     faults: list[Fault] = []
-    limit = default_max_memory() if max_memory is None else read_int(max_memory, "max_memory", faults, 0, 2**63 - 1)
     most_written = None if max_output is None else read_int(max_output, "max_output", faults, 0, 2**63 - 1)
     model = _read_path(path, "path", faults)
     reads = None if input_path is None else _read_path(input_path, "input_path", faults)

@@ -15,6 +15,7 @@ from anydml.errors import DescriptionError, DmlError, Fault, ModelFileError, sho
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
+from anydml.models.limits import too_large
 from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
 from anydml.models.output import file_chunks, files_of
@@ -130,21 +131,18 @@ def _ignore(_: Event) -> None:
 
 def _takes_too_much_memory(model: Model, total: int) -> ModelFileError:
     largest = max(model.resources.values(), key=lambda resource: resource.size_in_bytes or 0)
-    rule = f"the model's memory must be at most {word_bytes(model.max_memory)}"
     found = f"{word_bytes(total)}, of which {word_bytes(largest.size_in_bytes or 0)} are this resource"
-    return _too_much(model, rule, total, found, "--max-memory allows more", largest.node)
+    return too_large(model.file, model.max_memory, total, found, largest.node.place)
 
 
 def _writes_too_much(model: Model, total: int) -> ModelFileError:
     room, largest = max(files_of(model).values(), key=lambda found: found[0])
     rule = f"the files that a model writes must take at most {word_bytes(model.max_output)}"
     found = f"{word_bytes(total)}, of which {word_bytes(room)} are this file"
-    return _too_much(model, rule, total, found, "--max-output allows more", largest.node)
-
-
-def _too_much(model: Model, rule: str, total: int, found: str, way_out: str, node: Node) -> ModelFileError:
-    fault = Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=node.place)
-    return ModelFileError(model.file, fault)
+    way_out, place = "--max-output, or max_output=, allows more", largest.node.place
+    return ModelFileError(
+        model.file, Fault(field="", rule=rule, value=total, found=found, way_out=way_out, place=place)
+    )
 
 
 class _Runner:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import DescriptionError, DmlError, Fault, printable, show
-from anydml.onnx.library import run_onnxruntime, with_every_output
+from anydml.onnx.feeding import hold
+from anydml.onnx.library import run_onnxruntime, with_outputs
 from anydml.onnx.model import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
@@ -42,7 +43,7 @@ class Difference:
     here: Any
     there: Any
     largest: float | None
-    """The largest difference, of those that are numbers."""
+    """The largest difference, an infinity's included; None where none is a number."""
     problem: str = ""
     """Why elements could not be compared: another shape or type."""
 
@@ -51,10 +52,11 @@ class Difference:
             return f"'{printable(self.name)}': {self.problem}"
         if not self.differing:
             return f"'{printable(self.name)}': all {self.count} elements are the same"
+        most = "" if self.largest is None else f" by {self.largest:.3g} at most,"
         verdict = "within the tolerance" if self.agrees else "too far off"
         return (
             f"'{printable(self.name)}': {self.differing} of {self.count} elements differ,"
-            f" by {self.largest or 0:.3g} at most, {verdict};"
+            f"{most} {verdict};"
             f" the first at {list(self.where or ())}: {self.here} here, {self.there} there"
         )
 
@@ -80,22 +82,26 @@ def compare(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     rtol: float = RTOL,
     atol: float = ATOL,
+    max_memory: int | None = None,
 ) -> Comparison:
     """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not."""
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
-    source = read_model(model)
-    mine = {name: np.asarray(value) for name, value in load(model, device=device, shapes=shapes).run(inputs).items()}
+    source = read_model(model, max_memory=max_memory)
+    options: dict[str, Any] = {"device": device, "shapes": shapes, "max_memory": max_memory}
+    inputs = hold(inputs, source.name)
+    mine = {name: np.asarray(value) for name, value in load(model, **options).run(inputs).items()}
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
-    theirs = run_onnxruntime(os.fspath(model) if is_path else source.proto, given, list(mine))
+    theirs = run_onnxruntime(os.fspath(model) if is_path else source.whole, given, list(mine))
     outputs = tuple(_differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
     if all(output.agrees for output in outputs):
         return Comparison(outputs)
-    every = with_every_output(_whole(source))
-    names = [info.name for info in every.graph.output]
+    whole = _whole(source)
+    made = {name: None for node in whole.graph.node for name in node.output if name}
     try:
-        mine = load(every, device=device, shapes=shapes).run(inputs)
-        theirs = run_onnxruntime(every, given, names)
+        mine = load(with_outputs(whole, made), **options).run(inputs)
+        every = with_outputs(whole, {name: np.asarray(mine[name]).dtype for name in made})
+        theirs = run_onnxruntime(every, given, [info.name for info in every.graph.output])
     except DmlError:  # that the outputs differ is known, if not since when
         return Comparison(outputs)
     for node in every.graph.node:
@@ -121,11 +127,10 @@ def _tolerance(given: Any, name: str) -> float:
 
 def _whole(source: Source) -> Any:
     """The model with the tensors that lie beside it in itself."""
-    whole = type(source.proto)()
-    whole.CopyFrom(source.proto)
+    whole = source.whole
     for tensor in whole.graph.initializer:
         if is_external(tensor):
-            values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.folder)
+            values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.beside)
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = values.values("").tobytes()
@@ -143,12 +148,20 @@ def _differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Diffe
         return Difference(name, here.size, 0, True, None, None, None, 0.0)
     with np.errstate(all="ignore"):
         close = same | (np.isclose(here, there, rtol, atol) if here.dtype.kind == "f" else False)
-        apart = np.abs(here.astype(np.float64) - there.astype(np.float64))[~same]
+        largest = _largest(here[~same], there[~same])
     wrong = ~close if not close.all() else ~same
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
-    largest = float(np.max(apart[np.isfinite(apart)], initial=0.0))
     mine, theirs = (show(side[where].item()) for side in (here, there))
     return Difference(name, here.size, int(np.sum(~same)), bool(close.all()), where, mine, theirs, largest)
+
+
+def _largest(here: Any, there: Any) -> float | None:
+    """The largest difference; whole numbers are subtracted as such, which no float could tell apart."""
+    if here.dtype.kind != "f":
+        low, high = (side.astype(np.uint64) for side in (np.minimum(here, there), np.maximum(here, there)))
+        return float(np.max(high - low))
+    apart = np.abs(here.astype(np.float64) - there.astype(np.float64))
+    return None if np.isnan(apart).all() else float(np.nanmax(apart))
 
 
 def _bits(array: Any) -> Any:

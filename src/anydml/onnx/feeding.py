@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,32 @@ from anydml.errors import BindingError, Fault, printable, show
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from anydml.onnx.graphs import TensorInfo
     from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
+
+
+@contextlib.contextmanager
+def memory_told(subject: str) -> Iterator[None]:
+    """Say that memory ran out, wherever it did."""
+    try:
+        yield
+    except MemoryError as error:
+        rule = f"memory ran out ({show(error)})"
+        raise BindingError(subject, Fault(field="memory", rule=rule)) from error
+
+
+def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """The caller's arrays by name, each read once."""
+    if not hasattr(inputs, "keys") or isinstance(inputs, type):
+        rule = "inputs must be a mapping of names to arrays"
+        raise BindingError(subject, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
+    try:
+        return dict(inputs)
+    except Exception as error:
+        raise BindingError(subject, Fault(field="inputs", rule=f"inputs could not be read ({show(error)})")) from error
 
 
 def take(array: Any, info: TensorInfo, memory: str) -> Any:

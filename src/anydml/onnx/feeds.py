@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.memory import word_bytes
 from anydml.models.limits import default_max_memory
 
 if TYPE_CHECKING:
@@ -51,13 +52,18 @@ def _plain(array: Any, subject: str) -> Array:
 
 
 def make_up(
-    inputs: Mapping[str, TensorInfo], shapes: Mapping[str, tuple[int, ...]], indices: Iterable[str], seed: int
+    inputs: Mapping[str, TensorInfo],
+    shapes: Mapping[str, tuple[int, ...]],
+    indices: Iterable[str],
+    seed: int,
+    max_memory: int | None = None,
 ) -> dict[str, Array]:
     """An array for each input, the same for the same seed: floats from -1 to 1, whole numbers from -100 to 100.
 
     Inputs among `indices` are 0 or 1, which most tensors have an element for.
     """
-    small, left = set(indices), default_max_memory()
+    small, left = set(indices), default_max_memory() if max_memory is None else max_memory
+    most = "half of the memory that is free" if max_memory is None else word_bytes(max_memory)
     made = {}
     for name, info in inputs.items():
         # Each input has numbers of its own, whatever others there are.
@@ -66,7 +72,7 @@ def make_up(
         left -= math.prod(shape) * dtype.itemsize
         try:
             if left < 0:
-                raise MemoryError("more than half of the memory that is free")
+                raise MemoryError(f"more than {most}")
             made[name] = np.empty(shape, dtype)
         except (MemoryError, ValueError) as error:
             rule = f"input '{printable(name)}' of shape {shape} could not be made up ({printable(str(error))})"

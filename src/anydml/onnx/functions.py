@@ -2,37 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anydml.errors import Fault, ModelFileError, printable, show
-from anydml.onnx.library import AttributeProto, inline_functions, own_domain
+from anydml.errors import Fault, ModelFileError, printable
+from anydml.memory import word_bytes
+from anydml.onnx.library import AttributeProto, make_node, own_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 Key: TypeAlias = tuple[str, str, str]
 """A function's domain, name and overload."""
 _MOST_NODES = 100_000
 """Nodes that functions may become; a few that call one another twice each would become more than memory holds."""
+_MOST_BYTES = 2**28
+"""Bytes that functions may become: each call has the tensors of the function's attributes again."""
 
 
-def inlined(proto: Any, name: str) -> Any:
-    """The model without functions of its own; as it is where there is control flow, which is not supported anyway."""
-    bodies = {_key(function, function.name): function.node for function in proto.functions}
-    if not _calls(proto.graph.node, bodies) or _has_graphs([proto.graph.node, *bodies.values()]):
+def find_functions(proto: Any) -> dict[Key, Any]:
+    """A model's own functions."""
+    return {_key(function, function.name): function for function in proto.functions}
+
+
+def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
+    """The model without calls of its own functions; as it is where there is control flow, which is not supported."""
+    bodies = [function.node for function in functions.values()]
+    if not any(_key(node, node.op_type) in functions for node in proto.graph.node):
         return proto
+    if _has_graphs([proto.graph.node, *bodies]):
+        return proto
+    versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
+    known = {key: function for key, function in functions.items() if not _other_opset(function, versions)}
     try:
-        known: dict[Key, int | None] = {}
-        total = sum(_count(key, bodies, known, name) for key in _calls(proto.graph.node, bodies))
-        if total > _MOST_NODES:
-            raise _broken(name, f"the model's functions must come to at most {_MOST_NODES} nodes", str(total))
-        return inline_functions(proto)
-    except ModelFileError:
-        raise
-    except Exception as error:  # of onnx's own, or RecursionError where functions nest a thousand deep
-        reason = show(" ".join(str(error).split()))
-        raise _broken(name, f"the model's functions cannot be put in place ({reason})", "") from error
+        costs: dict[Key, tuple[int, int] | None] = {}
+        calls = [_cost(key, known, costs, name) for key in _calls(proto.graph.node, known)]
+    except RecursionError as error:
+        raise _broken(name, "the model's functions must not call one another a thousand deep", "") from error
+    nodes, size = (sum(cost[i] for cost in calls) for i in (0, 1))
+    if nodes > _MOST_NODES:
+        raise _broken(name, f"the model's functions must come to at most {_MOST_NODES} nodes", str(nodes))
+    if size > _MOST_BYTES:
+        rule = f"the model's functions must come to at most {word_bytes(_MOST_BYTES)}"
+        raise _broken(name, rule, word_bytes(size))
+    found = type(proto)()
+    found.CopyFrom(proto)
+    del found.graph.node[:]
+    found.graph.node.extend(_expand(proto.graph, known))
+    return found
 
 
-def _calls(nodes: Any, bodies: dict[Key, Any]) -> list[Key]:
-    return [key for node in nodes if (key := _key(node, node.op_type)) in bodies]
+def why_kept(node: Any, functions: Mapping[Key, Any], proto: Any) -> str:
+    """Why a call of one of the model's own functions was not put in place; nothing where it is no such call."""
+    found = functions.get(_key(node, node.op_type))
+    if found is None:
+        return ""
+    versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
+    if entry := _other_opset(found, versions):
+        of = f" of '{printable(entry.domain)}'" if own_domain(entry.domain) else ""
+        have = versions[own_domain(entry.domain)]
+        return f": it is a function of opset {entry.version}{of} in a model of opset {have}"
+    return ": it is a function, and none is put in place in a model with control flow"
+
+
+def _other_opset(function: Any, versions: Mapping[str, int]) -> Any:
+    """The first opset of a function that the model has in another version."""
+    differing = (e for e in function.opset_import if versions.get(own_domain(e.domain), e.version) != e.version)
+    return next(differing, None)
+
+
+def _calls(nodes: Any, functions: Mapping[Key, Any]) -> list[Key]:
+    return [key for node in nodes if (key := _key(node, node.op_type)) in functions]
 
 
 def _key(given: Any, name: str) -> Key:
@@ -40,34 +81,96 @@ def _key(given: Any, name: str) -> Key:
     return own_domain(given.domain), name, given.overload
 
 
-def why_kept(node: Any, proto: Any) -> str:
-    """Why a call of one of the model's own functions was not put in place; nothing where it is no such call."""
-    functions = {_key(function, function.name): function for function in proto.functions}
-    found = functions.get(_key(node, node.op_type))
-    if found is None:
-        return ""
-    versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
-    for entry in found.opset_import:
-        have = versions.get(own_domain(entry.domain))
-        if have not in (None, entry.version):
-            of = f" of '{printable(entry.domain)}'" if own_domain(entry.domain) else ""
-            return f": it is a function of opset {entry.version}{of} in a model of opset {have}"
-    return ": it is a function, and none is put in place in a model with control flow"
-
-
 def _has_graphs(several: list[Any]) -> bool:
     kinds = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
     return any(attribute.type in kinds for nodes in several for node in nodes for attribute in node.attribute)
 
 
-def _count(key: Key, bodies: dict[Key, Any], known: dict[Key, int | None], name: str) -> int:
-    """The nodes that a call becomes; functions that call themselves never end."""
+def _cost(
+    key: Key, functions: Mapping[Key, Any], known: dict[Key, tuple[int, int] | None], name: str
+) -> tuple[int, int]:
+    """The nodes and bytes that a call becomes; functions that call themselves never end."""
     if key not in known:
         known[key] = None  # being counted
-        known[key] = len(bodies[key]) + sum(_count(k, bodies, known, name) for k in _calls(bodies[key], bodies))
+        body = functions[key].node
+        inner = [_cost(other, functions, known, name) for other in _calls(body, functions)]
+        nodes = len(body) + sum(count for count, _ in inner)
+        known[key] = nodes, functions[key].ByteSize() + sum(size for _, size in inner)
     found = known[key]
     if found is None:
         raise _broken(name, f"function {printable(key[1])!r} must not call itself", "")
+    return found
+
+
+@dataclass(slots=True)
+class _Frame:
+    """The nodes of a call that are left, and what names and attributes stand for in them."""
+
+    nodes: Iterator[Any]
+    names: dict[str, str] | None = None
+    """By a function's own name; None in the model itself, whose names are as they are."""
+    attributes: Mapping[str, Any] | None = None
+
+
+def _expand(graph: Any, functions: Mapping[Key, Any]) -> Iterator[Any]:
+    """The nodes of a graph, those of functions in the place of calls."""
+    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    taken.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
+    frames = [_Frame(iter(graph.node))]
+    numbers = itertools.count()
+    while frames:
+        frame = frames[-1]
+        given = next(frame.nodes, None)
+        if given is None:
+            frames.pop()
+            continue
+        node = _rename(given, frame, taken, numbers)
+        function = functions.get(_key(node, node.op_type))
+        if function is None:
+            yield node
+        else:
+            frames.append(_call(node, function, taken, numbers))
+
+
+def _call(node: Any, function: Any, taken: set[str], numbers: Iterable[int]) -> _Frame:
+    inputs = itertools.chain(node.input, itertools.repeat(""))
+    names = {"": "", **dict(zip(function.input, inputs, strict=False))}
+    copies = []
+    for i, (formal, actual) in enumerate(itertools.zip_longest(function.output, node.output, fillvalue="")):
+        if formal in names:  # which the function takes, or gives already
+            names[f"{formal} {i}"] = actual
+            copies.append(make_node("Identity", [formal], [f"{formal} {i}"] if actual else [""]))
+        else:
+            names[formal] = actual or _fresh(formal, taken, numbers)
+    attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
+    return _Frame(itertools.chain(function.node, copies), names, attributes)
+
+
+def _rename(given: Any, frame: _Frame, taken: set[str], numbers: Iterable[int]) -> Any:
+    """A node of a function as the model has it."""
+    if frame.names is None or frame.attributes is None:
+        return given
+    node = type(given)()
+    node.CopyFrom(given)
+    for several in (node.input, node.output):
+        for i, name in enumerate(several):
+            if name not in frame.names:
+                frame.names[name] = _fresh(name, taken, numbers)
+            several[i] = frame.names[name]
+    if any(attribute.ref_attr_name for attribute in node.attribute):
+        del node.attribute[:]
+        for attribute in given.attribute:
+            actual = frame.attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+            if actual is not None:  # one that nobody gave is left out
+                node.attribute.add().CopyFrom(actual)
+                node.attribute[-1].name = attribute.name
+    return node
+
+
+def _fresh(name: str, taken: set[str], numbers: Iterable[int]) -> str:
+    """A name that nothing else has."""
+    found = next(found for number in numbers if (found := f"{name}_{number}") not in taken)
+    taken.add(found)
     return found
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.functions import why_kept
-from anydml.onnx.library import ONNX_DOMAINS, check_node
+from anydml.onnx.library import ONNX_DOMAINS
 from anydml.onnx.lowerings import LOWERINGS, find_lowering
 from anydml.onnx.nodes import label_of
+from anydml.onnx.signatures import node_faults
 from anydml.onnx.types import read_element_type, refuse_kind, type_name
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from anydml.onnx.reading import Source
     from anydml.onnx.types import ElementType
 
+Size: TypeAlias = int | str | None
+"""A size, the name of an open one, or None for an open one without a name."""
+_MOST_TOLD = 20
+"""Faults that are told at once."""
 _KINDS = {
     "sequence_type": "sequences",
     "map_type": "maps",
@@ -34,7 +39,7 @@ class TensorInfo:
 
     name: str
     element: ElementType
-    shape: tuple[int | str | None, ...] | None
+    shape: tuple[Size, ...] | None
     """A name stands for a size that is bound later, None for one without a name; None altogether for any shape."""
     is_optional: bool = False
     """Whether an input may be left out, having a value of the model's own."""
@@ -51,33 +56,33 @@ class TensorInfo:
 
     def __str__(self) -> str:
         sizes = "any shape" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
-        return f"{self.name}: {self.element.name.lower()}[{sizes}]"
+        return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
 
 
 def check_graph(source: Source) -> None:
-    """Check node types first, all together, then names, then each node against what onnx knows of its type."""
+    """Check node types first, all together, then names, then each node against what ONNX says of its type."""
     faults = [*_unsupported_nodes(source), *_unsupported_types(source)]
     if faults:
-        raise UnsupportedError(source.name, faults)
+        raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     check_names(source)
     for node in source.proto.graph.node:
         check_support(source, node)
 
 
 def check_support(source: Source, node: Any) -> None:
-    """Check one node: that there is a lowering, and what onnx knows of its type."""
+    """Check one node: that there is a lowering, and what ONNX says of its type."""
     if not _is_supported(node, source.opset):
-        rule = f"{_name_of(node)} is not supported{why_kept(node, source.proto)}"
+        rule = f"{_name_of(node)} is not supported{why_kept(node, source.functions, source.proto)}"
         raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
-    if wrong := check_node(node, source.opset):
-        raise ModelFileError(label_of(node), Fault(field="", rule=f"onnx: {wrong}"))
+    if faults := list(node_faults(node, source.opset)):
+        raise ModelFileError(label_of(node), faults)
 
 
 def check_names(source: Source) -> None:
     """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
     graph = source.proto.graph
     if broken := [*_name_faults(graph), *_type_faults(graph)]:
-        raise ModelFileError(source.name, broken[:20])
+        raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
 def describe(info: Any, source: Source, what: str, *, is_optional: bool = False) -> TensorInfo:
@@ -98,7 +103,8 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
         others = f" and {count - 1} more" if count > 1 else ""
         at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ONNX_DOMAINS else ""
         node = first[domain, kind]
-        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why_kept(node, source.proto)}"
+        why = why_kept(node, source.functions, source.proto)
+        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why}"
         way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
         yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
 
@@ -150,7 +156,7 @@ def element_of(info: Any, subject: str, what: str) -> ElementType | None:
     return read_element_type(info.type.tensor_type.elem_type, subject, label)
 
 
-def shape_of(info: Any) -> tuple[int | str | None, ...] | None:
+def shape_of(info: Any) -> tuple[Size, ...] | None:
     """The declared shape."""
     tensor = info.type.tensor_type
     if not tensor.HasField("shape"):

@@ -1,4 +1,8 @@
-"""The onnx package, which enters here alone."""
+"""The onnx package, which enters here alone.
+
+Its messages, its tables of operators, and helpers that are written in Python: what it has in C++ that walks through a
+model may abort the process.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,10 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from anydml.errors import EngineMissingError, Fault, ModelError, printable, show
+from anydml.errors import EngineMissingError, Fault, ModelError, show
 
 try:
     import onnx
-    import onnx.checker
     import onnx.defs
 except ImportError as error:
     _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
@@ -29,23 +32,6 @@ ONNX_DOMAINS = ("", "ai.onnx")
 """Of ONNX's own operators: two names of one domain."""
 _TENSOR = "tensor("
 """What ONNX's names of tensors' types begin with: tensor(float)."""
-_MOST_INFERRED = 2**26
-"""Bytes of a model that is copied for what onnx infers of it."""
-
-
-def check_node(node: Any, opset: int) -> str:
-    """What onnx finds wrong with a node of ONNX's own operators: the count of its inputs, its attributes."""
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version, context.opset_imports = IR_VERSION, {"": opset}
-    if node.domain in ONNX_DOMAINS[1:]:  # which onnx knows by the other name alone
-        given, node = node, onnx.NodeProto()
-        node.CopyFrom(given)
-        node.domain = ONNX_DOMAINS[0]
-    try:
-        onnx.checker.check_node(node, context)
-    except Exception as error:  # noqa: BLE001 - ValidationError, and whatever a hostile node leads it to
-        return printable(" ".join(str(error).split()))
-    return ""
 
 
 def own_domain(domain: str) -> str:
@@ -54,8 +40,8 @@ def own_domain(domain: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class InputRule:
-    """What ONNX says of an input of a node type."""
+class SlotRule:
+    """What ONNX says of an input or an output of a node type."""
 
     name: str
     allowed: tuple[str, ...]
@@ -64,43 +50,55 @@ class InputRule:
     """The type variable that makes it of one type with others; nothing where there is none."""
     is_variadic: bool
     """Whether it stands for any number of inputs."""
+    is_single: bool
+    """Whether it must be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRules:
+    """What ONNX says of a node type."""
+
+    inputs: tuple[SlotRule, ...]
+    outputs: tuple[SlotRule, ...]
+    counts: tuple[tuple[int, int], tuple[int, int]]
+    """The fewest and the most inputs and outputs."""
+    attributes: dict[str, str]
+    """By name, the type."""
+    required: tuple[str, ...]
+    """The attributes that must be given."""
 
 
 @functools.cache
-def input_rules(kind: str, version: int) -> tuple[InputRule, ...]:
-    """What ONNX says of the inputs of one of its own node types; nothing where onnx does not know the type."""
+def node_rules(kind: str, version: int) -> NodeRules | None:
+    """What ONNX says of one of its own node types; None where onnx does not know the type."""
     try:
         schema = onnx.defs.get_schema(kind, version, "")
     except onnx.defs.SchemaError:
-        return ()
+        return None
     variables = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
-    rules = []
-    for given in schema.inputs:
+    options = onnx.defs.OpSchema.FormalParameterOption
+
+    def rule(given: Any) -> SlotRule:
         texts = variables.get(given.type_str, [given.type_str])
         tensors = [text[len(_TENSOR) : -1].upper() for text in texts if text.startswith(_TENSOR)]
-        is_variadic = given.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+        is_variadic = given.option == options.Variadic
         is_shared = given.type_str in variables and (given.is_homogeneous or not is_variadic)
-        rules.append(InputRule(given.name, tuple(tensors), given.type_str if is_shared else "", is_variadic))
-    return tuple(rules)
+        shared = given.type_str if is_shared else ""
+        return SlotRule(given.name, tuple(tensors), shared, is_variadic, given.option == options.Single)
+
+    attributes = schema.attributes
+    return NodeRules(
+        tuple(rule(given) for given in schema.inputs),
+        tuple(rule(given) for given in schema.outputs),
+        ((schema.min_input, schema.max_input), (schema.min_output, schema.max_output)),
+        {name: attribute.type.name for name, attribute in attributes.items()},
+        tuple(name for name, attribute in attributes.items() if attribute.required),
+    )
 
 
-def infer_outputs(model: Any) -> list[Any]:
-    """The outputs as onnx infers them; as they are declared where it does not."""
-    import onnx.shape_inference
-
-    if model.ByteSize() > _MOST_INFERRED:
-        return list(model.graph.output)
-    try:
-        return list(onnx.shape_inference.infer_shapes(model).graph.output)
-    except Exception:  # noqa: BLE001 - what is wrong with the model is told by whoever traces it
-        return list(model.graph.output)
-
-
-def inline_functions(model: Any) -> Any:
-    """The model with calls of its own functions replaced by what they are made of."""
-    import onnx.inliner
-
-    return onnx.inliner.inline_local_functions(model)
+def make_node(kind: str, inputs: list[str], outputs: list[str]) -> Any:
+    """A node of ONNX's own."""
+    return onnx.NodeProto(op_type=kind, input=inputs, output=outputs)
 
 
 def backend_base() -> Any:
@@ -153,14 +151,16 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dic
         raise ModelError("onnxruntime", Fault(field="", rule=rule)) from error
 
 
-def with_every_output(model: Any) -> Any:
-    """The same model with whatever its nodes make as outputs, as far as onnx can tell their types."""
-    import onnx.shape_inference
+def with_outputs(model: Any, types: dict[str, Any]) -> Any:
+    """The same model with more of what its nodes make as outputs: names and NumPy's types, None for one to be found."""
+    from onnx import helper
 
-    found = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    known = {info.name for info in found.graph.output}
-    made = {name for node in found.graph.node for name in node.output if name}
-    found.graph.output.extend(
-        info for info in found.graph.value_info if info.name in made - known and info.type.tensor_type.elem_type
-    )
+    found = type(model)()
+    found.CopyFrom(model)
+    declared = {info.name for info in found.graph.output}
+    for name, dtype in types.items():
+        if name not in declared:
+            info = found.graph.output.add(name=name)
+            if dtype is not None:
+                info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(dtype)
     return found

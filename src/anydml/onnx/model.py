@@ -14,9 +14,9 @@ from anydml.arrays import place_of
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
-from anydml.onnx.graphs import TensorInfo, check_graph, describe, shape_of
-from anydml.onnx.library import ModelProto, infer_outputs
+from anydml.onnx.feeding import check_apart, hand_over, hold, memory_told, send, take, take_out
+from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.outputs import describe_outputs
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
@@ -36,22 +36,24 @@ _MOST_PROGRAMS = 64
 
 
 def load(
-    model: Given, *, device: Device | str | None = None, shapes: Mapping[str, int | Sequence[int]] | None = None
+    model: Given,
+    *,
+    device: Device | str | None = None,
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    max_memory: int | None = None,
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
     `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
-    Whatever is left open is bound by the arrays of a run.
+    Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
+    is not given: the model, its results and what passes between its operators must fit.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
-    if isinstance(model, ModelProto):  # which its owner may change afterwards
-        own = type(model)()
-        own.CopyFrom(model)
-        model = own
-    source = read_model(model)
-    check_graph(source)
-    return Model(source, device, {} if shapes is None else shapes)
+    with memory_told("load"):
+        source = read_model(model, max_memory=max_memory, is_kept=True)
+        check_graph(source)
+        return Model(source, device, {} if shapes is None else shapes)
 
 
 class Model:
@@ -76,7 +78,8 @@ class Model:
             name: replace(info, shape=self._binder.shown(name)) for name, info in self._declared.items()
         }
         """By name, in the model's order; those that have a value of the model's own may be left out."""
-        self._initializers: dict[str, Value] = {}
+        self._kept: dict[str, Value] = {}
+        """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
         self._valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
         self._programs: OrderedDict[Any, Program] = OrderedDict()
@@ -87,8 +90,17 @@ class Model:
         found: Program | None = None
         if (known := self._binder.known(self._required)) is not None:
             found = self._compile_early(known)
-        self.outputs: dict[str, TensorInfo] = _describe_outputs(source, found, self._binder)
+        self.outputs: dict[str, TensorInfo] = (
+            {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
+            if found is not None
+            else describe_outputs(source, self._declared, self.inputs, self._binder, self._kept, device)
+        )
         """By name, in the model's order."""
+
+    @property
+    def max_memory(self) -> int:
+        """The most bytes that it may take."""
+        return self._source.beside.limit.most
 
     @property
     def name(self) -> str:
@@ -141,24 +153,30 @@ class Model:
 
         `out` gives arrays to be written for some or all of the outputs.
         """
-        if out is None and (program := self._recall.find(inputs)) is not None:
-            return dict(zip(program.names, program.run(inputs), strict=True))
-        return self._run_closely(inputs, out)
+        # Read once: an entry may be a new array at each access, or be another thread's to replace.
+        held = inputs.copy() if type(inputs) is dict else hold(inputs, self._source.name)
+        if out is None and (program := self._recall.find(held)) is not None:
+            return dict(zip(program.names, program.run(held), strict=True))
+        return self._run_closely(held, out)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
         if len(arrays) > len(self._names):
-            rule = f"a call takes {len(self._names)} arrays, for {', '.join(self._names) or 'none'}"
+            rule = f"a call takes {len(self._names)} arrays, for {', '.join(map(printable, self._names)) or 'none'}"
             raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=str(len(arrays))))
         given = dict(zip(self._names, arrays, strict=False))
         if twice := [name for name in named if name in given]:
-            rule = f"input {twice[0]!r} was given by its place already"
+            rule = f"input {printable(twice[0])!r} was given by its place already"
             raise BindingError(self._source.name, Fault(field=twice[0], rule=rule))
         results = tuple(self.run({**given, **named}).values())
         return results[0] if len(results) == 1 else results
 
-    def _run_closely(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _run_closely(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         self._check_names(inputs)
+        with memory_told(self.name):
+            return self._run_checked(inputs, out)
+
+    def _run_checked(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         if out is not None and not isinstance(out, Mapping):
             rule = "out must be a mapping of the names of outputs to arrays"
             way_out = f"such as {{{next(iter(self.outputs))!r}: array}}"
@@ -180,9 +198,6 @@ class Model:
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
-        if not hasattr(inputs, "keys") or isinstance(inputs, type):
-            rule = "inputs must be a mapping of names to arrays"
-            raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
         takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"
         for name in inputs:
             if name not in self.inputs:
@@ -197,11 +212,13 @@ class Model:
         """Run into arrays of the caller's; what a GPU cannot write is copied afterwards."""
         for name in out:
             if name not in program.names:
-                rule, way_out = f"there is no output {show(name)}", f"the model has {', '.join(program.names)}"
+                rule, way_out = (
+                    f"there is no output {show(name)}",
+                    f"the model has {', '.join(map(printable, program.names))}",
+                )
                 raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
         memory = self.device.engine.memory
-        named = zip(program.names, program.values, strict=True)
-        taken = {name: take_out(out[name], name, value, memory) for name, value in named if name in out}
+        taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}
         check_apart(taken, list(arrays.values()))
         there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
         results = program.run_into(arrays, [there.get(name) for name in program.names])
@@ -232,11 +249,11 @@ class Model:
                     self._programs.move_to_end(key)
                     return program
                 try:
-                    found = trace(self._source, shapes, values, self.device, initializers=self._initializers)
+                    found = trace(self._source, shapes, values, self.device, kept=self._kept)
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue
-                program = Program(found, self._spares)
+                program = Program(found, self._spares, self._source.beside)
                 self._programs[key] = program
                 if len(self._programs) > _MOST_PROGRAMS:
                     _, gone = self._programs.popitem(last=False)
@@ -266,25 +283,6 @@ class Model:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
-
-
-def _describe_outputs(source: Source, program: Program | None, binder: Binder) -> dict[str, TensorInfo]:
-    """The outputs as they were found to be, else as they are declared or as onnx infers them."""
-    if program is not None:
-        found = zip(program.names, program.values, strict=True)
-        return {name: TensorInfo(name, value.element, value.shape) for name, value in found}
-    graph = source.proto.graph
-    outputs = graph.output
-    if any(not info.type.tensor_type.HasField("shape") for info in outputs):
-        outputs = infer_outputs(source.proto)
-    infos = {info.name: describe(info, source, "output") for info in outputs}
-    # Other names, such as unk__0, are onnx's own.
-    names = {size for info in (*graph.input, *graph.output) for size in shape_of(info) or () if isinstance(size, str)}
-    for name, info in infos.items():
-        sizes = binder.resolve(info.shape)
-        shape = None if sizes is None else tuple(n if isinstance(n, int) or n in names else None for n in sizes)
-        infos[name] = replace(info, shape=shape)
-    return infos
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from anydml.errors import Fault, ModelError, UnsupportedError, printable, show
 from anydml.onnx.library import ONNX_DOMAINS, AttributeProto
 from anydml.onnx.tensors import decode_tensor
+from anydml.onnx.values import check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.onnx.tracer import Tracer
     from anydml.onnx.values import Value
+
+
+_MOST_NUMBERS = 65_536
+"""Of a list of bounds, axes or sizes: more than a node has use for."""
 
 
 def label_of(proto: Any) -> str:
@@ -60,7 +65,16 @@ class Node:
         found = self.input(index)
         if len(found.shape) != 1 and not (may_be_scalar and not found.shape):
             self.refuse(name, f"{name} must have 1 dimension", value=found.shape, found=str(found.shape))
+        if found.count > _MOST_NUMBERS:
+            self.refuse(name, f"{name} must have at most 2^16 = {_MOST_NUMBERS} numbers", found=str(found.count))
         return found.ints(name)
+
+    def sizes(self, index: int, name: str) -> list[int]:
+        """An input that is a shape: no more sizes than a tensor has dimensions, before any of them is looked at."""
+        found = self.input(index)
+        if len(found.shape) == 1:
+            check_dimensions(found.count, self.label, name)
+        return self.numbers(index, name)
 
     # Attributes
 
@@ -97,7 +111,7 @@ class Node:
     def tensor(self, name: str) -> Value | None:
         """A tensor, known; None where it is not given."""
         found = self._attribute(name, AttributeProto.TENSOR)
-        return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.folder)
+        return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.beside)
 
     def _required(self, name: str, kind: int) -> Any:
         found = self._attribute(name, kind)

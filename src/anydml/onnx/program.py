@@ -10,20 +10,23 @@ import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
+from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
 from anydml.primitives import IndexFault
+from anydml.runtime.graph import CompiledGraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from anydml.builder import Expression
+    from anydml.builder import Expression, Graph
+    from anydml.models.limits import MemoryLimit
     from anydml.onnx.spares import Spares
+    from anydml.onnx.tensors import Beside
     from anydml.onnx.tracing import Trace
     from anydml.onnx.values import Value
-    from anydml.runtime.graph import CompiledGraph
 
 _MOST_LAUNCHES = 64
 
@@ -31,18 +34,24 @@ _MOST_LAUNCHES = 64
 class Program:
     """What runs for inputs of certain shapes, and of certain values where shapes hang on those.
 
-    Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. Their addresses are all that
-    is looked at, so that shapes which DirectML has not, such as that of a scalar, cost nothing.
+    Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. They are given in a dict of the
+    run's own, which keeps them until it has ended: their addresses are all that is looked at, so that shapes which
+    DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace, spares: Spares) -> None:
-        self._spares = spares
+    def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
+        self._spares, self._model = spares, beside.model
         self._labels = found.tracer.labels
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
         self.memory = found.tracer.graph.device.engine.memory
+        limit = beside.limit if self.memory == HOST or beside.limit.is_given else None
+        size = sum(value.count * value.element.dtype.itemsize for value in self.values)
+        if limit is not None:
+            limit.check(size, "results", self._model)
         made: list[Expression] = []
+        reads = list(found.tracer.inputs)
         numbers: dict[tuple[int, int], int] = {}
         self._graph_made: list[int] = []
         """By the graph's output, the model's."""
@@ -53,7 +62,7 @@ class Program:
                 continue
             source = None if value.expression is None else value.expression.source
             if source is None or source.is_input:
-                self._copied[i] = value.source if source is None else found.tracer.inputs[source.number]
+                self._copied[i] = value.source if source is None else reads[source.number]
                 continue
             assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
             place = (source.number, value.expression.slot)
@@ -63,17 +72,31 @@ class Program:
                 numbers[place] = i
                 self._graph_made.append(i)
                 made.append(value.expression)
-        self._reads = found.tracer.inputs
+        self._reads = reads
         self._is_simple = len(made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
         self.compiled: CompiledGraph | None = None
         if made:
-            try:
-                self.compiled = found.tracer.graph.compile(made)
-            except DmlError as error:
-                raise self._of_node(error) from None
+            self.compiled = self._compile(found.tracer.graph, made, limit, size)
+            if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
+                limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
+
+    def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
+        """Compile the graph, unless it takes more than the results leave of a limit."""
+        left = None if limit is None else limit.left - results
+        try:
+            desc = graph.desc(made)
+            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, max_memory=left).initialize()
+        except DmlError as error:
+            if limit is not None and error.field == "max_memory" and isinstance(error.value, int):
+                limit.check(error.value + results, "results, scratch memory and constants", self._model)
+            raise self._of_node(error) from None
+
+    def results(self) -> Iterator[tuple[str, Value]]:
+        """What it gives, by name."""
+        return zip(self.names, self.values, strict=True)
 
     def _maker(self, value: Value) -> Callable[[], Any]:
         """What makes an array for a result, each time anew."""
@@ -87,7 +110,7 @@ class Program:
         torch = load_torch()
         return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
 
-    def run(self, arrays: Mapping[str, Any]) -> list[Any]:
+    def run(self, arrays: dict[str, Any]) -> list[Any]:
         """Run on inputs by name; the outputs are new arrays, in the model's order."""
         try:
             results = [make() for make in self._makers]
@@ -104,7 +127,7 @@ class Program:
             self._complete(arrays, results)
         return results
 
-    def run_into(self, arrays: Mapping[str, Any], outs: Sequence[Any]) -> list[Any]:
+    def run_into(self, arrays: dict[str, Any], outs: Sequence[Any]) -> list[Any]:
         """Run into arrays that the caller has; None stands for one to be made."""
         results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
         if self.compiled is not None:
@@ -115,13 +138,13 @@ class Program:
         self._complete(arrays, results)
         return results
 
-    def _addresses(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
+    def _addresses(self, arrays: dict[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
         if self._is_simple:
             return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in results])
         made = [results[i] for i in self._graph_made]
         return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in made])
 
-    def _run_on_host(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
+    def _run_on_host(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Find what was bound to these addresses before: of two threads at once no two write to the same."""
         addresses = self._addresses(arrays, results)
         launch = self._launches.get(addresses)
@@ -150,7 +173,7 @@ class Program:
             rule = f"memory ran out while the model ran ({show(error)})"
             raise BindingError("model", Fault(field="", rule=rule)) from error
 
-    def _run_on_device(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> None:
+    def _run_on_device(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         assert self.compiled is not None  # noqa: S101 - as above
         bound = self.compiled.bind_known(
             [*(arrays[name] for name in self._reads), *(results[i] for i in self._graph_made)], None, is_fresh=True
@@ -161,14 +184,14 @@ class Program:
         except DmlError as error:
             raise self._of_node(error) from None
 
-    def _complete(self, arrays: Mapping[str, Any], results: list[Any]) -> None:
+    def _complete(self, arrays: dict[str, Any], results: list[Any]) -> None:
         """Fill what the graph does not make: constants, and what repeats an input or another output."""
         for i, value in enumerate(self.values):
             if i in self._copied:
                 other = self._copied[i]
                 _copy(arrays[other] if isinstance(other, str) else results[other], results[i])
-            elif value.array is not None and value.count:
-                _copy(value.array, results[i])
+            elif value.known is not None and value.count:
+                _copy(value.known.flat(), results[i])
 
     def _of_node(self, error: DmlError) -> DmlError:
         """An error of the graph, told of the node of the model that it is about."""

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.models.files import Files, open_plain
-from anydml.onnx.functions import inlined
+from anydml.models.limits import MemoryLimit
+from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.tensors import Beside
+from anydml.onnx.values import check_dimensions
+from anydml.onnx.wire import count_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import TypeAlias
+
+    from anydml.onnx.functions import Key
 
     Given: TypeAlias = str | os.PathLike[str] | bytes | Any
 
+_LARGE = 65_536
+"""Bytes of an initializer from which on they are kept beside the message."""
+_SHORT = 65_536
+"""Bytes of a message that is read whatever is in it."""
+_MOST_ENTRIES, _ENTRY_COST = 2**22, 256
+"""Of a message, and the bytes that one may take: a node of two bytes took 190 each when it was read."""
+_MOST_EACH = 100_000
+"""Nodes, inputs, outputs and initializers."""
 _MOST_BYTES = 2**31 - 1
 """Of a protobuf."""
 
@@ -32,31 +46,64 @@ class Source:
     proto: Any
     opset: int
     """Of ONNX's own operators; 0 where it has none."""
-    folder: Files | None
-    """Where its external data may lie."""
+    beside: Beside
+    """Where its external data may lie, and the limit on its memory."""
+    functions: Mapping[Key, Any]
+    """Of the model's own, calls of which may have been left."""
+    raw: Mapping[str, bytes] = field(default_factory=dict)
+    """The bytes of large initializers, which were taken out of the message: it would keep them beside ours."""
+
+    @property
+    def whole(self) -> Any:
+        """The message with the bytes of its initializers."""
+        found = type(self.proto)()
+        found.CopyFrom(self.proto)
+        for tensor in found.graph.initializer:
+            if tensor.name in self.raw:
+                tensor.raw_data = self.raw[tensor.name]
+        return found
 
 
-def read_model(given: Given) -> Source:
-    """Read a model and check its form; what its nodes are is looked at by whoever traces them."""
-    folder = None
+def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = False) -> Source:
+    """Read a model and check its form; what its nodes are is looked at by whoever traces them.
+
+    With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change.
+    """
+    folder, limit = None, MemoryLimit(max_memory, "load")
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
-        proto = _parse(_read_file(Path(given), name), name)
+        proto = _parse(_read_file(Path(given), name, limit), name, limit)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):
         name = "model"
-        proto = _parse(bytes(given), name)
+        proto = _parse(bytes(given), name, limit)
     elif isinstance(given, ModelProto):
-        name, proto = "model", given
+        name, proto = "model", _copied(given) if is_kept else given
     else:
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
-    opset, whole = _check_form(proto, name), inlined(proto, name)
+    opset, functions = _check_form(proto, name), find_functions(proto)
+    whole = inlined(proto, functions, name)
     # What a model that only called functions of its own is made of needs an opset as well.
-    return Source(name, whole, opset or _check_form(whole, name), folder)
+    opset = opset or _check_form(whole, name)
+    raw: dict[str, bytes] = {}
+    if whole is not given:
+        for tensor in whole.graph.initializer:
+            if len(tensor.raw_data) >= _LARGE and tensor.name not in raw:
+                raw[tensor.name] = tensor.raw_data
+                tensor.ClearField("raw_data")
+    # A message gives memory back with its last holder alone.
+    beside = Beside(name, folder, limit)
+    return Source(name, _copied(whole) if raw else whole, opset, beside, functions, raw)
 
 
-def _read_file(path: Path, name: str) -> bytes:
+def _copied(proto: Any) -> Any:
+    own = type(proto)()
+    own.CopyFrom(proto)
+    return own
+
+
+def _read_file(path: Path, name: str, limit: MemoryLimit) -> bytes:
     try:
         with open_plain(path.resolve(), name) as file:
             size = os.fstat(file.fileno()).st_size
@@ -64,6 +111,7 @@ def _read_file(path: Path, name: str) -> bytes:
                 rule = f"the file must have at most 2 GiB = {_MOST_BYTES} bytes, a protobuf's most"
                 way_out = "save its tensors beside it, with onnx.save_model(..., save_as_external_data=True)"
                 raise ModelFileError(name, Fault(field="", rule=rule, value=size, found=str(size), way_out=way_out))
+            limit.take(size, "the file", name)
             return file.read(size)
     except ModelFileError as error:
         raise ModelFileError(name, error.faults) from None
@@ -72,9 +120,15 @@ def _read_file(path: Path, name: str) -> bytes:
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
 
 
-def _parse(data: bytes, name: str) -> Any:
+def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
     if not data:
         raise ModelFileError(name, Fault(field="", rule="the file is empty"))
+    if len(data) > _SHORT:
+        entries = count_entries(data, _MOST_ENTRIES)
+        if entries > _MOST_ENTRIES:
+            rule = f"the model must have at most 2^22 = {_MOST_ENTRIES} entries, those of its nodes included"
+            raise ModelFileError(name, Fault(field="", rule=rule, found="more"))
+        limit.check(entries * _ENTRY_COST, "nodes, names and attributes", name)
     try:
         return ModelProto.FromString(data)
     except Exception as error:
@@ -86,12 +140,14 @@ def _texts(proto: Any) -> Iterator[Any]:
     """Every name that is looked at."""
     graph = proto.graph
     for function in proto.functions:
-        yield from (function.name, function.domain)
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+        yield from (attribute.name for attribute in function.attribute_proto)
+        yield from (entry.domain for entry in function.opset_import)
     yield from (entry.domain for entry in proto.opset_import)
     for node in itertools.chain(graph.node, *(function.node for function in proto.functions)):
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
-            yield attribute.name
+            yield from (attribute.name, attribute.ref_attr_name)
             yield from _texts_of_tensor(attribute.t)
     for info in (*graph.input, *graph.output):
         yield info.name
@@ -110,10 +166,17 @@ def _check_form(proto: Any, name: str) -> int:
     """What every model must say of itself; gives the opset of ONNX's own operators."""
     if not proto.HasField("graph"):
         raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
+    for what in ("node", "input", "output", "initializer"):
+        if (count := len(getattr(proto.graph, what))) > _MOST_EACH:
+            rule = f"the graph must have at most {_MOST_EACH} {what}s"
+            raise UnsupportedError(name, Fault(field=what, rule=rule, value=count, found=str(count)))
     if proto.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
     if any(not isinstance(text, str) for text in _texts(proto)):  # protobuf then gives bytes
         raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
+    for what, infos in (("input", proto.graph.input), ("output", proto.graph.output)):
+        for info in infos:
+            check_dimensions(len(info.type.tensor_type.shape.dim), name, f"{what} '{printable(info.name)}'")
     newer = "upgrade onnx; this is {0}, which knows up to {1}"
     if proto.ir_version > IR_VERSION:
         rule = f"ir_version {proto.ir_version} is not supported"

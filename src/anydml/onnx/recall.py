@@ -10,8 +10,6 @@ from anydml.arrays.plain import as_plain, plain_key
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from anydml.onnx.program import Program
 
 _MOST = 64
@@ -27,7 +25,7 @@ class Recall:
     def __len__(self) -> int:
         return len(self._known)
 
-    def find(self, inputs: Mapping[str, Any]) -> Program | None:
+    def find(self, inputs: dict[str, Any]) -> Program | None:
         """The program of an earlier run on arrays like these; None for a closer look, whatever they are."""
         try:
             if self._on_host:  # in one expression: it is half of what a small model takes
@@ -35,10 +33,10 @@ class Recall:
             else:
                 key = [(name, *plain_key(x)) for name, x in inputs.items() if _is_tensor(x)]
             return self._known.get(tuple(key)) if len(key) == len(inputs) else None
-        except Exception:  # noqa: BLE001 - what is no mapping, or holds no arrays, is told by the closer look
+        except Exception:  # noqa: BLE001 - names that no key has, hostile ones, are told by the closer look
             return None
 
-    def keep(self, inputs: Mapping[str, Any], program: Program) -> None:
+    def keep(self, inputs: dict[str, Any], program: Program) -> None:
         """Let the next run on arrays like these find the program."""
         if not all(self._is_packed(x) for x in inputs.values()):
             return

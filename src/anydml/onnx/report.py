@@ -11,7 +11,7 @@ from anydml.arrays.view import describe
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.memory import HOST
-from anydml.onnx.feeding import take
+from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, shape_of
 from anydml.onnx.reading import read_model
 from anydml.onnx.shapes import Binder, refuse_large
@@ -128,18 +128,26 @@ def check(
     *,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
+    max_memory: int | None = None,
 ) -> Report:
     """Find what each node of an ONNX model needs, and whether a device of a feature level has it. Nothing runs.
 
     `shapes` binds open sizes as `load` does; one that nobody binds is taken for 2. `values` are those of inputs that
-    shapes hang on.
+    shapes hang on. `max_memory` is the most bytes that the model and what is computed for the check may take.
     """
     level = FeatureLevel(feature_level)
-    source = read_model(model)
+    with memory_told("check"):
+        source = read_model(model, max_memory=max_memory)
+        return _check(source, level, {} if shapes is None else shapes, {} if values is None else values)
+
+
+def _check(
+    source: Source, level: FeatureLevel, shapes: Mapping[str, int | Sequence[int]], values: Mapping[str, Any]
+) -> Report:
     check_names(source)
     infos, faults = _read_infos(source)
-    arrays = _take_values(source, infos, {} if values is None else values)
-    bound, assumed = _bind(source, infos, {} if shapes is None else shapes, arrays)
+    arrays = _take_values(source, infos, values)
+    bound, assumed = _bind(source, infos, shapes, arrays)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
     found = trace(source, bound, small, device, keep_going=True)

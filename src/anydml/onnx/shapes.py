@@ -15,7 +15,7 @@ from anydml.parse import read_int, read_ints
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.onnx.graphs import TensorInfo
+    from anydml.onnx.graphs import Size, TensorInfo
 
 _MOST = 2**32 - 1
 ASSUMED = 2
@@ -59,7 +59,9 @@ class Binder:
             sizes = self._resolved(name, self._sizes)
             if sizes is None:
                 rule = f"input {printable(name)!r} has no shape of its own, and must be given one"
-                raise DescriptionError(self._subject, Fault(field=name, rule=rule, way_out=f"such as {name}=2,3"))
+                raise DescriptionError(
+                    self._subject, Fault(field=name, rule=rule, way_out=f"such as {printable(name)}=2,3")
+                )
             declared = self._inputs[name].shape or ()
             for i, size in enumerate(sizes):
                 if size is None:
@@ -67,11 +69,11 @@ class Binder:
             shapes[name] = tuple(ASSUMED if size is None else size for size in sizes)
         return shapes, {str(name): size for name, size in assumed.items()}
 
-    def resolve(self, shape: Sequence[int | str | None] | None) -> tuple[int | str | None, ...] | None:
+    def resolve(self, shape: Sequence[Size] | None) -> tuple[Size, ...] | None:
         """A declared shape with the sizes that are bound."""
         return None if shape is None else tuple(self._sizes.get(n, n) if isinstance(n, str) else n for n in shape)
 
-    def shown(self, name: str) -> tuple[int | str | None, ...] | None:
+    def shown(self, name: str) -> tuple[Size, ...] | None:
         """An input's shape as far as it is bound."""
         return self._shapes[name] if name in self._shapes else self.resolve(self._inputs[name].shape)
 
@@ -98,9 +100,7 @@ class Binder:
             self._sizes = sizes
         return dict(shapes)
 
-    def _match(
-        self, name: str, wanted: Sequence[int | str | None] | None, shape: tuple[int, ...], sizes: dict[str, int]
-    ) -> None:
+    def _match(self, name: str, wanted: Sequence[Size] | None, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
         if wanted is None:
             return
         if len(wanted) != len(shape):
@@ -142,5 +142,5 @@ def _is_size(value: object) -> bool:
     return True
 
 
-def _write(shape: Sequence[int | str | None]) -> str:
+def _write(shape: Sequence[Size]) -> str:
     return "(" + ", ".join("?" if size is None else printable(str(size)) for size in shape) + ")"

@@ -1,26 +1,72 @@
-"""The types that ONNX lets the inputs of a node have, checked before anything is made of the node."""
+"""What ONNX says of a node of each type: its inputs, outputs and attributes, and the types that they have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from anydml.onnx.library import input_rules
+from anydml.errors import Fault, printable
+from anydml.onnx.library import AttributeProto, TensorProto, node_rules
+from anydml.onnx.types import ELEMENT_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from anydml.onnx.library import SlotRule
     from anydml.onnx.nodes import Node
+    from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
+
+
+def node_faults(node: Any, version: int) -> Iterator[Fault]:
+    """What is wrong with how many inputs and outputs a node has, and with its attributes."""
+    kind = node.op_type
+    rules = node_rules(kind, version)
+    if rules is None:
+        return
+    slots = (("input", node.input, rules.inputs), ("output", node.output, rules.outputs))
+    for (what, names, known), (least, most) in zip(slots, rules.counts, strict=True):
+        if not least <= len(names) <= most:
+            count = f"{least}" if least == most else f"{least} .. {most}"
+            count = count if most < 2**31 - 1 else f"at least {least}"
+            several = "" if count in ("1", "at least 1") else "s"
+            rule = f"a {kind} must have {count} {what}{several}"
+            yield Fault(field=f"{what}s", rule=rule, found=str(len(names)))
+        for name, slot in zip(names, known, strict=False):
+            if not name and slot.is_single:
+                rule = f"{slot.name} must {'be given' if what == 'input' else 'have a name'}"
+                yield Fault(field=slot.name, rule=rule)
+    yield from _attribute_faults(node, rules.attributes, rules.required)
+
+
+def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for attribute in node.attribute:
+        name = attribute.name
+        if name not in known:
+            has = f"it has {', '.join(known) or 'none'}"
+            yield Fault(field=name, rule=f"a {node.op_type} has no attribute '{printable(name)}'", way_out=has)
+            continue
+        found = AttributeProto.AttributeType.Name(attribute.type)
+        if name in seen:
+            yield Fault(field=name, rule=f"{name} must be given once")
+        elif attribute.ref_attr_name:
+            yield Fault(field=name, rule=f"{name} must be a value: outside a function there is nothing to refer to")
+        elif found != known[name]:
+            yield Fault(field=name, rule=f"{name} must be of {known[name]}", found=found)
+        seen.add(name)
+    for name in required:
+        if name not in seen:
+            yield Fault(field=name, rule=f"{name} must be given")
 
 
 def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
     """Check that every input is of a type that ONNX allows, and that those of one type variable have one type."""
-    rules = input_rules(node.kind, node.version)
-    if not rules:
+    rules = node_rules(node.kind, node.version)
+    if rules is None or not rules.inputs:
         return
     bound: dict[str, tuple[str, str]] = {}
     for i, value in enumerate(inputs):
-        rule = rules[min(i, len(rules) - 1)]
+        rule = _slot(rules.inputs, i)
         if value is None:
             continue
         name, found = f"inputs[{i}]" if rule.is_variadic else rule.name, value.element.name
@@ -31,6 +77,54 @@ def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
         first, wanted = bound.setdefault(rule.shared, (name, found))
         if found != wanted:
             node.refuse(name, f"{name} must be of {wanted}, as {first} is", found=found)
+
+
+_BY_NAME = {element.name: element for element in ELEMENT_TYPES.values()}
+_CONSTANTS = {"value_float": "FLOAT", "value_floats": "FLOAT", "value_int": "INT64", "value_ints": "INT64"}
+
+
+def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dict[str, ElementType]:
+    """The element types of what nodes make, as far as those of their inputs and their attributes say them."""
+    found = dict(known)
+    for node in graph.node:
+        rules = node_rules(node.op_type, version)
+        if rules is None or not rules.outputs:
+            continue
+        bound = {
+            _slot(rules.inputs, i).shared: found[name].name
+            for i, name in enumerate(node.input)
+            if name in found and rules.inputs
+        }
+        for i, name in enumerate(node.output):
+            rule = _slot(rules.outputs, i)
+            kind = _said(node) or bound.get(rule.shared) or (rule.allowed[0] if len(rule.allowed) == 1 else "")
+            if kind in _BY_NAME:
+                found[name] = _BY_NAME[kind]
+    return found
+
+
+def _said(node: Any) -> str:
+    """The type that a node's attributes say, where its inputs do not."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if node.op_type == "Cast" and "to" in attributes:
+        to = attributes["to"]
+        number = to.i if to.type == AttributeProto.INT else None
+        text = bytes(to.s).decode(errors="replace")
+        return text if number is None else _number_name(number)
+    if node.op_type == "ConstantOfShape":
+        return _number_name(attributes["value"].t.data_type) if "value" in attributes else "FLOAT"
+    if node.op_type == "Constant":
+        names = [_CONSTANTS.get(name, "") for name in attributes]
+        return _number_name(attributes["value"].t.data_type) if "value" in attributes else "".join(names[:1])
+    return ""
+
+
+def _number_name(number: int) -> str:
+    return str(TensorProto.DataType.Name(number)) if number in TensorProto.DataType.values() else ""
+
+
+def _slot(rules: Sequence[SlotRule], i: int) -> SlotRule:
+    return rules[min(i, len(rules) - 1)]
 
 
 def _listed(names: Sequence[str]) -> str:

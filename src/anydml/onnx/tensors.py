@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +14,11 @@ from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, sh
 from anydml.models.files import open_plain
 from anydml.onnx.library import TensorProto
 from anydml.onnx.types import read_element_type
-from anydml.onnx.values import Value, check_dimensions
+from anydml.onnx.values import Known, Value, check_dimensions
 
 if TYPE_CHECKING:
     from anydml.models.files import Files
+    from anydml.models.limits import MemoryLimit
     from anydml.onnx.types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1
@@ -31,32 +34,52 @@ _FIELDS = {
 _FIELD_OF = {name: field for field, names in _FIELDS.items() for name in names}
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Where tensors of a model may lie, and how much of them may be read."""
+
+    model: str
+    """What errors call the model."""
+    folder: Files | None
+    """None for a model that is in no file."""
+    limit: MemoryLimit
+
+
 def is_external(tensor: Any) -> bool:
     """Whether a tensor's elements lie in another file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
-def decode_tensor(tensor: Any, subject: str, what: str, folder: Files | None) -> Value:
-    """The tensor as a known value; files are looked for in the folder."""
+def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: bytes | None = None) -> Value:
+    """The tensor as a known value; files beside the model are read when somebody asks for elements.
+
+    `raw` are its bytes, where they were taken out of it.
+    """
     element = read_element_type(tensor.data_type, subject, what)
     shape = read_shape(tensor, subject, what)
     if tensor.HasField("segment"):
         raise UnsupportedError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
+    count = math.prod(shape)
     if is_external(tensor):
-        held = _read_external(tensor, element, math.prod(shape), subject, what, folder)
-    elif tensor.HasField("raw_data"):
-        held = _from_bytes(tensor.raw_data, element, math.prod(shape), subject, what)
+        make = functools.partial(_read_external, tensor, element, count, subject, what, beside)
+        make(is_check=True)
+        return Value(element, shape, Known(make=lambda: _truths(element, make())), source=printable(tensor.name))
+    if raw is not None or tensor.HasField("raw_data"):
+        held = _from_bytes(tensor.raw_data if raw is None else raw, element, count, subject, what)
     else:
-        held = _from_field(tensor, element, math.prod(shape), subject, what)
-    if element.is_bool and held.size and held.max() > 1:
-        held = (held != 0).astype(held.dtype)
-    return Value.known(element, held.reshape(shape), printable(tensor.name))
+        held = _from_field(tensor, element, count, subject, what)
+    return Value(element, shape, Known(_truths(element, held)), source=printable(tensor.name))
+
+
+def _truths(element: ElementType, held: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Booleans as 0 and 1, whatever bytes they were."""
+    return (held != 0).astype(held.dtype) if element.is_bool and held.size and held.max() > 1 else held
 
 
 def read_shape(tensor: Any, subject: str, what: str) -> tuple[int, ...]:
     """Its shape, which may promise no more than a tensor can hold."""
+    check_dimensions(len(tensor.dims), subject, what)
     shape = tuple(int(size) for size in tensor.dims)
-    check_dimensions(shape, subject, what)
     if any(size < 0 for size in shape):
         raise _broken(subject, what, "must have sizes of at least 0", str(list(shape)))
     if math.prod(shape) > _MOST_ELEMENTS:
@@ -87,8 +110,17 @@ def _from_field(tensor: Any, element: ElementType, count: int, subject: str, wha
 
 
 def _read_external(
-    tensor: Any, element: ElementType, count: int, subject: str, what: str, folder: Files | None
+    tensor: Any,
+    element: ElementType,
+    count: int,
+    subject: str,
+    what: str,
+    beside: Beside,
+    *,
+    is_check: bool = False,
 ) -> np.ndarray[Any, Any]:
+    """Read elements from a file; with `is_check` no more than whether they are there."""
+    folder = beside.folder
     if folder is None:
         rule, way_out = "has its elements in a file", "load the model by its path, which says in which folder"
         raise _broken(subject, what, rule, "", way_out)
@@ -107,12 +139,15 @@ def _read_external(
             if offset + length > size:
                 rule = f"must lie within the {size} bytes of '{printable(location)}'"
                 raise _broken(subject, what, rule, f"{offset} .. {offset + length}")
+            if is_check:
+                return np.empty(0, element.held)
+            beside.limit.take(wanted, what, beside.model)
             held = np.empty(count, element.held.newbyteorder("<"))
             file.seek(offset)
             if file.readinto(held.view(np.uint8).data) != wanted:
                 raise _broken(subject, what, f"could not be read from '{printable(location)}'", "fewer bytes")
     except ModelFileError as error:
-        if error.subject == subject:
+        if error.subject in (subject, beside.model):
             raise
         fault = error.faults[0]
         rule = f"{what}: external data: {fault.rule}"

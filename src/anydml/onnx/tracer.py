@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,10 @@ import numpy as np
 
 import anydml as dml
 from anydml.builder import Graph
-from anydml.errors import DescriptionError, Fault, UnsupportedError
+from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
-from anydml.onnx.values import MOST_KNOWN, Value
+from anydml.onnx.values import MOST_KNOWN, Known, Value
 from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
 
@@ -21,24 +22,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.builder import Expression
-    from anydml.models.files import Files
+    from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
 MOST_FOLDED = 65_536
 """Elements of a graph input whose values a shape may hang on, and of initializers that are kept for the next trace."""
+MOST_FOLDED_BYTES = 2**28
+"""Of everything larger that is computed of known values; what is beyond that is left to the graph."""
+_AT_ONCE = 64
+"""Elements up to which it is computed at once."""
 MOST_DIMENSIONS = 8
 
 
 class Tracer:
     """The graph that a model becomes, and what a node added to it."""
 
-    def __init__(self, device: Device, folder: Files | None) -> None:
+    def __init__(self, device: Device, beside: Beside) -> None:
         self.graph = Graph(device)
-        self.folder = folder
-        self.inputs: list[str] = []
+        self.beside = beside
+        self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""
+        self._shown: set[str] = set()
+        """The inputs' names as a terminal may show them."""
         self.added: list[OperatorDesc] = []
         """The operators that the present node added."""
         self.folded = False
@@ -51,6 +58,7 @@ class Tracer:
         """By the name that a node has in the graph, what errors call it."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
+        self._left = min(MOST_FOLDED_BYTES, beside.limit.left)
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
@@ -72,10 +80,16 @@ class Tracer:
         needs = frozenset[str]().union(*(value.needs for value in inputs))
         if 0 in shape:
             return Value(element, shape)
-        if self.folds(shape, inputs):
-            arrays = [_at_least_1d(value.values("")) for value in inputs]
-            self.folded = True
-            return Value.known(element, np.reshape(function(*arrays, *arguments, device=self._host, **options), shape))
+        if self._folds(shape, element, inputs):
+
+            def compute() -> Any:
+                arrays = [_at_least_1d(value.values("")) for value in inputs]
+                return function(*arrays, *arguments, device=self._host, **options)
+
+            def describe(graph: Graph) -> None:
+                function(*[_stand_in(graph, value) for value in inputs], *arguments, **options)
+
+            return self._fold(element, shape, compute, describe)
         tensors = [self.tensor(value) for value in inputs]
         return Value(element, shape, None, self._name(function(*tensors, *arguments, **options)), needs=needs)
 
@@ -93,10 +107,19 @@ class Tracer:
         self, function: Callable[..., Any], value: Value, shapes: Sequence[tuple[int, ...]], *arguments: Any
     ) -> list[Value]:
         """The same with a function that gives a list, of values of those shapes."""
-        if self.folds(value.shape, [value]):
-            self.folded = True
-            arrays = function(_at_least_1d(value.values("")), *arguments, device=self._host)
-            return [Value.known(value.element, np.reshape(a, s)) for a, s in zip(arrays, shapes, strict=True)]
+        if self._folds(value.shape, value.element, [value]):
+            made: list[Any] = []
+
+            def part(i: int) -> Any:
+                if not made:
+                    made.extend(function(_at_least_1d(value.values("")), *arguments, device=self._host))
+                return made[i]
+
+            def describe(graph: Graph) -> None:
+                function(_stand_in(graph, value), *arguments)
+
+            computed = (functools.partial(part, i) for i in range(len(shapes)))
+            return [self._fold(value.element, s, one, describe) for s, one in zip(shapes, computed, strict=True)]
         parts = function(self.tensor(value), *arguments)
         named = [self._name(part) for part in parts[:1]] + list(parts[1:])
         return [
@@ -109,10 +132,11 @@ class Tracer:
         if 0 in shape:
             return Value(element, shape)
         sizes = shape or (1,)
-        if self.folds(shape, ()):
-            self.folded = True
-            made = function(sizes, *numbers, element.data_type, device=self._host)
-            return Value.known(element, np.reshape(made, shape))
+        if self._folds(shape, element, ()):
+            compute = functools.partial(function, sizes, *numbers, element.data_type, device=self._host)
+            return self._fold(
+                element, shape, compute, lambda graph: function(sizes, *numbers, element.data_type, graph=graph)
+            )
         expression = function(sizes, *numbers, element.data_type, graph=self.graph)
         return Value(element, shape, None, self._name(expression))
 
@@ -129,27 +153,52 @@ class Tracer:
         if _is_packed(shape, strides) and math.prod(shape) == value.count:
             return self.reshape(value, shape)
         _check_rank(shape)
-        if self.folds(shape, [value]):
+        if self._folds(shape, value.element, [value]):
             steps = [stride * value.element.held.itemsize for stride in strides]
-            packed = np.ascontiguousarray(value.values(""))
-            seen = np.lib.stride_tricks.as_strided(packed, shape, steps, writeable=False)
-            self.folded = True
-            return Value.known(value.element, np.reshape(dml.identity(seen, device=self._host), shape))
+
+            def compute() -> Any:
+                seen = np.lib.stride_tricks.as_strided(value.values(""), shape, steps, writeable=False)
+                return dml.identity(seen, device=self._host)
+
+            return self._fold(value.element, shape, compute, lambda graph: dml.identity(_stand_in(graph, value, shape)))
         view = self.expression(value).reinterpret(shape, strides)
         return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
 
     # What it builds of
 
-    def folds(self, shape: tuple[int, ...], inputs: Sequence[Value]) -> bool:
-        """Whether what has that shape is computed at once."""
-        return math.prod(shape) <= MOST_KNOWN and all(value.is_known for value in inputs)
+    def _folds(self, shape: tuple[int, ...], element: ElementType, inputs: Sequence[Value]) -> bool:
+        """Whether what has that shape is computed for itself: it is known, not large, and there are not too many."""
+        count = math.prod(shape)
+        if count > MOST_KNOWN or not all(value.is_known for value in inputs):
+            return False
+        if count <= _AT_ONCE:
+            return True
+        self._left -= count * element.held.itemsize
+        return self._left >= 0
+
+    def _fold(
+        self,
+        element: ElementType,
+        shape: tuple[int, ...],
+        compute: Callable[[], Any],
+        describe: Callable[[Graph], object],
+    ) -> Value:
+        """What is computed of known values: what is small at once, the rest once it is needed, and described now."""
+        self.folded = True
+        if math.prod(shape) <= _AT_ONCE:
+            return Value.of(element, np.reshape(compute(), shape))
+        describe(Graph(self._host))
+        return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held)))
 
     def expression(self, value: Value) -> Expression:
         """What a value is in the graph, in whatever shape the graph has it."""
         if value.expression is None:
-            if value.array is not None:
+            if value.known is not None:
                 sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
-                value.expression = self.graph.constant(value.array.reshape(sizes))
+                desc = TensorDesc(value.element.data_type, sizes)
+                value.expression = self.graph.constant(
+                    value.known.data(value.count * value.element.held.itemsize), desc=desc
+                )
             else:
                 value.expression = self._input(value)
         return value.expression
@@ -166,10 +215,12 @@ class Tracer:
         try:
             desc = TensorDesc(value.element.data_type, sizes)
         except DescriptionError as error:
-            raise error.within(f"input {value.source!r}", "") from None
-        name = value.source if value.source != "out" and value.source not in self.labels else None
-        self.inputs.append(value.source)
-        return self.graph.input(desc, name)
+            raise error.within(f"input {printable(value.source)!r}", "") from None
+        name = printable(value.source)
+        is_free = name != "out" and name not in self.labels and name not in self._shown
+        self.inputs[value.source] = None
+        self._shown.add(name)
+        return self.graph.input(desc, name if is_free else None)
 
     def _name(self, expression: Expression) -> Expression:
         """Remember an operator that was added, and by which name the graph calls it."""
@@ -178,10 +229,17 @@ class Tracer:
         self.added.append(node.desc)
         name = base = self.name or self.label
         numbers = itertools.count(len(self.labels))
-        while name in self.labels or name in self.inputs:
+        while name in self.labels or name in self._shown:
             name = f"{base} #{next(numbers)}"
         self.labels[name] = self.label
         return expression.named(name)
+
+
+def _stand_in(graph: Graph, value: Value, shape: tuple[int, ...] | None = None) -> Expression:
+    """A tensor without elements, for a function to check what it would be given."""
+    sizes = (value.shape if shape is None else shape) or (1,)
+    _check_rank(sizes)
+    return graph.input(TensorDesc(value.element.data_type, sizes))
 
 
 def _at_least_1d(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

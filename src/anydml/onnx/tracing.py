@@ -12,7 +12,7 @@ from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
 from anydml.onnx.signatures import check_types
 from anydml.onnx.tensors import decode_tensor
-from anydml.onnx.tracer import MOST_FOLDED, Tracer
+from anydml.onnx.tracer import Tracer
 from anydml.onnx.values import NeedsValueError, Value
 
 if TYPE_CHECKING:
@@ -62,24 +62,24 @@ def trace(
     values: Mapping[str, np.ndarray[Any, Any]],
     device: Device,
     *,
-    initializers: dict[str, Value] | None = None,
+    kept: dict[str, Value] | None = None,
     keep_going: bool = False,
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
-    `initializers` keeps small ones that were decoded, for the next trace. With `keep_going` an error is put in the
-    record of its node.
+    `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
+    error is put in the record of its node.
     """
     graph = source.proto.graph
-    tracer = Tracer(device, source.folder)
+    tracer = Tracer(device, source.beside)
     known: dict[str, Value | None] = {"": None}
     tensors = {tensor.name: tensor for tensor in graph.initializer}
-    decoded = {} if initializers is None else initializers
     for info in graph.input:
         if info.name in shapes:
             known[info.name] = _input(info, source, shapes[info.name], values.get(info.name))
         elif keep_going and info.name not in tensors:
             known[info.name] = None
+    own = _Own(source, tensors, {} if kept is None else kept, tensors.keys() - known.keys())
     records = []
     for proto in graph.node:
         tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
@@ -87,10 +87,14 @@ def trace(
         try:
             if keep_going:
                 check_support(source, proto)
-            inputs = [_find(name, known, tensors, decoded, source) for name in proto.input]
-            node = Node(proto, source.opset, inputs, tracer)
-            check_types(node, inputs)
-            made = _lower(node)
+            if (again := own.recall(proto)) is not None:
+                made, tracer.folded = again, True
+            else:
+                inputs = [_find(name, known, own) for name in proto.input]
+                node = Node(proto, source.opset, inputs, tracer)
+                check_types(node, inputs)
+                made = _lower(node)
+                own.keep(proto, made)
         except DmlError as found:
             is_of_file = found.subject == source.name  # which says itself which tensor is at fault
             error = found if is_of_file else of_node(found, tracer.label)
@@ -104,7 +108,7 @@ def trace(
     outputs: dict[str, Value | None] = {}
     for info in graph.output:
         is_missing = info.name in known and known[info.name] is None
-        output = None if is_missing else _find(info.name, known, tensors, decoded, source)
+        output = None if is_missing else _find(info.name, known, own)
         outputs[info.name] = output
         if output is not None and not keep_going:
             _check_type(info, output, source)
@@ -114,30 +118,57 @@ def trace(
 def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
     element = describe(info, source, "input").element
     if array is not None:
-        return Value.known(element, array.view(element.held), info.name)
-    return Value(element, shape, source=info.name, needs=frozenset([info.name]))
+        return Value.of(element, array.view(element.held), info.name)
+    try:
+        return Value(element, shape, source=info.name, needs=frozenset([info.name]))
+    except UnsupportedError as error:
+        raise error.within(source.name, f"input '{printable(info.name)}': ") from None
 
 
-def _find(
-    name: str,
-    known: dict[str, Value | None],
-    tensors: Mapping[str, Any],
-    decoded: dict[str, Value],
-    source: Source,
-) -> Value | None:
-    """The value of that name; an initializer is decoded when it is first asked for."""
+class _Own:
+    """The model's own tensors, decoded when they are first asked for, and what nodes make of them alone."""
+
+    def __init__(self, source: Source, tensors: Mapping[str, Any], kept: dict[str, Value], names: set[str]) -> None:
+        self._source, self._tensors, self._kept = source, tensors, kept
+        self._names = {"", *names}
+        """Of what is the model's own in this trace: an initializer may be given at a run."""
+
+    def find(self, name: str) -> Value:
+        """An initializer."""
+        source = self._source
+        if name not in self._kept:
+            what = f"initializer '{printable(name)}'"
+            raw = source.raw.get(name)
+            self._kept[name] = decode_tensor(self._tensors[name], source.name, what, source.beside, raw)
+        return replace(self._kept[name].for_next_graph(), source=name)
+
+    def recall(self, node: Any) -> list[Value | None] | None:
+        """What a node made in an earlier trace, where that is the same in each."""
+        if not (self._is_own(node) and all(name in self._kept for name in node.output if name)):
+            return None
+        self._names.update(node.output)
+        return [self._kept[name].for_next_graph() if name else None for name in node.output]
+
+    def keep(self, node: Any, made: list[Value | None]) -> None:
+        """Keep what a node made of the model's own tensors alone."""
+        if self._is_own(node) and all(value is not None and value.is_known for value in made):
+            for name, value in zip(node.output, made, strict=False):
+                if name and value is not None:
+                    self._kept[name] = value.for_next_graph()
+                    self._names.add(name)
+
+    def _is_own(self, node: Any) -> bool:
+        return all(name in self._names for name in node.input)
+
+
+def _find(name: str, known: dict[str, Value | None], own: _Own) -> Value | None:
+    """The value of that name."""
     if name in known:
         if known[name] is None and name:
             rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
             raise UnknownError("onnx", Fault(field=name, rule=rule))
         return known[name]
-    held = decoded.get(name)
-    if held is None:
-        held = decode_tensor(tensors[name], source.name, f"initializer '{printable(name)}'", source.folder)
-        if held.count <= MOST_FOLDED:  # the graph has a copy of larger ones
-            decoded[name] = held
-    # A value remembers what it is in one graph; the next trace has another.
-    known[name] = Value(held.element, held.shape, held.array, source=name)
+    known[name] = own.find(name)
     return known[name]
 
 

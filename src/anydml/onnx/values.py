@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import Fault, UnsupportedError
+from anydml.arrays.shared import SharedData
+from anydml.errors import Fault, UnsupportedError, printable, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.builder import Expression
     from anydml.onnx.types import ElementType
 
 
 MOST_KNOWN = 2**20
 """Elements up to which what hangs on known values alone is computed while a model is traced."""
-MOST_KNOWN_DIMENSIONS = 64
-"""Of a tensor that is known, which is NumPy's."""
+MOST_DIMENSIONS = 64
+"""Of any tensor, which is NumPy's; DirectML's operators take 8."""
+_MOST_ELEMENTS = 2**63 - 1
+"""Which ONNX's INT64 can count."""
 
 
 class NeedsValueError(UnsupportedError):
@@ -27,6 +32,31 @@ class NeedsValueError(UnsupportedError):
     def __init__(self, subject: str, faults: Any, inputs: frozenset[str] = frozenset()) -> None:
         super().__init__(subject, faults)
         self.inputs = inputs
+
+
+class Known:
+    """Elements that are known, in a row: computed when somebody first asks for them, and never changed."""
+
+    __slots__ = ("_data", "_flat", "_make")
+
+    def __init__(self, flat: np.ndarray[Any, Any] | None = None, make: Callable[[], Any] | None = None) -> None:
+        self._flat, self._make = flat, make
+        self._data: SharedData | None = None
+
+    def flat(self) -> np.ndarray[Any, Any]:
+        """The elements."""
+        make = self._make  # before the elements: whoever computes them sets these first
+        if self._flat is None:
+            assert make is not None  # noqa: S101 - for type checkers: there is the one or the other
+            self._flat = np.ascontiguousarray(make()).reshape(-1)
+            self._make = None
+        return self._flat
+
+    def data(self, size: int) -> SharedData:
+        """The elements, so many bytes, as graphs share them."""
+        if self._data is None:
+            self._data = SharedData(size, self.flat)
+        return self._data
 
 
 @dataclass(eq=False, slots=True)
@@ -39,8 +69,8 @@ class Value:
 
     element: ElementType
     shape: tuple[int, ...]
-    """ONNX's own: of any rank, none and sizes of 0 included."""
-    array: np.ndarray[Any, Any] | None = None
+    """ONNX's own: of any rank up to 64, none and sizes of 0 included."""
+    known: Known | None = None
     """What it is known to be, booleans as 0 and 1."""
     expression: Expression | None = None
     """What it is in the graph, once the graph has it."""
@@ -49,11 +79,17 @@ class Value:
     needs: frozenset[str] = frozenset()
     """The graph inputs that it hangs on, where it is not known."""
 
+    def __post_init__(self) -> None:
+        check_dimensions(len(self.shape))
+        if self.count > _MOST_ELEMENTS:
+            rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
+            raise UnsupportedError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
+
     @classmethod
-    def known(cls, element: ElementType, array: Any, source: str = "") -> Value:
+    def of(cls, element: ElementType, array: Any, source: str = "") -> Value:
         """A tensor that is known."""
         held = np.asarray(array, element.held)
-        return cls(element, held.shape, held, source=source)
+        return cls(element, held.shape, Known(np.ascontiguousarray(held).reshape(-1)), source=source)
 
     @property
     def count(self) -> int:
@@ -63,22 +99,21 @@ class Value:
     @property
     def is_known(self) -> bool:
         """Whether its elements are known; a tensor without elements always is."""
-        return self.array is not None or self.count == 0
+        return self.known is not None or self.count == 0
 
     def values(self, what: str) -> np.ndarray[Any, Any]:
         """Its elements; an error that names the graph inputs where they hang on those. `what` is what they are for."""
-        if self.array is not None:
-            return self.array
+        if self.known is not None:
+            return self.known.flat().reshape(self.shape)
         if self.count == 0:
-            check_dimensions(self.shape)
             return np.empty(self.shape, self.element.held)
         if not self.needs:
             rule = (
-                f"{what} must be known before anything runs, and hangs on a constant of more than 2^20 = "
-                f"{MOST_KNOWN} elements that nodes make, which is not computed before"
+                f"{what} must be known before anything runs, and hangs on a constant that nodes make and that is not"
+                f" computed before: one of more than 2^20 = {MOST_KNOWN} elements, or one of very many"
             )
             raise UnsupportedError("onnx", Fault(field=what, rule=rule, value=self.shape))
-        names = ", ".join(repr(name) for name in sorted(self.needs))
+        names = ", ".join(repr(printable(name)) for name in sorted(self.needs))
         rule = f"{what} must be known before anything runs, and hangs on the input{'s' * (len(self.needs) > 1)} {names}"
         fault = Fault(field=what, rule=rule, value=self.shape)
         raise NeedsValueError("onnx", fault, self.needs)
@@ -89,18 +124,19 @@ class Value:
 
     def reshaped(self, shape: tuple[int, ...]) -> Value:
         """The same memory in another shape of as many elements; the graph must have it where it is not known."""
-        if self.array is not None:
-            check_dimensions(shape)
-        array = None if self.array is None else self.array.reshape(shape)
-        return Value(self.element, shape, array, self.expression, self.source, self.needs)
+        return Value(self.element, shape, self.known, self.expression, self.source, self.needs)
 
     def retyped(self, element: ElementType) -> Value:
         """The same memory as another type of the same DirectML type."""
-        return Value(element, self.shape, self.array, self.expression, self.source, self.needs)
+        return Value(element, self.shape, self.known, self.expression, self.source, self.needs)
+
+    def for_next_graph(self) -> Value:
+        """The same without what it is in one graph."""
+        return Value(self.element, self.shape, self.known, None, self.source, self.needs)
 
 
-def check_dimensions(shape: tuple[int, ...], subject: str = "onnx", what: str = "a tensor that is known") -> None:
-    """Refuse a shape that no NumPy array has."""
-    if len(shape) > MOST_KNOWN_DIMENSIONS:
-        rule = f"{what} must have at most {MOST_KNOWN_DIMENSIONS} dimensions, NumPy's most"
-        raise UnsupportedError(subject, Fault(field="shape", rule=rule, value=shape, found=str(len(shape))))
+def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") -> None:
+    """Refuse more dimensions than a tensor may have, before anything is computed of its sizes."""
+    if count > MOST_DIMENSIONS:
+        rule = f"{what} must have at most {MOST_DIMENSIONS} dimensions, NumPy's most"
+        raise UnsupportedError(subject, Fault(field="shape", rule=rule, value=count, found=str(count)))

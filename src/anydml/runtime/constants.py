@@ -2,75 +2,174 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from anydml.arrays import upload
 from anydml.arrays.cuda import synchronize
-from anydml.errors import BindingError, Fault, show
+from anydml.arrays.shared import SharedData
+from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.graph.arena import ALIGNMENT, lay_out
+from anydml.graph.recipe import Recipe
 from anydml.memory import HOST
 from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Mapping
 
     from anydml.engines.protocol import Engine
-    from anydml.graph.recipe import Recipe
+    from anydml.graph.recipe import Step
     from anydml.memory import Buffer
 
+Data: TypeAlias = bytes | SharedData
+_SMALL = 65_536
+"""Bytes below which shared data is copied to a GPU with the rest, at once."""
 
-def hold_constants(
-    engine: Engine, subject: str, data: Mapping[str, bytes], once: Recipe, always: Recipe
-) -> tuple[Buffer | None, dict[str, int]]:
-    """Copy the constants that every dispatch reads, and compute those that `once` computes of others.
 
-    Gives the memory, which whoever runs `always` keeps, and the place of each constant in it.
+@dataclass(slots=True, weakref_slot=True)
+class _Made:
+    """What was computed of shared data, which it keeps: other graphs find it by what it was computed of."""
+
+    buffer: Buffer
+    roots: tuple[SharedData, ...]
+
+
+class Constants:
+    """The constants that every dispatch of a graph reads: where they lie, and the memory, which is kept with this.
+
+    Data that graphs share is read where it lies. What `once` computes of shared data alone is shared as well, for as
+    long as a graph reads it.
     """
-    kept, places = _fill(engine, subject, data, always)
-    if once.steps:
-        passing, passing_places = _fill(engine, subject, data, once)
-        arena = lay_out(once)
-        scratch = engine.reserve(arena.size_in_bytes) if arena.offsets else None
-        stores = {**passing_places, **places}
+
+    def __init__(self, engine: Engine, subject: str, data: Mapping[str, Data], once: Recipe, always: Recipe) -> None:
+        self._engine, self._subject = engine, subject
+        self._memory: list[object] = []
+        self.places: dict[str, int] = {}
+        named = {name for recipe in (once, always) for name, s in recipe.stores.items() if s.kind == "constant"}
+        read = {name: data[name] for name in data if name in named}
+        together = {}
+        for name, given in read.items():
+            if isinstance(given, SharedData) and (engine.memory == HOST or len(given) >= _SMALL):
+                self._keep(name, self._share(given))
+            else:
+                together[name] = given if isinstance(given, bytes) else given.array.tobytes()
+        self._copy(together)
+        if once.steps:
+            self._compute(once, {name: given for name, given in read.items() if isinstance(given, SharedData)})
+
+    def __bool__(self) -> bool:
+        return bool(self._memory)
+
+    def _keep(self, name: str, buffer: Buffer) -> None:
+        self.places[name] = buffer.address
+        self._memory.append(buffer)
+
+    def _share(self, data: SharedData) -> Buffer:
+        try:
+            return data.buffer(self._engine.memory)
+        except DmlError:  # of what is read or computed when it is first asked for
+            raise
+        except Exception as error:
+            raise self._no_room(len(data), error) from error
+
+    def _reserve(self, size: int) -> Buffer:
+        try:
+            return self._engine.reserve(size)
+        except Exception as error:
+            raise self._no_room(size, error) from error
+
+    def _no_room(self, size: int, error: Exception) -> BindingError:
+        rule = f"{size} bytes of {self._engine.memory} memory could not be allocated ({show(error)})"
+        return BindingError(self._subject, Fault(field="constants", rule=rule, value=size))
+
+    def _copy(self, data: Mapping[str, bytes]) -> None:
+        """Copy data of the graph's own, one after the other, aligned."""
+        if not data:
+            return
+        offsets, end = {}, 0
+        for name, given in data.items():
+            offsets[name] = end
+            end += -(-len(given) // ALIGNMENT) * ALIGNMENT
+        try:
+            memory = np.zeros(end, np.uint8)
+            for name, given in data.items():
+                memory[offsets[name] : offsets[name] + len(given)] = np.frombuffer(given, np.uint8)
+            buffer = upload(memory, self._engine.memory)
+        except Exception as error:
+            raise self._no_room(end, error) from error
+        self._memory.append(buffer)
+        self.places.update({name: buffer.address + offset for name, offset in offsets.items()})
+
+    def _compute(self, once: Recipe, shared: Mapping[str, SharedData]) -> None:
+        origins = _trace(once, shared)
+        needed = {name for name, store in once.stores.items() if store.kind == "output"}
+        steps: list[tuple[int, Step]] = []
+        for number, step in reversed(list(enumerate(once.steps))):
+            name = step.target.tensor
+            if name not in needed:
+                continue
+            made = self._find(origins.get(name)) if once.stores[name].kind == "output" else None
+            if made is not None:
+                self.places[name] = made.buffer.address
+                self._memory.append(made)
+            else:
+                steps.append((number, step))
+                needed |= {view.tensor for view in step.sources}
+        if steps:
+            self._run(once, steps[::-1], origins)
+
+    def _find(self, origin: _Origin | None) -> _Made | None:
+        """What another graph computed already."""
+        found: _Made | None = None if origin is None else origin.roots[0].derived.get((self._engine.memory, origin.key))
+        return found
+
+    def _run(self, once: Recipe, steps: list[tuple[int, Step]], origins: Mapping[str, _Origin]) -> None:
+        arena = lay_out(Recipe(once.stores, tuple(step for _, step in steps)))
+        scratch = self._reserve(arena.size_in_bytes) if arena.offsets else None
+        stores = dict(self.places)
         if scratch is not None:
             stores.update({name: scratch.address + offset for name, offset in arena.offsets.items()})
-        for number, step in enumerate(once.steps):
+        made: dict[str, Buffer] = {}
+        for number, step in steps:
+            name = step.target.tensor
+            if once.stores[name].kind == "output":
+                made[name] = self._reserve(once.stores[name].size_in_bytes)
+                self._keep(name, made[name])
+                stores[name] = made[name].address
             try:
-                engine.compile(step.primitive).bind(stores)()
+                self._engine.compile(step.primitive).bind(stores)()
             except IndexFault as fault:
                 fault.step = number
                 raise
-        if engine.memory != HOST:
-            synchronize(engine.memory)  # whatever stream it is then read on
-        del passing, scratch
-    return kept, places
+        if self._engine.memory != HOST:
+            synchronize(self._engine.memory)  # whatever stream it is then read on
+        for name, buffer in made.items():
+            if (origin := origins.get(name)) is not None:
+                found = _Made(buffer, origin.roots)
+                self._memory.append(found)
+                origin.roots[0].derived[self._engine.memory, origin.key] = found
 
 
-def _fill(
-    engine: Engine, subject: str, data: Mapping[str, bytes], recipe: Recipe
-) -> tuple[Buffer | None, dict[str, int]]:
-    """Memory for the constants of a recipe, with the data of those that have some."""
-    sizes = {name: store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "constant"}
-    if not sizes:
-        return None, {}
-    offsets, size = _place(sizes.items())
-    try:
-        memory = np.zeros(size, np.uint8)
-        for name in sizes.keys() & data.keys():
-            memory[offsets[name] : offsets[name] + len(data[name])] = np.frombuffer(data[name], np.uint8)
-        buffer = upload(memory, engine.memory)
-    except Exception as error:
-        rule = f"{size} bytes of {engine.memory} memory could not be allocated ({show(error)})"
-        raise BindingError(subject, Fault(field="constants", rule=rule, value=size)) from error
-    return buffer, {name: buffer.address + offset for name, offset in offsets.items()}
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a constant was computed of: shared data, and the steps from there."""
+
+    key: Hashable
+    roots: tuple[SharedData, ...]
 
 
-def _place(sizes: Iterable[tuple[str, int]]) -> tuple[dict[str, int], int]:
-    """One after the other, aligned."""
-    offsets, end = {}, 0
-    for name, size in sizes:
-        offsets[name] = end
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return offsets, end
+def _trace(once: Recipe, shared: Mapping[str, SharedData]) -> dict[str, _Origin]:
+    """The origins of what steps make of shared data alone."""
+    origins = {name: _Origin(id(data), (data,)) for name, data in shared.items()}
+    for step in once.steps:
+        sources = [view.tensor for view in step.sources]
+        if not sources or any(name not in origins for name in sources):
+            continue
+        order = iter(range(len(sources)))
+        plain = step.reading(lambda view, order=order: replace(view, tensor=str(next(order))))  # type: ignore[misc]
+        primitive = plain.writing(replace(step.target, tensor="")).primitive
+        roots = tuple(root for name in sources for root in origins[name].roots)
+        origins[step.target.tensor] = _Origin((primitive, *(origins[name].key for name in sources)), roots)
+    return origins

@@ -16,8 +16,9 @@ from anydml.graph.optimise import optimise as simplify
 from anydml.graph.recipe import Recipe, Step
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
+from anydml.memory import word_bytes
 from anydml.primitives import IndexFault, StridedCopy, View
-from anydml.runtime.constants import hold_constants
+from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled, Kept
 from anydml.runtime.launches import in_a_row, one_or_all
 
@@ -45,7 +46,15 @@ class CompiledGraph(Compiled):
 
     name = SUBJECT
 
-    def __init__(self, device: Device, desc: GraphDesc, flags: ExecutionFlags, *, optimise: bool = True) -> None:
+    def __init__(
+        self,
+        device: Device,
+        desc: GraphDesc,
+        flags: ExecutionFlags,
+        *,
+        optimise: bool = True,
+        max_memory: int | None = None,
+    ) -> None:
         if not isinstance(desc, GraphDesc):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
@@ -65,15 +74,23 @@ class CompiledGraph(Compiled):
         """The steps that a dispatch takes."""
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes
+        if max_memory is not None:
+            self._check_memory(max_memory)
         self._programs = [device.engine.compile(step.primitive) for step in self.recipe.steps]
         data = {f"constant{i}": node.data for i, node in constants(desc).items()}
         try:
-            self._constants, self._constant_places = hold_constants(
-                device.engine, self.name, data, self.once, self.recipe
-            )
+            self._constants = Constants(device.engine, self.name, data, self.once, self.recipe)
         except IndexFault as fault:
             raise _word_index_fault(desc, [step.nodes for step in self.once.steps], fault) from None
         self.word = functools.partial(_word_index_fault, desc, [step.nodes for step in self.recipe.steps])
+
+    def _check_memory(self, most: int) -> None:
+        """Check what scratch memory and constants that are computed take, before any is allocated."""
+        made = sum(store.size_in_bytes for store in self.once.stores.values() if store.kind == "output")
+        total = made + max(self.temporary_size, lay_out(self.once).size_in_bytes if self.once.steps else 0)
+        if total > most:
+            rule = f"scratch memory and constants that are computed must be at most {word_bytes(most)}"
+            raise BindingError(self.name, Fault(field="max_memory", rule=rule, value=total, found=word_bytes(total)))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -92,10 +109,10 @@ class CompiledGraph(Compiled):
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
         stores = {self._stores[field]: place for field, place in places.items()}
-        stores.update(self._constant_places)
+        stores.update(self._constants.places)
         if temporary is not None:
             stores.update({name: temporary.address + offset for name, offset in self.arena.offsets.items()})
-        return in_a_row([program.bind(stores) for program in self._programs], self._constants)
+        return in_a_row([program.bind(stores) for program in self._programs], self._constants or None)
 
     # Arrays
 

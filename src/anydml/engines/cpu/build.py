@@ -9,31 +9,26 @@ import contextlib
 import ctypes
 import functools
 import hashlib
-import os
 import platform
 import re
 import sys
-import tempfile
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from anydml.engines.alone import run_alone, without_collection
+from anydml.engines.cpu.cache import Entry
 from anydml.errors import EngineMissingError, Fault
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_lock = threading.Lock()
-_kernels: dict[str, Kernel] = {}
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_DIGEST = 32
 _TEXTS = {"line", "team"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 SLOW = 0.5
 """Seconds after which a compilation says what takes so long."""
+_kernels: dict[str, Kernel] = {}
+"""One a name, for ever: programs keep addresses in it."""
 
 # What Python calls: the words lie in a bytes object, `self`; None is returned, or False for a status other than 0.
 _ENTRY = """
@@ -90,16 +85,41 @@ def _machine() -> Any:
 
 def get_kernel(name: str) -> Kernel:
     """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached."""
-    if (kernel := _kernels.get(name)) is not None:
-        return kernel
-    with _lock:
-        path = _cache_folder() / f"{name.replace(' ', '-')}-{_version()}.o"
-        code = _read(path)
-        if code is None:
-            with _say_what_takes_long(name, path.parent):
-                code = _compile(name)
-            _write(path, code)
-        return _kernels.setdefault(name, Kernel(name, code))
+    kernel = _kernels.get(name)
+    if kernel is None:
+        entry = Entry(name, _version(), _cpu()[0])
+        if code := entry.read():
+            return _kernels.setdefault(name, Kernel(name, code))
+        making = _Making(name, entry)
+        kernel = run_alone(making.run, every=SLOW, remind=making.say_what_takes_long)
+    return kernel
+
+
+class _Making:
+    """A kernel that the cache does not have."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        self.name, self.entry, self.note = name, entry, ""
+
+    def run(self) -> Kernel:
+        """Compile it, unless another thread or process has done so by now."""
+        if kernel := _kernels.get(self.name):
+            return kernel
+        with self.entry.claim() as folder:
+            code = self.entry.read()
+            if code is None:
+                where = f", once; it is kept in {folder}" if folder else ""
+                self.note = f"anydml: compiling the kernel '{self.name}' for this CPU{where}\n"
+                with without_collection():
+                    code = _compile(self.name)
+                if folder:
+                    self.entry.write(code)
+        return _kernels.setdefault(self.name, Kernel(self.name, code))
+
+    def say_what_takes_long(self) -> None:
+        note, self.note = self.note, ""
+        with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # no stderr, closed, or in use
+            sys.stderr.write(note)
 
 
 @functools.cache
@@ -109,55 +129,6 @@ def _version() -> str:
     parts = [path.read_bytes() for path in (*sorted((folder / "kernels").glob("*.py")), folder / "language.py")]
     parts += [Path(__file__).read_bytes(), llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _cache_folder() -> Path:
-    if given := os.environ.get("ANYDML_CACHE_DIR"):
-        return Path(given)
-    if sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir()))
-    elif sys.platform == "darwin":
-        root = Path("~/Library/Caches").expanduser()
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return root / "anydml"
-
-
-def _read(path: Path) -> bytes | None:
-    """Cached code, where it is whole: a digest goes before it."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    code = data[_DIGEST:]
-    return code if hashlib.sha256(code).digest() == data[:_DIGEST] else None
-
-
-def _write(path: Path, code: bytes) -> None:
-    """Cache code, in one step; a folder that cannot be written to costs the next process a compilation, no more."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            Path(name).replace(path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _say_what_takes_long(name: str, folder: Path) -> Iterator[None]:
-    def say() -> None:
-        sys.stderr.write(f"anydml: compiling the kernel '{name}' for this CPU, once; it is kept in {folder}\n")
-
-    timer = threading.Timer(SLOW, say)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _compile(name: str) -> bytes:

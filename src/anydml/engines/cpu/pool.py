@@ -8,12 +8,13 @@ import queue
 import threading
 from typing import TYPE_CHECKING
 
+from anydml.engines.alone import start_thread
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAME = "Python's threads"
+NAME = "of Python's threads"
 STACK = 1024 * 1024
 
 
@@ -63,8 +64,8 @@ class _Job:
                 break
             except KeyboardInterrupt as error:
                 pressed = error
-        if pressed is not None or self.error is not None:
-            raise pressed or self.error or RuntimeError
+        if (failure := pressed or self.error) is not None:
+            raise failure
 
 
 class _Pool:
@@ -82,19 +83,8 @@ class _Pool:
 
     def _grow(self, size: int) -> None:
         """Start threads up to so many, or as many as the system allows."""
-        try:
-            before = threading.stack_size(STACK)
-        except (RuntimeError, ValueError):
-            before = None
-        try:
-            while self.size < size:
-                threading.Thread(target=self._work, daemon=True, name=f"anydml-{self.size}").start()
-                self.size += 1
-        except RuntimeError:
-            return
-        finally:
-            if before is not None:
-                threading.stack_size(before)
+        while self.size < size and start_thread(self._work, STACK):
+            self.size += 1
 
     def _work(self) -> None:
         while True:

@@ -30,7 +30,7 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
         return make_check(rest[0], inline)
     if family == "gather":
         shape, width, index, *flags = rest
-        return make_gather(index, shape, int(width), "stream" in flags, inline)
+        return make_gather(index, shape, int(width), "stream" in flags, "checked" in flags, inline)
     makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
     shape, kind, function, *flags = rest
     options: list[bool] = ["exclusive" in flags]

@@ -20,7 +20,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels.team import PAUSES, STATE_BYTES
 from anydml.engines.threads import get_num_threads, number_cell
 
-NAME = "a native team"
+NAME = "threads of a native team"
 STACK = 1024 * 1024
 """Bytes of a thread's stack. Kernels use less than 64 KiB of it."""
 PATIENCE = 1000

@@ -41,21 +41,21 @@ def _tensor(node: Node) -> Value:
 
 _CONSTANTS: dict[str, Callable[[Node], Value]] = {
     "value": _tensor,
-    "value_float": lambda node: Value.known(FLOAT, node.real("value_float")),
-    "value_floats": lambda node: Value.known(FLOAT, node.reals("value_floats")),
-    "value_int": lambda node: Value.known(INT64, node.integer("value_int")),
-    "value_ints": lambda node: Value.known(INT64, node.integers("value_ints")),
+    "value_float": lambda node: Value.of(FLOAT, node.real("value_float")),
+    "value_floats": lambda node: Value.of(FLOAT, node.reals("value_floats")),
+    "value_int": lambda node: Value.of(INT64, node.integer("value_int")),
+    "value_ints": lambda node: Value.of(INT64, node.integers("value_ints")),
 }
 _REFUSED = {"value_string": "STRING", "value_strings": "STRING", "sparse_value": "sparse tensors"}
 
 
 def constant_of_shape(node: Node) -> list[Value]:
     """ConstantOfShape: one number, 0.0 unless it is given, everywhere."""
-    shape = node.numbers(0, "input")
+    shape = node.sizes(0, "input")
     if any(size < 0 for size in shape):
         node.refuse("input", "input must have sizes of at least 0", value=shape, found=str(shape))
     value = node.tensor("value")
-    value = Value.known(FLOAT, [0.0]) if value is None else value
+    value = Value.of(FLOAT, [0.0]) if value is None else value
     if value.count != 1:
         node.refuse("value", "value must have one element", found=str(value.count))
     number = value.values("value").reshape(-1)[0].item()

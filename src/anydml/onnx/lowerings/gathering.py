@@ -71,9 +71,9 @@ def _check(node: Node, indices: Value, sizes: Sequence[int], first: int) -> Inde
     if indices.count and 0 in sizes:
         rule = f"indices must be empty, as dimension {first + list(sizes).index(0)} of data has size 0"
         raise IndexRangeError(node.label, Fault(field="indices", rule=rule))
-    if indices.array is None or not indices.count:
+    if indices.known is None or not indices.count:
         return IndexMode.RAISE
-    tuples = indices.array.reshape(-1, len(sizes))
+    tuples = indices.known.flat().reshape(-1, len(sizes))
     outside = (tuples < np.negative(sizes)) | (tuples >= sizes)
     if outside.any():
         row, column = (int(i) for i in np.argwhere(outside)[0])

@@ -29,7 +29,7 @@ def transpose(node: Node) -> list[Value]:
 
 def expand(node: Node) -> list[Value]:
     """Expand: a view that repeats elements, with strides of 0."""
-    data, wanted = node.input(0), node.numbers(1, "shape")
+    data, wanted = node.input(0), node.sizes(1, "shape")
     rank = max(len(data.shape), len(wanted))
     have = (1,) * (rank - len(data.shape)) + data.shape
     want = [1] * (rank - len(wanted)) + wanted
@@ -89,7 +89,7 @@ def _cast(node: Node, to: int) -> Value:
         return data.retyped(element) if data.is_known else node.tracer.reshape(data, data.shape).retyped(element)
     if element.is_bool:
         if data.is_known:
-            return Value.known(element, data.values("") != 0)
+            return Value.of(element, data.values("") != 0)
         way_out = "it needs DirectML's ELEMENT_WISE_LOGICAL_EQUALS, which is not built yet"
         node.unsupported("to", f"Cast of {data.element.name} to BOOL is not supported", way_out)
     return node.tracer.apply(dml.cast, [data], data.shape, element.data_type, element=element)

@@ -49,8 +49,8 @@ def reverse_sequence(node: Node) -> list[Value]:
     if lengths.shape != (data.shape[batch],):
         rule = f"sequence_lens must have the shape {(data.shape[batch],)}, one for each batch"
         node.refuse("sequence_lens", rule, value=lengths.shape, found=str(lengths.shape))
-    if lengths.array is not None and lengths.count and not _lie_in(lengths.array, data.shape[time]):
-        node.refuse("sequence_lens", f"sequence_lens must lie in 0 .. {data.shape[time]}", value=lengths.array)
+    if lengths.known is not None and lengths.count and not _lie_in(lengths.known.flat(), data.shape[time]):
+        node.refuse("sequence_lens", f"sequence_lens must lie in 0 .. {data.shape[time]}")
     if 0 in data.shape:
         return [data]
     sizes = tuple(1 if k == time else n for k, n in enumerate(data.shape))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.errors import show
 from anydml.onnx.types import INT64
-from anydml.onnx.values import Value
+from anydml.onnx.values import Value, check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +22,14 @@ def identity(node: Node) -> list[Value]:
 
 def reshape_by_attribute(node: Node) -> list[Value]:
     """Reshape of opset 1: the shape is an attribute."""
-    return [_reshape(node, node.integers("shape") or [], zero_is_zero=False)]
+    shape = node.integers("shape") or []
+    check_dimensions(len(shape), node.label, "shape")
+    return [_reshape(node, shape, zero_is_zero=False)]
 
 
 def reshape(node: Node) -> list[Value]:
     """Reshape from opset 5 on: the shape is an input."""
-    return [_reshape(node, node.numbers(1, "shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
+    return [_reshape(node, node.sizes(1, "shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
 
 
 def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
@@ -58,7 +60,7 @@ def squeeze(node: Node) -> list[Value]:
     axes = _axes(node)
     if not axes:  # none at all are all of them, in ONNX Runtime too
         return [node.tracer.reshape(data, tuple(size for size in data.shape if size != 1))]
-    out = node.axes(axes, len(data.shape))
+    out = set(node.axes(axes, len(data.shape)))
     for axis in out:
         if data.shape[axis] != 1:
             node.refuse("axes", f"dimension {axis} must be of size 1 to be left out", found=str(data.shape[axis]))
@@ -72,7 +74,8 @@ def unsqueeze(node: Node) -> list[Value]:
     if axes is None:
         node.refuse("axes", "axes must be given")
     rank = len(data.shape) + len(axes)
-    ones, sizes = node.axes(axes, rank), iter(data.shape)
+    check_dimensions(rank, node.label, "expanded")
+    ones, sizes = set(node.axes(axes, rank)), iter(data.shape)
     return [node.tracer.reshape(data, tuple(1 if k in ones else next(sizes) for k in range(rank)))]
 
 
@@ -95,7 +98,7 @@ def shape(node: Node) -> list[Value]:
     sizes = node.input(0).shape
     rank = len(sizes)
     start, end = (_bound(node.integer(name, default), rank) for name, default in (("start", 0), ("end", rank)))
-    return [Value.known(INT64, list(sizes[start:end]))]
+    return [Value.of(INT64, list(sizes[start:end]))]
 
 
 def _bound(axis: int, rank: int) -> int:
@@ -104,4 +107,4 @@ def _bound(axis: int, rank: int) -> int:
 
 def size(node: Node) -> list[Value]:
     """Size: the number of elements."""
-    return [Value.known(INT64, node.input(0).count)]
+    return [Value.of(INT64, node.input(0).count)]

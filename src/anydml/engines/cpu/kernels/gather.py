@@ -16,6 +16,7 @@ from numba.core import types
 
 from anydml.engines.cpu.kernels.near import INDEXED, make_near
 from anydml.engines.cpu.kernels.outer import FIRST, find_row
+from anydml.engines.cpu.kernels.take import make_ahead, make_take
 from anydml.engines.cpu.language import (
     copy_row,
     larger,
@@ -143,7 +144,7 @@ def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[A
             piece(target, source)
 
         return compile_inline(one_piece)
-    if shape == "row":
+    if shape in ("row", "ahead"):
         copy, line = compile_inline(copy_row), make_piece(LINE, stream=stream)
 
         def row(words: int, source: int, target: int) -> None:
@@ -171,17 +172,23 @@ def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[A
     return compile_inline(any_layout)
 
 
-def make_gather(kind: str, shape: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_gather(
+    kind: str, shape: str, width: int, stream: bool, checked: bool, compile_inline: Callable[[Any], Any]
+) -> Any:
     """The kernel that copies. Every index is clamped: one that changes after the check still reads the source.
 
     Tuples go in batches: where the blocks of one lie is worked out, and their memory asked for, while those of the
     batch before are copied. Elements that lie near, where one coordinate chooses from what the cache holds, are copied
-    at once.
+    at once; pieces and rows that an x86 takes, without batches.
     """
     clamped = compile_inline(make_clamped(kind))
     if shape == "near":
         return make_walk_tuples(make_near(kind, width, clamped, compile_inline))
+    if shape == "take":
+        return make_walk_tuples(make_take(kind, width, checked, compile_inline))
     block = make_block(shape, width, stream, compile_inline)
+    if shape == "ahead":
+        return make_walk_tuples(make_ahead(block, clamped, compile_inline))
     is_row, stack = shape == "row", make_stack(2 * BATCH * 8)
 
     def find_blocks(

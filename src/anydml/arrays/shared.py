@@ -1,0 +1,49 @@
+"""Bytes that several graphs read: held once on the host, and once in each memory that a graph reads them in."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays import upload
+from anydml.memory import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from anydml.memory import Buffer
+
+
+class SharedData:
+    """The bytes of an array that nobody changes, asked for once. They are not copied; a GPU has a copy of its own."""
+
+    __slots__ = ("__weakref__", "_buffers", "_lock", "_make", "_size", "derived")
+
+    def __init__(self, size: int, make: Callable[[], np.ndarray[Any, Any]]) -> None:
+        self._size, self._make = size, functools.cache(make)
+        self._buffers: dict[str, Buffer] = {}
+        self._lock = threading.Lock()
+        self.derived: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+        """What was computed of them, for as long as a graph reads it."""
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The bytes on the host."""
+        return np.ascontiguousarray(self._make()).reshape(-1).view(np.uint8)
+
+    def buffer(self, memory: str) -> Buffer:
+        """The bytes in a memory."""
+        with self._lock:
+            if memory not in self._buffers:
+                array = self.array
+                # PyTorch warns of memory that may not be written to, whatever is done with it.
+                is_plain = memory == HOST or array.flags.writeable
+                self._buffers[memory] = upload(array if is_plain else array.copy(), memory)
+            return self._buffers[memory]

@@ -1,0 +1,202 @@
+"""What is done by one thread at a time, and that one its own: an engine's import, and the compilation of kernels.
+
+Python runs signal handlers on the main thread. One that calls anydml meanwhile waits for its turn like any other
+caller; on the working thread it would find a module half imported, or enter Numba's half-made structures. An interrupt
+ends the waiting, not the work. A fork waits for the turn too: a child has neither a module that is half imported nor a
+lock whose holder it lacks.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import contextlib
+import gc
+import logging  # noqa: F401 - see the end
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+T = TypeVar("T")
+PATIENCE = 30.0
+"""Seconds that a fork and the end of the process wait for the turn; a compilation takes about one."""
+STACK = 8 * 2**20
+"""Bytes of the working thread's stack: LLVM's recursion is not for the few that threading.stack_size may say."""
+_turn = threading.RLock()
+_owner = 0
+_is_gc_paused = False
+
+
+class _Task(Generic[T]):
+    """Work for a thread of its own. Its end is a bare lock: an Event's own could be held by who is interrupted."""
+
+    result: T
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self.work = work
+        self.error: BaseException | None = None
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+    def run(self) -> None:
+        global _owner
+        with _turn:
+            _owner = threading.get_ident()
+            try:
+                self.result = self.work()
+            except BaseException as error:  # noqa: BLE001 - it is the caller's
+                self.error = error
+            finally:
+                _owner = 0
+                self.ended.release()
+
+
+def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], None] | None = None) -> T:
+    """What `work` gives, run on a thread of its own; while it lasts `remind` is called here every so many seconds."""
+    # A finaliser's call from within such work, or one from within the user's own compilation, which others wait for.
+    if _owner == threading.get_ident() or any(lock._is_owned() for _, lock in _numba_locks()):  # noqa: SLF001
+        return work()
+    task, process = _Task(work), os.getpid()
+    with _outside_of_llvm():
+        if _is_importing() or not start_thread(task.run, STACK):
+            task.run()
+        while not task.ended.acquire(timeout=every):
+            if os.getpid() != process:  # a signal handler forked here: the thread is the parent's
+                return run_alone(work, every=every, remind=remind)
+            if remind is not None:
+                remind()
+    if task.error is None:
+        return task.result
+    try:
+        raise task.error
+    finally:
+        del task
+
+
+def _is_importing() -> bool:
+    """Whether this thread is within an import: another that needs the same module would wait for it for ever."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001
+    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    return frame is not None
+
+
+def start_thread(run: Callable[[], None], stack: int) -> bool:
+    """Start a thread with so many bytes of stack; False at the limit of threads, and late in the interpreter's end."""
+    size = threading.stack_size()
+    with contextlib.suppress(ValueError):
+        threading.stack_size(stack)
+    try:
+        # In one step, where Thread.start takes locks that a signal handler's own start would wait for.
+        _thread.start_new_thread(run, ())
+    except RuntimeError:
+        return False
+    finally:
+        threading.stack_size(size)
+    return True
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Collect no garbage: a finaliser that calls anydml would enter Numba where Numba does not expect it."""
+    global _is_gc_paused
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    _is_gc_paused = True
+    try:
+        yield
+    finally:
+        _is_gc_paused = False
+        gc.enable()
+
+
+# Neither llvmlite nor Numba has a public name for its lock.
+
+
+def _llvm_locks() -> list[tuple[Any, Any]]:
+    return _locks(getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None))
+
+
+def _numba_locks() -> list[tuple[Any, Any]]:
+    return _locks(getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None))
+
+
+def _locks(holder: Any) -> list[tuple[Any, Any]]:
+    return [(holder, holder._lock)] if hasattr(holder, "_lock") else []  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def _outside_of_llvm() -> Iterator[None]:
+    """Let other threads into LLVM: a signal handler runs before or after a call of it, with llvmlite's lock held."""
+    kept = [(lock, lock._release_save()) for _, lock in _llvm_locks() if lock._is_owned()]  # noqa: SLF001
+    try:
+        yield
+    finally:
+        for lock, state in kept:
+            lock._acquire_restore(state)  # noqa: SLF001
+
+
+# Forks
+
+
+class _Forking(threading.local):
+    held: list[Any]
+
+
+_forking = _Forking()
+
+
+def _before_fork() -> None:
+    """Wait until the turn is free, and no thread is inside of LLVM."""
+    _forking.held = []
+    deadline = time.monotonic() + PATIENCE
+    with _outside_of_llvm():
+        _hold(_turn, deadline)
+    for _, lock in _llvm_locks():
+        _hold(lock, deadline)
+
+
+def _hold(lock: Any, deadline: float) -> None:
+    if lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+        _forking.held.append(lock)
+
+
+def _after_in_parent() -> None:
+    for lock in _forking.held:
+        lock.release()
+
+
+def _after_in_child() -> None:
+    """Make anew what a thread holds that is not here: a compilation that lasts, or the user's own in Numba."""
+    global _turn, _owner
+    _after_in_parent()
+    if _turn not in _forking.held:
+        _turn, _owner = threading.RLock(), 0
+        if _is_gc_paused:
+            gc.enable()
+    for holder, lock in (*_llvm_locks(), *_numba_locks()):
+        if lock.acquire(blocking=False):
+            lock.release()
+        else:
+            holder._lock = threading.RLock()  # noqa: SLF001
+
+
+def _at_exit() -> None:
+    """An interrupted caller may leave a compilation behind, and LLVM does not outlive the process's own end."""
+    if _turn.acquire(timeout=PATIENCE):
+        _turn.release()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    # What is registered last is called first: after logging, whose lock a fork would else hold while it waits for work
+    # that logs something.
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

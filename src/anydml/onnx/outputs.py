@@ -1,0 +1,106 @@
+"""What is known of a model's outputs before a run: as they are declared, or as its nodes show for sizes made up."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from anydml.errors import DmlError
+from anydml.onnx.graphs import TensorInfo, describe, element_of, shape_of
+from anydml.onnx.signatures import result_types
+from anydml.onnx.tracing import trace
+from anydml.onnx.types import ELEMENT_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.onnx.graphs import Size
+    from anydml.onnx.reading import Source
+    from anydml.onnx.shapes import Binder
+    from anydml.onnx.values import Value
+    from anydml.runtime.device import Device
+
+_PROBES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199)
+"""Primes: what is put together of several open sizes is none of them."""
+
+
+def describe_outputs(
+    source: Source,
+    inputs: Mapping[str, TensorInfo],
+    shown: Mapping[str, TensorInfo],
+    binder: Binder,
+    kept: dict[str, Value],
+    device: Device,
+) -> dict[str, TensorInfo]:
+    """The outputs of a model whose shapes are open: of what is not declared, as much as its nodes show.
+
+    `inputs` are as they are declared, `shown` with the sizes that are bound.
+    """
+    graph = source.proto.graph
+    types = {name: info.element for name, info in inputs.items()}
+    types |= {t.name: ELEMENT_TYPES[t.data_type] for t in graph.initializer if t.data_type in ELEMENT_TYPES}
+    made = result_types(graph, source.opset, types)
+    found: dict[str, TensorInfo] = {}
+    for info in graph.output:
+        element = element_of(info, source.name, "output") or made.get(info.name)
+        # Without a type of its own, and of a node whose types say nothing, it has none: describe() says so.
+        known = describe(info, source, "output") if element is None else TensorInfo(info.name, element, shape_of(info))
+        found[info.name] = replace(known, shape=binder.resolve(known.shape))
+    if any(info.shape is None for info in found.values()):
+        inferred = _infer(source, shown, kept, device)
+        return {n: replace(o, shape=inferred.get(n)) if o.shape is None else o for n, o in found.items()}
+    return found
+
+
+def _infer(
+    source: Source, inputs: Mapping[str, TensorInfo], kept: dict[str, Value], device: Device
+) -> dict[str, tuple[Size, ...] | None]:
+    """The shapes of outputs: a size that traces agree on, by its number or by the name of an open size."""
+    if any(info.shape is None and not info.is_optional for info in inputs.values()):
+        return {}
+    found: list[dict[str, list[tuple[Size, ...]]]] = []
+    for numbers in (_PROBES, (1,), (2,)):
+        sizes = _open_sizes(inputs, numbers)
+        shapes = {
+            name: tuple(n if isinstance(n, int) else sizes[n or (name, i)] for i, n in enumerate(info.shape or ()))
+            for name, info in inputs.items()
+            if not info.is_optional
+        }
+        try:
+            made = trace(source, shapes, {}, device, kept=kept, keep_going=True).outputs
+        except DmlError:  # told when the model is run
+            return {}
+        names = {n: name for name, n in sizes.items() if isinstance(name, str)} if numbers is _PROBES else {}
+        found.append({name: _named(value, names) for name, value in made.items()})
+    return {name: _agree([shape for each in found for shape in each[name]]) for name in found[0]}
+
+
+def _open_sizes(inputs: Mapping[str, TensorInfo], numbers: Sequence[int]) -> dict[str | tuple[str, int], int]:
+    """A number for each open size, by its name or its place."""
+    places = (
+        size or (name, i)
+        for name, info in inputs.items()
+        for i, size in enumerate(info.shape or ())
+        if not isinstance(size, int) and not info.is_optional
+    )
+    return dict(zip(dict.fromkeys(places), itertools.cycle(numbers), strict=False))
+
+
+def _named(value: Value | None, names: Mapping[int, str]) -> list[tuple[Size, ...]]:
+    """The shape of a value that is there, with the names of open sizes."""
+    return [] if value is None else [tuple(names.get(size, size) for size in value.shape)]
+
+
+def _agree(shapes: list[tuple[Size, ...]]) -> tuple[Size, ...] | None:
+    """What the shapes of several traces, that of sizes with names first, have in common."""
+    if not shapes or len({len(shape) for shape in shapes}) > 1:
+        return None
+    return tuple(_common(sizes) if len(shapes) > 1 else None for sizes in zip(*shapes, strict=True))
+
+
+def _common(sizes: Sequence[Size]) -> Size:
+    first, *others = sizes
+    if isinstance(first, str):  # a size that has a name is 1 and 2 in the other traces
+        return first if all(n in (1, 2) for n in others) and len(set(others)) == len(others) else None
+    return first if all(n == first for n in others) else None

@@ -1,0 +1,236 @@
+"""What may happen while a kernel is compiled: other threads, signal handlers, finalisers, interrupts, forks."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import llvmlite.binding as llvm
+import pytest
+
+from anydml.engines import alone
+from anydml.engines.cpu import build
+from cold import ANSWER, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NAME, OTHER = "line move 4", "line move 8"
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are neither forks nor interval timers")
+
+
+@pytest.fixture
+def compile_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[str], None]], list[str]]:
+    """Have something happen in each compilation; the kernels are new to the process, and to the cache."""
+    original = build._compile
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(build, "_kernels", {})
+
+    def prepare(meanwhile: Callable[[str], None]) -> list[str]:
+        names: list[str] = []
+
+        def compile_it(name: str) -> bytes:
+            names.append(name)
+            meanwhile(name)
+            return original(name)
+
+        monkeypatch.setattr(build, "_compile", compile_it)
+        return names
+
+    return prepare
+
+
+def in_thread(work: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_kernels_of_a_name_are_loaded_once() -> None:
+    assert build.get_kernel("copy run 4") is build.get_kernel("copy run 4")
+
+
+def test_threads_that_start_together_have_one_kernel(compile_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs keep its address alone: a second of the same name would free the first."""
+    names = compile_with(lambda _: time.sleep(0.1))
+    for _ in ("compiled", "loaded"):
+        monkeypatch.setattr(build, "_kernels", {})
+        found: list[Any] = []
+        ready = threading.Barrier(4)
+
+        def get(found: list[Any] = found, ready: threading.Barrier = ready) -> None:
+            ready.wait()
+            found.append(build.get_kernel(NAME))
+
+        for thread in [in_thread(get) for _ in range(4)]:
+            thread.join(60)
+        assert len(found) == 4
+        assert len(set(map(id, found))) == 1
+    assert names == [NAME]
+
+
+def test_a_call_from_within_a_compilation(compile_with: Any) -> None:
+    """As a finaliser makes one: of another kernel, and of the same."""
+    depth: list[str] = []
+
+    def nest(name: str) -> None:
+        depth.append(name)
+        if len(depth) < 4:
+            build.get_kernel(OTHER if len(depth) % 2 else NAME)
+
+    compile_with(nest)
+    kernel = build.get_kernel(NAME)
+    assert kernel is build.get_kernel(NAME)
+    assert len(depth) == 4
+
+
+def test_finalisers_run_after_a_compilation(compile_with: Any) -> None:
+    import gc
+
+    seen: list[Any] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.own = self
+
+        def __del__(self) -> None:
+            seen.append((alone._owner == threading.get_ident(), build.get_kernel(OTHER).name))
+
+    def make_garbage(name: str) -> None:
+        if name == NAME:
+            Cycle()
+            assert not gc.isenabled()
+            _ = [[] for _ in range(100_000)]
+            assert seen == []
+
+    compile_with(make_garbage)
+    build.get_kernel(NAME)
+    assert gc.isenabled()
+    gc.collect()
+    assert seen == [(False, OTHER)]
+
+
+@pytest.mark.parametrize("whose", ["llvmlite", "numba"])
+def test_a_call_by_who_holds_the_lock_of(whose: str, compile_with: Any) -> None:
+    """A signal handler may interrupt the user's own compilation in Numba, or a call of LLVM, while others wait."""
+    from numba.core.compiler_lock import global_compiler_lock
+
+    compile_with(lambda _: None)
+    begun = threading.Event()
+
+    def get() -> None:
+        begun.set()
+        build.get_kernel(OTHER)
+
+    with llvm.ffi.lib._lock if whose == "llvmlite" else global_compiler_lock:
+        thread = in_thread(get)
+        begun.wait(60)
+        time.sleep(0.05)
+        assert build.get_kernel("scan lines i32 sum").name == "scan lines i32 sum"
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_without_a_thread_the_caller_compiles(compile_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = compile_with(lambda _: None)
+    monkeypatch.setattr("_thread.start_new_thread", fail)
+    assert build.get_kernel(NAME).name == NAME
+    assert names == [NAME]
+
+
+def test_an_error_is_the_callers(compile_with: Any) -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    compile_with(fail)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            build.get_kernel(NAME)
+
+
+def test_the_compiling_thread_has_a_stack_of_its_own_size(compile_with: Any) -> None:
+    before = threading.stack_size(128 * 1024)
+    try:
+        compile_with(lambda _: None)
+        build.get_kernel("transpose 4")
+        assert threading.stack_size() == 128 * 1024
+    finally:
+        threading.stack_size(before)
+
+
+def test_a_module_may_need_a_kernel_while_it_is_imported(
+    compile_with: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread that needs the same module would wait for it for ever."""
+
+    def import_it(_: str) -> None:
+        importlib.import_module("needs_a_kernel")
+
+    code = f"from anydml.engines.cpu import build; found = build.get_kernel({NAME!r}).name"
+    (tmp_path / "needs_a_kernel.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    compile_with(import_it)
+    try:
+        assert importlib.import_module("needs_a_kernel").found == NAME
+    finally:
+        sys.modules.pop("needs_a_kernel", None)
+
+
+# Cold processes: Numba itself is imported while these happen.
+
+
+@posix
+def test_signal_handlers_that_need_kernels(tmp_path: Path) -> None:
+    """The one that is being compiled, and others, whatever the moment; later rounds load what the first compiled."""
+    code = """
+from anydml.runtime.device import device_named
+right, depth, kept = [], 0, []
+def handle(*_):
+    global depth
+    if depth < 3:
+        depth += 1
+        right.append(answer(len(right) % 3))
+        depth -= 1
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.002)
+right += [answer(0), answer(1), answer(2)]
+from anydml.engines.cpu import build
+while len(right) < 500:
+    kept.append(build._kernels)
+    build._kernels = {}
+    dml.calls.known_calls.clear()
+    device_named.cache_clear()
+    right += [answer(0), answer(1), answer(2)]
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(len(kept) > 1, all(right))
+"""
+    assert run(ANSWER + code, tmp_path) == ["True", "True"]
+
+
+@posix
+def test_an_interrupt_ends_the_waiting_alone(tmp_path: Path) -> None:
+    code = """
+for delay in (0.01, 0.1, 0.3):
+    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        answer(1)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print("interrupted")
+print(answer(1), answer(0))
+threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    answer(2)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("left")
+"""
+    assert run(ANSWER + code, tmp_path) == [*["interrupted"] * 3, "True", "True", "left"]

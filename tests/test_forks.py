@@ -1,0 +1,97 @@
+"""Forks while another thread imports an engine or compiles a kernel: neither parent nor child hangs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cold import ANSWER, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
+FORK = """
+def fork_and_answer(kind):
+    child = os.fork()
+    if child == 0:
+        code = 3
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)
+            code = 0 if answer(kind) and gc.isenabled() else 1
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+
+@posix
+def test_forks_during_a_compilation(tmp_path: Path) -> None:
+    """By another thread, at any time: the import of the engine or of Numba, the compilation, between two."""
+    code = """
+codes, over = [], threading.Event()
+def fork():
+    time.sleep(0.02)
+    while not over.is_set():
+        codes.append(fork_and_answer(len(codes) % 3))
+        time.sleep(random.uniform(0, 0.1))
+thread = threading.Thread(target=fork)
+thread.start()
+right = [answer(0), answer(1), answer(2)]
+over.set()
+thread.join()
+print(len(codes) > 0, set(codes), all(right))
+"""
+    assert run(ANSWER + FORK + code, tmp_path) == ["True", "{0}", "True"]
+
+
+@posix
+def test_a_fork_in_a_signal_handler_during_a_compilation(tmp_path: Path) -> None:
+    code = """
+codes = []
+def handle(*_):
+    codes.append(fork_and_answer(len(codes) % 3))
+signal.signal(signal.SIGALRM, handle)
+for kind, delay in ((0, 0.02), (1, 0.1), (2, 0.02)):
+    signal.setitimer(signal.ITIMER_REAL, delay)
+    codes.append(not answer(kind))
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(len(codes) > 3, sum(codes))
+"""
+    assert run(ANSWER + FORK + code, tmp_path) == ["True", "0"]
+
+
+@posix
+def test_a_child_of_a_process_whose_compilation_lasts(tmp_path: Path) -> None:
+    """A fork waits for a while, no longer; the child then has none of the locks, whoever holds them."""
+    code = """
+from anydml.engines import alone
+from anydml.engines.cpu import build, cache
+import llvmlite.binding as llvm, numba
+from numba.core.compiler_lock import global_compiler_lock
+answer(2)
+alone.PATIENCE = cache.PATIENCE = 0.2
+held, over = threading.Event(), threading.Event()
+def hold(name):
+    with global_compiler_lock, llvm.ffi.lib._lock:
+        held.set()
+        over.wait()
+    return original(name)
+original, build._compile = build._compile, hold
+thread = threading.Thread(target=answer, args=(0,))
+thread.start()
+held.wait()
+child = os.fork()
+if child == 0:
+    build._compile = original
+    signal.alarm(60)
+    os._exit(0 if answer(1) and answer(0) and gc.isenabled() else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+over.set()
+thread.join()
+print(answer(0), answer(1))
+"""
+    assert run(ANSWER + FORK + code, tmp_path) == ["0", "True", "True"]

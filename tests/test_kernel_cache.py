@@ -1,0 +1,300 @@
+"""The kernel cache: it runs nothing that others can have written, keeps only what it can, and compiles once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from anydml.engines.cpu import build, cache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+NAME, OTHER = "line move 4", "line move 8"
+NOBODY = 65534
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither owners nor modes")
+as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+
+
+@pytest.fixture(scope="module")
+def codes() -> dict[str, bytes]:
+    return {name: build._compile(name) for name in (NAME, OTHER)}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, codes: dict[str, bytes], folder: Path) -> Iterator[list[str]]:
+    """The kernels that were compiled, in order."""
+    names: list[str] = []
+
+    def compile_it(name: str) -> bytes:
+        names.append(name)
+        return codes[name]
+
+    monkeypatch.setattr(build, "_compile", compile_it)
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(folder))
+    monkeypatch.setattr(cache, "_said", set())
+    cache._prepare.cache_clear()
+    yield names
+    cache._prepare.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "above" / "kernels"
+
+
+@pytest.fixture
+def get(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Get a kernel as a new process would."""
+
+    def get(name: str = NAME) -> Any:
+        monkeypatch.setattr(build, "_kernels", {})
+        cache._prepare.cache_clear()
+        return build.get_kernel(name)
+
+    return get
+
+
+@pytest.fixture(autouse=True)
+def no_hang() -> Iterator[None]:
+    if os.name == "posix":
+        signal.alarm(120)
+    yield
+    if os.name == "posix":
+        signal.alarm(0)
+
+
+def entry_of(folder: Path, name: str = NAME) -> Path:
+    (path,) = folder.glob(f"{name.replace(' ', '-')}-*.o")
+    return path
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_kernel_is_compiled_once_and_kept_for_this_user_alone(made: list[str], get: Any, folder: Path) -> None:
+    before = os.umask(0o002) if os.name == "posix" else 0
+    try:
+        get()
+    finally:
+        os.umask(before)
+    get()
+    assert made == [NAME]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", entry_of(folder).name]
+    if os.name == "posix":
+        assert (mode_of(folder), mode_of(folder.parent)) == (0o700, 0o700)
+        assert {mode_of(path) for path in folder.iterdir()} == {0o600}
+
+
+# Entries
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-50] ^= 1
+    path.write_bytes(data)
+
+
+def _copy_other(path: Path) -> None:
+    shutil.copyfile(entry_of(path.parent, OTHER), path)
+
+
+def _link(path: Path) -> None:
+    path.rename(path.parent.parent / "elsewhere")
+    path.symlink_to(path.parent.parent / "elsewhere")
+
+
+def _fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _device(path: Path) -> None:
+    path.unlink()
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # /dev/zero
+    except PermissionError as error:
+        pytest.skip(f"no device can be made here: {error}")
+
+
+def _grow(path: Path) -> None:
+    os.truncate(path, 2**34)
+
+
+def _share(path: Path) -> None:
+    path.chmod(0o660)
+
+
+def _give_away(path: Path) -> None:
+    os.chown(path, NOBODY, NOBODY)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _truncate,
+        _flip,
+        _copy_other,
+        _folder,
+        _grow,
+        pytest.param(_link, marks=posix),
+        pytest.param(_fifo, marks=posix),
+        pytest.param(_share, marks=posix),
+        pytest.param(_device, marks=as_root),
+        pytest.param(_give_away, marks=as_root),
+    ],
+)
+def test_an_entry_that_is_not_this_kernels_own_is_passed_over(
+    spoil: Callable[[Path], None], made: list[str], get: Any, folder: Path
+) -> None:
+    get(), get(OTHER)
+    path = entry_of(folder)
+    spoil(path)
+    assert get().name == NAME
+    assert made == [NAME, OTHER, NAME]
+    if not path.is_dir():
+        assert path.is_file()
+        assert not path.is_symlink()
+        get()
+        assert made == [NAME, OTHER, NAME]
+
+
+# Folders
+
+
+def _open_to_group(folder: Path) -> str:
+    folder.chmod(0o770)
+    return f"others can write to {folder} (chmod go-w '{folder}')"
+
+
+def _open_to_all(folder: Path) -> str:
+    folder.chmod(0o1777)
+    return f"others can write to {folder}"
+
+
+def _open_above(folder: Path) -> str:
+    folder.parent.chmod(0o707)
+    return f"others can write to {folder.parent}"
+
+
+def _owned_by_another(folder: Path) -> str:
+    os.chown(folder, NOBODY, NOBODY)
+    return f"{folder} belongs to another user (uid {NOBODY})"
+
+
+def _below_another(folder: Path) -> str:
+    os.chown(folder.parent, NOBODY, NOBODY)
+    return f"{folder.parent} belongs to another user"
+
+
+def _file(folder: Path) -> str:
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    return f"{folder} is not a folder"
+
+
+def _below_a_file(folder: Path) -> str:
+    shutil.rmtree(folder.parent)
+    folder.parent.write_text("in the way")
+    return f"{folder.parent} is not a folder"
+
+
+@pytest.mark.parametrize(
+    "open_up",
+    [
+        _file,
+        _below_a_file,
+        pytest.param(_open_to_group, marks=posix),
+        pytest.param(_open_to_all, marks=posix),
+        pytest.param(_open_above, marks=posix),
+        pytest.param(_owned_by_another, marks=as_root),
+        pytest.param(_below_another, marks=as_root),
+    ],
+)
+def test_a_folder_that_others_can_write_to_is_refused(
+    open_up: Callable[[Path], str], made: list[str], get: Any, folder: Path, caplog: Any
+) -> None:
+    """What lies there is not run, nothing is written there, and one remark says why."""
+    get()
+    why = open_up(folder)
+    get(), get(), get(OTHER)
+    assert made == [NAME, NAME, NAME, OTHER]
+    assert not list(folder.glob("line-move-8*"))
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("anydml", "WARNING")
+    assert record.getMessage().startswith(f"compiled kernels are not kept: {why}")
+    assert "set ANYDML_CACHE_DIR" in record.getMessage()
+
+
+@posix
+def test_a_link_to_the_folder_is_followed_once(made: list[str], get: Any, folder: Path, caplog: Any) -> None:
+    folder.parent.mkdir()
+    there = folder.parent / "there"
+    folder.symlink_to(there)
+    get(), get()
+    assert made == [NAME]
+    assert entry_of(there).is_file()
+    there.chmod(0o777)
+    get()
+    assert made == [NAME, NAME]
+    assert f"others can write to {there}" in caplog.text
+
+
+def test_the_folder_is_the_users_choice(
+    made: list[str], get: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.setenv("LOCALAPPDATA", str(home / "local"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    monkeypatch.chdir(home)
+    for given, there in (("~/mine", "mine"), ("beside", "beside"), ("./a/../b", "b")):
+        monkeypatch.setenv("ANYDML_CACHE_DIR", given)
+        get()
+        assert entry_of(home / there).is_file()
+    monkeypatch.setenv("ANYDML_CACHE_DIR", "")
+    get()
+    standard = {"darwin": "Library/Caches", "win32": "local"}.get(sys.platform, ".cache")
+    assert entry_of(home / standard / "anydml").is_file()
+    assert len(made) == 4
+
+
+@posix
+def test_without_a_home_kernels_are_compiled_in_memory(
+    made: list[str], get: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any, capsys: Any
+) -> None:
+    import pwd
+
+    def find(_who: Any) -> Any:
+        raise KeyError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pwd, "getpwuid", find)
+    for variable in ("HOME", "XDG_CACHE_HOME", "ANYDML_CACHE_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    get(), get()
+    assert made == [NAME, NAME]
+    assert caplog.text == capsys.readouterr().err == ""
+    monkeypatch.setenv("ANYDML_CACHE_DIR", "~no-such-user/kernels")
+    get()
+    assert "ANYDML_CACHE_DIR is '~no-such-user/kernels', and no such home is known" in caplog.text
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,216 @@
+"""The kernel cache between processes: each kernel is compiled once, and nobody waits for a dead one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anydml.engines.cpu import cache
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither users, limits nor these locks")
+as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
+TIMEOUT = 120
+SUM = "import numpy as np, anydml as dml; print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])"
+SUMS = "[2000. 2000. 2000.]"
+
+# A compilation says when it begins, and lasts until SECONDS have passed or the file UNTIL is there.
+SLOW = """
+import os, sys, time
+from pathlib import Path
+from anydml.engines.cpu import build, cache
+compile_it, until = build._compile, Path(os.environ.get("UNTIL", "none"))
+def compile_slowly(name):
+    print("compiling", name, flush=True)
+    deadline = time.monotonic() + float(os.environ["SECONDS"])
+    while time.monotonic() < deadline and not until.exists():
+        time.sleep(0.01)
+    return compile_it(name)
+build._compile = compile_slowly
+"""
+SHOW = "print(build.get_kernel(sys.argv[1]).name)"
+GET = SLOW + SHOW
+
+
+def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    command, env = [sys.executable, "-c", code, *arguments], {**os.environ, **environment}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)  # noqa: S603
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, err
+    return out.strip(), err
+
+
+def run(code: str, *arguments: str, **environment: str) -> tuple[str, str]:
+    return finish(start(code, *arguments, **environment))
+
+
+def test_a_warm_process_does_without_numba(tmp_path: Path) -> None:
+    run(SUM, ANYDML_CACHE_DIR=str(tmp_path))
+    warm = run(SUM + "; import sys; print('numba' in sys.modules)", ANYDML_CACHE_DIR=str(tmp_path))
+    assert warm == (f"{SUMS}\nFalse", "")
+
+
+def test_a_long_compilation_says_where_the_kernel_is_kept(tmp_path: Path) -> None:
+    once = "anydml: compiling the kernel 'line move 4' for this CPU, once; it is kept in"
+    kept = run(GET, "line move 4", SECONDS="2", ANYDML_CACHE_DIR=str(tmp_path / "a"))
+    assert kept[1] == f"{once} {tmp_path / 'a'}\n"
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    _, said = run(GET, "line move 4", SECONDS="2", ANYDML_CACHE_DIR=str(blocked / "folder"))
+    refusal, note = said.splitlines()
+    assert f"{blocked} is not a folder" in refusal
+    assert note == "anydml: compiling the kernel 'line move 4' for this CPU"
+
+
+def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
+    group = [start(GET, "line move 4", SECONDS="1", ANYDML_CACHE_DIR=str(tmp_path / "new")) for _ in range(4)]
+    outputs = [finish(process)[0] for process in group]
+    assert sorted(outputs) == ["compiling line move 4\nline move 4", *["line move 4"] * 3]
+
+
+def test_different_kernels_are_compiled_at_the_same_time(tmp_path: Path) -> None:
+    """Each waits until the other has begun."""
+    begun = "Path(os.environ['BEGUN']).touch()\n"
+    code = SLOW.replace("    deadline", f"    {begun}    deadline", 1) + "cache.PATIENCE = 600\n" + SHOW
+    a, b, cache = (str(tmp_path / name) for name in ("a", "b", "cache"))
+    first = start(code, "line move 4", SECONDS="600", BEGUN=a, UNTIL=b, ANYDML_CACHE_DIR=cache)
+    second = start(code, "line move 8", SECONDS="600", BEGUN=b, UNTIL=a, ANYDML_CACHE_DIR=cache)
+    assert [finish(p)[0].splitlines()[-1] for p in (first, second)] == ["line move 4", "line move 8"]
+
+
+def test_a_killed_process_holds_no_kernel(tmp_path: Path) -> None:
+    stuck = start(GET, "line move 4", SECONDS="600", ANYDML_CACHE_DIR=str(tmp_path))
+    assert stuck.stdout is not None
+    assert stuck.stdout.readline() == "compiling line move 4\n"
+    waiting = start(SLOW + "cache.PATIENCE = 600\n" + SHOW, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))
+    time.sleep(0.5)
+    stuck.kill()
+    stuck.communicate()
+    assert finish(waiting)[0] == "compiling line move 4\nline move 4"
+
+
+def test_a_process_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    stuck = start(GET, "line move 4", SECONDS="600", ANYDML_CACHE_DIR=str(tmp_path))
+    assert stuck.stdout is not None
+    stuck.stdout.readline()
+    code = SLOW + "cache.PATIENCE = 0.2\n" + SHOW
+    try:
+        assert run(code, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))[0].endswith("line move 4")
+        assert run(code, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))[0] == "line move 4"
+    finally:
+        stuck.kill()
+        stuck.communicate()
+
+
+def claim_and_keep(folder: Path) -> None:
+    entry = cache.Entry("name", "version", "cpu")
+    with entry.claim() as place:
+        assert place == folder
+        entry.write(b"code")
+    assert entry.read() == b"code"
+
+
+@posix
+@pytest.mark.parametrize("error", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_without_locks_kernels_are_kept_all_the_same(
+    error: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def fail(*_: Any) -> None:
+        raise OSError(error, "no locks")
+
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(fcntl, "lockf", fail)
+    claim_and_keep(tmp_path)
+
+
+@posix
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder"])
+def test_a_lock_file_that_is_none_is_left_alone(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, aim = tmp_path / "kernels", tmp_path / "aim"
+    folder.mkdir(mode=0o700)
+    lock = folder / ".lock"
+    if kind == "link":
+        lock.symlink_to(aim)
+    elif kind == "fifo":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(folder))
+    claim_and_keep(folder)
+    assert not aim.exists()
+
+
+@posix
+def test_a_sticky_folder_above_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o1777)
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path / "kernels"))
+    claim_and_keep(tmp_path / "kernels")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's descriptors there")
+def test_no_descriptor_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
+    claim_and_keep(tmp_path)
+    there = Path("/proc/self/fd")
+    before = set(there.iterdir())
+    for _ in range(3):
+        claim_and_keep(tmp_path)
+    assert set(there.iterdir()) == before
+
+
+# Another user may not be able to read this one's Python: everything is loaded before.
+ANSWERS = """
+import numpy as np, anydml as dml
+from anydml.engines.cpu import build
+build._compile("scan lines f32 sum")
+build.SLOW = 0.001
+BECOME
+print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])
+"""
+
+
+@posix
+@pytest.mark.parametrize(
+    ("become", "variables"),
+    [
+        pytest.param("import os; os.setgid(54321); os.setuid(54321)", {}, id="an unknown user", marks=as_root),
+        pytest.param("import os; os.setuid(65534)", {"HOME": "/nonexistent"}, id="no home", marks=as_root),
+        pytest.param("import os; os.setuid(65534)", {"ANYDML_CACHE_DIR": "FOLDER"}, id="read-only", marks=as_root),
+        pytest.param(
+            "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))",
+            {"ANYDML_CACHE_DIR": "FOLDER"},
+            id="a full disk",
+        ),
+        pytest.param("", {"ANYDML_CACHE_DIR": "/dev/null/kernels"}, id="below a device"),
+        pytest.param("", {"ANYDML_CACHE_DIR": "/proc/kernels"}, id="no folder can be made"),
+    ],
+)
+def test_where_nothing_can_be_kept_nothing_is_said_of_it(
+    become: str, variables: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir(mode=0o755)
+    tmp_path.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")}
+    env |= {name: value.replace("FOLDER", str(folder)) for name, value in variables.items()}
+    command = [sys.executable, "-c", ANSWERS.replace("BECOME", become)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=TIMEOUT)  # noqa: S603
+    assert done.stdout.strip() == SUMS, done.stderr
+    assert "anydml: compiling the kernel 'scan columns f32 sum" in done.stderr
+    assert "kept in" not in done.stderr
+    assert not list(folder.iterdir())
