@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes that do random items (2)")
     parser.add_argument("--roles", default="", help="these children alone, with commas: random,steady,limited,spoiled,odd")  # fmt: skip
     parser.add_argument("--role", help=argparse.SUPPRESS)  # of a child
+    parser.add_argument("--log", default="/dev/null", help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if sys.platform == "win32":
@@ -48,7 +49,7 @@ def child(options: argparse.Namespace) -> None:
 
     steady = STEADY_ITEMS if options.role == "steady" else 0
     made = CONDITIONS.get(options.role, Worker)
-    made(options.seed, options.start, options.seconds, options.threads, steady=steady).run()
+    made(options.seed, options.start, options.seconds, options.threads, options.log, steady=steady).run()
 
 
 def one(seed: int, number: int) -> int:

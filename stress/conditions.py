@@ -1,34 +1,26 @@
-"""Children that start anew under a condition: limits, a spoiled cache, odd files; and what spoils and what is a hog."""
+"""Children that start anew under a condition: limits, a spoiled cache, odd files."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import random
 import resource
-import shutil
-import sys
 import threading
-import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anydml as dml
 from stress import items
 from stress.watch import MOST_THREADS
 from stress.worker import Worker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 NOBODY = 54321
 """A user of whom there is no process."""
 MIB = 2**20
 MOST_MEMORY = 3072 * MIB
 """What a child may take that reads what it should not."""
-POOL = 16
+POOL = 5
 """Items of which a spoiled cache has the kernels."""
 _chance = random.Random()  # noqa: S311 - when something happens is not part of an item
 
@@ -56,6 +48,7 @@ class Condition(Worker):
 
     def do_within_limits(self, number: int) -> None:
         """An item for which there may be no memory: what Python says then is right too."""
+        self.begin(number)
         try:
             work = items.make(self.seed, number)
             said = work.judge()
@@ -67,6 +60,8 @@ class Condition(Worker):
             self.doors[work.door] += 1
             if said:
                 self.tell.fault("wrong", f"under a limit: {said}", number, work.about)
+        finally:
+            self.begin(None)
 
     def limit_memory(self, more: int) -> None:
         """Set the most address space to what there is and some more."""
@@ -108,7 +103,7 @@ class Spoiled(Condition):
             self.pressures["single cores"] += 1
         pool = self.take(("function", "compiled", "objects"), POOL)
         dml.set_num_threads(4)
-        threads = [threading.Thread(target=self._do_all, args=(_chance.sample(pool, 4),)) for _ in range(3)]
+        threads = [threading.Thread(target=self._do_all, args=(_chance.sample(pool, 3),)) for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -126,81 +121,7 @@ class Odd(Condition):
         """One by one."""
         self.limit_memory(MOST_MEMORY)
         for number in self.take(("odd",), 150):
-            self._at[0] = time.monotonic(), number
             self.do_within_limits(number)
 
 
 CONDITIONS: dict[str, type[Condition]] = {"limited": Limited, "spoiled": Spoiled, "odd": Odd}
-
-
-# What spoils a cache
-
-
-def spoil(folder: Path) -> str:
-    """Do something to one of the entries; what was done."""
-    entries = [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
-    if len(entries) < 2:
-        return ""
-    path, other = _chance.sample(entries, 2)
-    name, act = _chance.choice(tuple(_SPOILERS.items()))
-    with contextlib.suppress(OSError, shutil.SameFileError):
-        act(path, other)
-    return name
-
-
-def _replace(path: Path) -> Path:
-    if path.is_dir() and not path.is_symlink():
-        path.rmdir()
-    else:
-        path.unlink()
-    return path
-
-
-def _flip(path: Path, _: Path) -> None:
-    if path.is_file():
-        data = bytearray(path.read_bytes())
-        data[_chance.randrange(len(data))] ^= 1 << _chance.randrange(8)
-        path.write_bytes(data)
-
-
-def _truncate(path: Path, _: Path) -> None:
-    if path.is_file():
-        os.truncate(path, _chance.randrange(path.stat().st_size + 1))
-
-
-def _copy(path: Path, other: Path) -> None:
-    """One kernel in the place of another, whole as it is."""
-    if path.is_file() and other.is_file():
-        shutil.copyfile(path, other)
-
-
-def _swap(path: Path, other: Path) -> None:
-    aside = path.with_name(".aside")
-    path.rename(aside)
-    other.rename(path)
-    aside.rename(other)
-
-
-def _huge(path: Path, _: Path) -> None:
-    """A sparse file, of more than any kernel has."""
-    if path.is_file():
-        os.truncate(path, 512 * MIB)
-
-
-_SPOILERS: dict[str, Callable[[Path, Path], object]] = {
-    "flip": _flip,
-    "truncate": _truncate,
-    "copy": _copy,
-    "swap": _swap,
-    "huge": _huge,
-    "pipe": lambda path, _: os.mkfifo(_replace(path)),
-    "folder": lambda path, _: _replace(path).mkdir(),
-    "link": lambda path, other: _replace(path).symlink_to(other),
-    "dangling": lambda path, _: _replace(path).symlink_to("nowhere"),
-    "device": lambda path, _: _replace(path).symlink_to("/dev/zero"),
-    "unreadable": lambda path, _: path.chmod(0),
-    "gone": lambda path, _: _replace(path),
-}
-
-
-HOG = [sys.executable, "-c", "while True: pass"]

@@ -171,7 +171,7 @@ def chain(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
     numbers = np.random.default_rng(rng.getrandbits(32))
     shape, dtype = list(draw_shape(rng)), rng.choice(_TYPES)
     arrays = {name: numbers.integers(-9, 10, shape).astype(dtype) for name in "ab"[: rng.randint(1, 2)]}
-    declared = {name: (dtype, rng.choice(([*shape], ["n", *shape[1:]]))) for name in arrays}
+    declared = {name: (dtype, rng.choice(([*shape], ["n", *shape[1:]], [-1, *shape[1:]]))) for name in arrays}
     nodes, constants, last, words = [], {}, "a", []
     for i in range(rng.randint(1, 5)):
         kind = (

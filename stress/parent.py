@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stress import ROOT, conditions, watch
+from stress.spoiling import Cache
 
 if TYPE_CHECKING:
     from stress.report import Report
@@ -26,6 +27,7 @@ NO_PROGRESS = 60.0
 NO_END = 300.0
 """Seconds after which one is ended of which a single item has not ended: a queue of compilations is shorter."""
 LINE = 10.0
+HOG = [sys.executable, "-c", "while True: pass"]
 STRIPE = 1_000_000
 """Items between the first ones of two children."""
 RANDOM, STEADY = "random", "steady"
@@ -39,8 +41,12 @@ class Child:
         self.role, self.is_ready, self.has_ended = role, False, False
         self.doors, self.pressures = Counter[str](), Counter[str]()
         self.progress, self.oldest = time.monotonic(), (0.0, -1)
-        self._stderr = (folder / f"{role}-{number}.txt").open("w+b")
-        given = [f"--{name}={value}" for name, value in {**options, "start": number * STRIPE, "role": role}.items()]
+        self._stderr = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as below
+        self._log = tempfile.NamedTemporaryFile(dir=folder)  # noqa: SIM115 - it is closed with the child
+        given = [
+            f"--{name}={value}"
+            for name, value in {**options, "start": number * STRIPE, "role": role, "log": self._log.name}.items()
+        ]
         paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
         more = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "MALLOC_ARENA_MAX": "2", "TMPDIR": str(folder)}
         if role == "spoiled":
@@ -103,11 +109,14 @@ class Child:
         time.sleep(1)
         self.kill()
         text = f"no progress for {time.monotonic() - self.progress:.0f} s\n{self.stderr()}"
-        report.fault({"kind": "hang", "text": text, "item": self.item()}, self.role)
+        report.fault({"kind": "hang", "text": text, **self.under_way()}, self.role)
 
-    def item(self) -> int | None:
-        """The item that it has been at for longest."""
-        return self.oldest[1] if self.oldest[1] >= 0 else None
+    def under_way(self) -> dict[str, Any]:
+        """The items that it was at, which it notes as it goes: of a thread each."""
+        found = [int(number) for number in Path(self._log.name).read_text().replace("\0", " ").split()]
+        others = f"items under way: {', '.join(map(str, found))}" if len(found) > 1 else ""
+        oldest = self.oldest[1] if self.oldest[1] >= 0 else None
+        return {"item": found[0] if len(found) == 1 else oldest, "about": others}
 
     def stderr(self) -> str:
         """The end of what it wrote there, faulthandler's trace among it."""
@@ -122,11 +131,12 @@ class Child:
         status = self.process.returncode
         if status or not self.has_ended:
             cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-            report.fault({"kind": "crash", "text": f"{cause}\n{self.stderr()}", "item": self.item()}, self.role)
+            report.fault({"kind": "crash", "text": f"{cause}\n{self.stderr()}", **self.under_way()}, self.role)
 
     def close(self) -> None:
         """Let go of its files."""
         self._stderr.close()
+        self._log.close()
         assert self.process.stdout is not None  # noqa: S101 - for type checkers
         self.process.stdout.close()
 
@@ -138,6 +148,7 @@ class Parent:
         self.report, self.seconds, self.threads, self.workers, self.roles = report, seconds, threads, workers, roles
         self.folder = Path(tempfile.mkdtemp(prefix="anydml-stress-"))
         self.children: list[Child] = []
+        self._cache = Cache(self.folder)
         self._count = 0
         self._hog: subprocess.Popen[bytes] | None = None
         self._chance = random.Random()  # noqa: S311 - when something happens is not part of an item
@@ -169,7 +180,10 @@ class Parent:
         for role in self.roles:
             for _ in range((self.workers if role == RANDOM else 1) - running[role]):
                 options = {"seed": self.report.seed, "seconds": max(left, 1.0), "threads": self.threads}
-                number = 0 if role == "spoiled" else self._count
+                number = self._count
+                if role == "spoiled":  # the same items, for the same kernels
+                    number = 0
+                    self.report.pressures.update(f"cache: {name}" for name in self._cache.before_child() if name)
                 self.children.append(Child(role, number, self.folder, options))
                 self._count += 1
                 self.report.pressures[f"children: {role}"] += 1
@@ -183,11 +197,11 @@ class Parent:
             if child.is_ready and child.process.poll() is None:
                 child.process.send_signal(signal.SIGINT)
                 self.report.pressures["signals sent"] += 1
-        if "spoiled" in self.roles and (name := conditions.spoil(self.folder / "cache")):
+        if self._chance.random() < 0.1 and (name := self._cache.spoil()):
             self.report.pressures[f"cache: {name}"] += 1
         if self._chance.random() < 0.02:
             if self._hog is None:
-                self._hog = subprocess.Popen(conditions.HOG)  # noqa: S603 - its own program
+                self._hog = subprocess.Popen(HOG)  # noqa: S603 - its own program
                 self.report.pressures["hogs"] += 1
             else:
                 self._stop_hog()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EVERY = 5
 """Every fifth item has the fault."""
-LEAKED = 2**20
+LEAKED = 8 * 2**20
 _kept: list[object] = []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import functools
 import itertools
 import os
 import random
@@ -31,16 +30,18 @@ LOOSE, TIGHT = 384 * 2**20, 24 * 2**20
 class Worker:
     """Items in a row, each once, by any of the threads."""
 
-    def __init__(self, seed: int, start: int, seconds: float, threads: int, *, steady: int = 0) -> None:
+    def __init__(self, seed: int, start: int, seconds: float, threads: int, log: str, *, steady: int = 0) -> None:
         self.seed, self.seconds, self.threads, self.steady = seed, seconds, threads, steady
         self.tell = Teller(os.dup(1))
         os.dup2(2, 1)  # whatever prints does not get among the messages
         self.doors, self.pressures = Counter[str](), Counter[str]()
         plain = (n for n in itertools.count(start) if items.door_of(seed, n) in items.PLAIN)
         chosen = list(itertools.islice(plain, steady))
-        self._warm = set(map(functools.partial(items.door_of, seed), chosen)) or set(items.PLAIN)
+        self._repeated = chosen
         self._numbers: Iterator[int] = itertools.cycle(chosen) if steady else itertools.count(start)
         self._at: dict[int, tuple[float, int]] = {}
+        self._log, self._lanes = os.open(log, os.O_WRONLY), itertools.count()
+        self._own = threading.local()
         self._is_over, self._rests = threading.Event(), threading.Event()
 
     # The threads
@@ -55,9 +56,8 @@ class Worker:
 
     def do(self, number: int) -> Any:
         """Do an item; its work, where it was right."""
-        me = threading.get_ident()
-        self._at[me] = time.monotonic(), number
         work = None
+        self.begin(number)
         try:
             work = items.make(self.seed, number)
             said = work.judge()
@@ -65,11 +65,22 @@ class Worker:
             self.tell.fault("bare", traceback.format_exc(), number, work.about if work else "")
             return None
         finally:
-            self._at.pop(me, None)
+            self.begin(None)
         self.doors[work.door] += 1
         if said:
             self.tell.fault("wrong", said, number, work.about)
         return None if said else work
+
+    def begin(self, number: int | None) -> None:
+        """Note what this thread is at, where a crash leaves it: nothing, where it is at nothing."""
+        if not hasattr(self._own, "lane"):
+            self._own.lane = next(self._lanes)
+        lane: int = self._own.lane
+        if number is None:
+            self._at.pop(lane, None)
+        else:
+            self._at[lane] = time.monotonic(), number
+        os.pwrite(self._log, f"{'' if number is None else number:>15}\n".encode(), lane * 16)
 
     def _loop(self) -> None:
         chance = random.Random()  # noqa: S311 - when something happens is not part of an item
@@ -128,7 +139,9 @@ class Worker:
         threading.Thread(target=self._tick, daemon=True).start()
         if models.IS_THERE:
             models.known_models()
-        left = set(self._warm)
+        for number in self._repeated:  # or every one of those that are repeated, for their kernels
+            self.do(number)
+        left = set() if self.steady else set(items.PLAIN)
         while left:  # one of each, so that every module is there: a fork does not go well with an import
             number = self.next_number()
             if (door := items.door_of(self.seed, number)) in left:
