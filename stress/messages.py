@@ -27,4 +27,4 @@ class Teller:
 
     def fault(self, kind: str, text: str, item: int | None = None, about: str = "") -> None:
         """Something that must not be."""
-        self(fault={"kind": kind, "text": text[-6000:], "item": item, "about": about[:600]})
+        self(fault={"kind": kind, "text": text[-30_000:], "item": item, "about": about[:600]})

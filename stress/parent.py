@@ -27,6 +27,8 @@ NO_PROGRESS = 60.0
 NO_END = 300.0
 """Seconds after which one is ended of which a single item has not ended: a queue of compilations is shorter."""
 LINE = 10.0
+LINES = 400
+"""Of stderr that are shown: a trace of every thread is long."""
 HOG = [sys.executable, "-c", "while True: pass"]
 STRIPE = 1_000_000
 """Items between the first ones of two children."""
@@ -123,7 +125,7 @@ class Child:
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").splitlines()
         kept = [line for line in lines if not line.startswith("anydml: compiling")]
-        return "\n".join(kept[-60:])
+        return "\n".join(kept[-LINES:])
 
     def ended(self, report: Report) -> None:
         """It is over: well, or by a signal or an exception that nobody caught."""
