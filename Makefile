@@ -5,8 +5,10 @@
 #   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing
 #   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 #   make bench-gpu                the cuda engine, with the PyTorch that GPU_PYTHON has; installs nothing
+#   make stress                   random work by every door under every pressure, for half an hour; SECONDS=120 for less
 PYTHON ?= python3.11
 EXTRAS ?=
+SECONDS ?= 1800
 GPU_PYTHON ?= python3
 GPU_PARTS ?= 16
 GPU_EXAMPLES ?= 40
@@ -14,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-gpu lint bench bench-gpu clean
+.PHONY: run test test-gpu lint stress bench bench-gpu clean
 
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
@@ -47,6 +49,9 @@ lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+stress: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
+	$(BIN)/python -m stress --seconds $(SECONDS)
 
 bench: $(VENV)/ready $(VENV)/extra-bench
 	mkdir -p build

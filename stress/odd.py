@@ -1,0 +1,68 @@
+"""Files that nobody meant: models of which a few bytes are changed."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anydml.models import load_model
+from modelling import EVERY
+from modelling import model_of as small_model
+from stress import models
+from stress.work import Array, Work
+
+if TYPE_CHECKING:
+    import random
+
+    import anydml as dml
+
+MOST_MEMORY = 256 * 2**20
+
+
+def odd(rng: random.Random) -> Work:
+    """An ONNX or DxDispatch model with changed bytes: refused in words, or run, on both engines alike."""
+    if models.IS_THERE and rng.random() < 0.7:
+        proto, arrays, about = models.pick_model(rng)
+        changed = change(proto.SerializeToString(), rng)
+
+        def run_onnx(device: str) -> list[Array]:
+            import anydml.onnx
+
+            loaded = anydml.onnx.load(changed, device=device)
+            return list(loaded.run({name: arrays[name] for name in loaded.inputs if name in arrays}).values())
+
+        return Work("odd", f"changed: {about}", lambda: run_onnx("reference"), lambda: run_onnx("cpu"))
+    desc: dml.OperatorDesc = rng.choice(EVERY)
+    text = change(json.dumps(small_model(desc)).encode(), rng)
+
+    def run_model(device: str) -> list[Array]:
+        with tempfile.TemporaryDirectory(prefix="anydml-stress-") as folder:
+            path = Path(folder, "model.json")
+            path.write_bytes(text)
+            return list(load_model(path, max_memory=MOST_MEMORY).run(device).resources.values())
+
+    return Work("odd", f"changed: {desc.type.name}", lambda: run_model("reference"), lambda: run_model("cpu"))
+
+
+def change(data: bytes, rng: random.Random) -> bytes:
+    """Flip, insert, leave out and repeat bytes, in one to four places."""
+    made = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(made))
+        kind = rng.choice(("flip", "set", "insert", "drop", "repeat", "large"))
+        if kind == "flip":
+            made[at] ^= 1 << rng.randrange(8)
+        elif kind == "set":
+            made[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, ord("-"), ord("9")))
+        elif kind == "insert":
+            made[at:at] = rng.randbytes(rng.randint(1, 4))
+        elif kind == "drop":
+            del made[at : at + rng.randint(1, 4)]
+        elif kind == "repeat":
+            made[at:at] = made[at : at + rng.randint(1, 16)]
+        else:
+            made[at : at + 1] = rng.choice((b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f", b"999999999999", b"1e308"))
+        made = made or bytearray(b"\0")
+    return bytes(made)

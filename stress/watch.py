@@ -1,0 +1,77 @@
+"""What a process holds: memory, descriptors and threads, at rest."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+
+SELF = Path("/proc/self")
+MOST_THREADS = 12
+"""The most that the number of threads is set to."""
+PATIENCE = 5.0
+"""Seconds in which what has ended may go away."""
+PAGE = 4096
+
+
+def is_possible() -> bool:
+    """Whether the system tells a process what it holds."""
+    return (SELF / "statm").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Of one moment."""
+
+    memory: int
+    """Bytes in RAM."""
+    descriptors: int
+    threads: int
+
+    @classmethod
+    def now(cls) -> Held:
+        """Collect what nobody has any more, give free memory back, and look."""
+        gc.collect()
+        trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+        memory = int((SELF / "statm").read_text().split()[1]) * PAGE
+        return cls(memory, len(list((SELF / "fd").iterdir())), len(list((SELF / "task").iterdir())))
+
+    def leaks(self, before: Held, most: int) -> list[str]:
+        """What there is more of than before: memory beyond what is allowed, any descriptor, any thread."""
+        found = []
+        if self.memory - before.memory > most:
+            grown = (self.memory - before.memory) / 2**20
+            found.append(f"memory grew by {grown:.0f} MiB, {most / 2**20:.0f} are allowed")
+        if self.descriptors > before.descriptors:
+            found.append(f"{before.descriptors} open descriptors became {self.descriptors}")
+        if self.threads > before.threads:
+            found.append(f"{before.threads} threads became {self.threads}")
+        return found
+
+
+def fill_team() -> None:
+    """Have as many threads at hand as there will ever be, so that their number tells."""
+    dml.set_num_threads(MOST_THREADS)
+    x = np.zeros((1024, 1024), "float32")
+    for _ in range(3):
+        dml.slice1(x, (0, 0), x.shape, (1, -1), device="cpu")
+
+
+def find_leaks(before: Held, most: int) -> list[str]:
+    """What has leaked since; threads and descriptors that are about to go have their time."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        fill_team()
+        found = Held.now().leaks(before, most)
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)

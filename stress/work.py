@@ -1,0 +1,69 @@
+"""An item of work: what must come out, what does come out, and whether these are the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+import anydml as dml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class WrongError(Exception):
+    """An answer that is wrong by itself, whatever the reference engine says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something to run by a door, and the same on the reference engine."""
+
+    door: str
+    about: str
+    wanted: Callable[[], list[Array]]
+    got: Callable[[], list[Array]]
+    is_lean: bool = False
+    """Whether it needs little stack once its kernels are there."""
+
+    def judge(self) -> str:
+        """What is wrong with the answer; nothing where it is right. Whatever is no DmlError passes through."""
+        try:
+            wanted, got = _outcome(self.wanted), _outcome(self.got)
+        except WrongError as error:
+            return str(error)
+        if isinstance(wanted, dml.DmlError) or isinstance(got, dml.DmlError):
+            return "" if type(wanted) is type(got) else f"wanted {_name(wanted)}; got {_name(got)}"
+        if len(wanted) != len(got):
+            return f"wanted {len(wanted)} arrays; got {len(got)}"
+        return next((said for a, b in zip(wanted, got, strict=True) if (said := _compare(a, b))), "")
+
+
+def _outcome(run: Callable[[], list[Array]]) -> list[Array] | dml.DmlError:
+    try:
+        return [np.asarray(array).ravel() for array in run()]
+    except dml.DmlError as error:
+        if isinstance(error.__cause__, MemoryError):  # which befalls the one engine and not the other
+            raise error.__cause__ from None
+        return error
+
+
+def _name(outcome: list[Array] | dml.DmlError) -> str:
+    return f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, dml.DmlError) else "an answer"
+
+
+def _compare(wanted: Array, got: Array) -> str:
+    """Bit for bit, one NaN as good as another."""
+    if (wanted.dtype, wanted.size) != (got.dtype, got.size):
+        return f"wanted {wanted.size} of {wanted.dtype}; got {got.size} of {got.dtype}"
+    differ = wanted.view(f"u{wanted.itemsize}") != got.view(f"u{got.itemsize}")
+    if wanted.dtype.kind == "f":
+        differ &= ~(np.isnan(wanted) & np.isnan(got))
+    if not differ.any():
+        return ""
+    first = int(np.argmax(differ))
+    return f"{int(differ.sum())} of {got.size} elements; the first at {first}: wanted {wanted[first]}, got {got[first]}"

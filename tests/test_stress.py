@@ -1,0 +1,97 @@
+"""The stress test itself: a short run finds nothing, planted faults are found and told, and an item is done again."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stress import items
+from stress.plant import EVERY, FAULTS
+from stress.report import Report
+from stress.watch import Held
+
+ROOT = Path(__file__).parent.parent
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks are POSIX's")
+
+
+def stress(*options: str, plant: str = "") -> tuple[int, str]:
+    """Run it; the exit status and what it says."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    result = subprocess.run(  # noqa: S603 - the project's own program
+        [sys.executable, "-m", "stress", *options],
+        cwd=ROOT,
+        env={**environment, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "ANYDML_STRESS_PLANT": plant},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+def first_item(seed: int, door: str) -> int:
+    """An item of a door that a fault is planted in."""
+    return next(n for n in range(0, 10_000, EVERY) if items.door_of(seed, n) == door)
+
+
+@POSIX
+def test_a_short_run_finds_nothing() -> None:
+    status, said = stress("--seconds", "5", "--threads", "4", "--workers", "1")
+    assert status == 0, said
+    assert re.search(r"faults: +0 wrong, 0 bare, 0 crash, 0 hang, 0 leak\n", said)
+    for role in ("random", "steady", "limited", "spoiled", "odd"):
+        assert f"children: {role}" in said
+
+
+@POSIX
+@pytest.mark.parametrize(("plant", "told"), [("wrong", "wrong"), ("bare", "bare"), ("crash", "crash")])
+def test_a_planted_fault_is_told_and_its_item_shows_it_again(plant: str, told: str) -> None:
+    status, said = stress("--seconds", "1", "--seed", "7", "--threads", "2", "--roles", "steady", plant=plant)
+    assert status == 1, said
+    assert f"FAULT {told} (steady): " in said
+    found = re.search(r"python -m stress --seed 7 --item (\d+)", said)
+    assert found, said
+    status, said = stress("--seed", "7", "--item", found[1], plant=plant)
+    assert status != 0, said
+    if plant != "crash":
+        assert stress("--seed", "7", "--item", found[1])[0] == 0
+
+
+@POSIX
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is told by Linux's /proc")
+@pytest.mark.parametrize("plant", ["memory", "descriptor", "thread"])
+def test_a_planted_leak_is_told(plant: str) -> None:
+    status, said = stress("--seconds", "3", "--seed", "7", "--threads", "2", "--roles", "steady", plant=plant)
+    assert status == 1, said
+    assert "FAULT leak (steady): " in said
+    assert plant in said
+
+
+def test_every_fault_can_be_planted_in_an_item() -> None:
+    number = first_item(1, "compiled")
+    assert items.make(1, number).judge() == ""
+    assert set(FAULTS) >= {"wrong", "bare", "crash", "hang", "memory", "descriptor", "thread"}
+
+
+@pytest.mark.parametrize("door", items.DOORS)
+def test_an_item_of_every_door_is_the_same_each_time(door: str) -> None:
+    number = first_item(3, door)
+    first, second = (items.make(3, number) for _ in range(2))
+    assert (first.door, first.about) == (second.door, second.about)
+    assert first.judge() == ""
+
+
+def test_leaks_are_what_there_is_more_of() -> None:
+    before = Held(memory=100, descriptors=5, threads=3)
+    assert Held(memory=150, descriptors=5, threads=2).leaks(before, most=50) == []
+    assert len(Held(memory=151, descriptors=6, threads=4).leaks(before, most=50)) == 3
+
+
+def test_a_run_that_did_nothing_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Report(1).summary() == 1
+    assert "proves nothing" in capsys.readouterr().out
