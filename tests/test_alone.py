@@ -234,3 +234,30 @@ except KeyboardInterrupt:
     print("left")
 """
     assert run(ANSWER + code, tmp_path) == [*["interrupted"] * 3, "True", "True", "left"]
+
+
+@posix
+def test_an_interrupt_while_a_kernel_is_loaded_leaves_no_lock_behind(tmp_path: Path) -> None:
+    code = """
+import random, signal, threading
+import llvmlite.binding.ffi as ffi
+from anydml.engines.cpu import build
+build.get_kernel("line move 4")
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+free = []
+def look():
+    free.append(ffi.lib._lock._lock.acquire(timeout=5))
+    if free[-1]: ffi.lib._lock._lock.release()
+for _ in range(60):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3))
+        while True:
+            build._kernels.clear()
+            build.get_kernel("line move 4")
+    except KeyboardInterrupt: pass
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+print(len(free), all(free))
+"""
+    assert run(code, tmp_path) == ["60", "True"]

@@ -31,6 +31,7 @@ STACK = 8 * 2**20
 _turn = threading.RLock()
 _owner = 0
 _is_gc_paused = False
+_forking_threads: set[int] = set()
 
 
 class _Task(Generic[T]):
@@ -46,6 +47,9 @@ class _Task(Generic[T]):
 
     def run(self) -> None:
         global _owner
+        deadline = time.monotonic() + PATIENCE
+        while _forking_threads and time.monotonic() < deadline:  # which get the turn before the work that waits for it
+            time.sleep(0.001)
         with _turn:
             _owner = threading.get_ident()
             try:
@@ -157,6 +161,7 @@ _forking = _Forking()
 def _before_fork() -> None:
     """Wait until the turn is free, and no thread is inside of LLVM."""
     _forking.held = []
+    _forking_threads.add(threading.get_ident())
     deadline = time.monotonic() + PATIENCE
     with _outside_of_llvm():
         _hold(_turn, deadline)
@@ -170,6 +175,7 @@ def _hold(lock: Any, deadline: float) -> None:
 
 
 def _after_in_parent() -> None:
+    _forking_threads.discard(threading.get_ident())
     for lock in _forking.held:
         lock.release()
 
@@ -178,6 +184,7 @@ def _after_in_child() -> None:
     """Make anew what a thread holds that is not here: a compilation that lasts, or the user's own in Numba."""
     global _turn, _owner
     _after_in_parent()
+    _forking_threads.clear()
     if _turn not in _forking.held:
         _turn, _owner = threading.RLock(), 0
         if _is_gc_paused:

@@ -25,6 +25,9 @@ class CpuEngine:
     memory = HOST
     reserve = staticmethod(reserve_host)
 
+    def __init__(self) -> None:
+        has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
+
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         if needs_float16(primitive) and not has_float16():

@@ -87,34 +87,37 @@ def get_kernel(name: str) -> Kernel:
     """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached."""
     kernel = _kernels.get(name)
     if kernel is None:
-        entry = Entry(name, _version(), _cpu()[0])
-        if code := entry.read():
-            return _kernels.setdefault(name, Kernel(name, code))
-        making = _Making(name, entry)
+        making = _Making(name)
+        # Alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever.
         kernel = run_alone(making.run, every=SLOW, remind=making.say_what_takes_long)
     return kernel
 
 
 class _Making:
-    """A kernel that the cache does not have."""
+    """A kernel that this process does not have yet."""
 
-    def __init__(self, name: str, entry: Entry) -> None:
-        self.name, self.entry, self.note = name, entry, ""
+    def __init__(self, name: str) -> None:
+        self.name, self.note = name, ""
 
     def run(self) -> Kernel:
-        """Compile it, unless another thread or process has done so by now."""
+        """Load it, or compile it, unless another thread or process has done so by now."""
         if kernel := _kernels.get(self.name):
             return kernel
-        with self.entry.claim() as folder:
-            code = self.entry.read()
+        entry = Entry(self.name, _version(), _cpu()[0])
+        code = entry.read() or self._compile(entry)
+        return _kernels.setdefault(self.name, Kernel(self.name, code))
+
+    def _compile(self, entry: Entry) -> bytes:
+        with entry.claim() as folder:
+            code = entry.read()
             if code is None:
                 where = f", once; it is kept in {folder}" if folder else ""
                 self.note = f"anydml: compiling the kernel '{self.name}' for this CPU{where}\n"
                 with without_collection():
                     code = _compile(self.name)
                 if folder:
-                    self.entry.write(code)
-        return _kernels.setdefault(self.name, Kernel(self.name, code))
+                    entry.write(code)
+        return code
 
     def say_what_takes_long(self) -> None:
         note, self.note = self.note, ""
