@@ -238,6 +238,20 @@ def test_a_call_sees_that_its_input_has_changed(change: str, engine: str) -> Non
         run(x, out=out)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+def test_a_call_sees_a_type_at_the_address_of_the_last_one() -> None:
+    x, out = np.ones(4, np.dtype("f4", metadata={"of": 1})), np.empty(4, "f4")
+    tensor = dml.TensorDesc("float32", (4,))
+    run = dml.Device("cpu").compile(dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0))
+    run(x, out=out)
+    place = id(x.dtype)
+    x.dtype = np.dtype("u4")  # type: ignore[misc]
+    others = [np.dtype("i4", metadata={"of": k}) for k in range(1000)]
+    x.dtype = next((other for other in others if id(other) == place), others[0])  # type: ignore[misc]
+    with pytest.raises(dml.BindingError):
+        run(x, out=out)
+
+
 # Ctrl-C
 
 

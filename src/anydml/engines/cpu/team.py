@@ -87,9 +87,9 @@ class Team:
 
     def _grow(self) -> None:
         """Start threads, as many as a dispatch may use or the system allows."""
-        if not self._lock.acquire(blocking=False):  # another thread is at it, or this one is, under a signal's handler
+        if self._lock.locked():  # by another thread, or by this one, under a signal's handler
             return
-        try:
+        with self._lock:
             wanted = get_num_threads()
             # Who watches for work keeps a core busy: not where others wait for it.
             self._state[_PAUSES] = PAUSES if wanted <= count_cores() else 0
@@ -101,8 +101,6 @@ class Team:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._state[_PATIENCE] = PATIENCE if len(self._threads) < wanted - 1 else 0
-        finally:
-            self._lock.release()
 
     def _start(self) -> bool:
         """Start one thread; whether the system had one to give."""
