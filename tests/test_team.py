@@ -256,6 +256,53 @@ def test_a_call_sees_a_type_at_the_address_of_the_last_one() -> None:
 
 
 @LINUX
+def test_a_dispatch_on_pythons_threads_ends_before_whatever_a_handler_raises() -> None:
+    code = """
+from anydml.engines.cpu import pool
+class Late(Exception): pass
+def handle(*_): raise Late
+signal.signal(signal.SIGALRM, handle)
+dml.set_num_threads(2)
+done, come = [], threading.Event()
+def work(turn):
+    if threading.current_thread() is threading.main_thread():
+        come.wait()
+    else:
+        come.set()
+        time.sleep(0.5)
+        done.append(turn)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    pool.run(work, 2)
+except Late:
+    print(len(done))
+"""
+    result = run_python(code)
+    assert result.stdout == "1\n", result.stderr
+
+
+@LINUX
+def test_a_handler_dispatches_while_threads_are_started() -> None:
+    code = """
+from anydml.engines.cpu import pool
+import faulthandler
+faulthandler.dump_traceback_later(30, exit=True)
+start = threading.Thread.start
+def start_and_be_interrupted(thread):
+    start(thread)
+    os.kill(os.getpid(), signal.SIGUSR1)
+said = []
+signal.signal(signal.SIGUSR1, lambda *_: pool.run(said.append, 3))
+threading.Thread.start = start_and_be_interrupted
+dml.set_num_threads(3)
+pool.run(said.append, 3)
+print(len(said))
+"""
+    result = run_python(code)
+    assert result.stdout == "9\n", result.stderr
+
+
+@LINUX
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_dispatch_ends_before_the_exception_that_interrupts_it(kind: str) -> None:
     code = """
