@@ -33,7 +33,7 @@ class Spares:
 
     def make(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
         """An array of so many bytes, whatever is in it."""
-        if not self._lock.locked():  # as it may be for ever: by who is under a signal's handler, or is not in this child
+        if not self._lock.locked():  # for ever, by who is under a signal's handler or in the parent process
             with self._lock:
                 kept = self._kept
                 for i in range(len(kept)):
