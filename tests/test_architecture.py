@@ -13,7 +13,7 @@ from cases import CASES
 SOURCE = Path(dml.__file__).parent
 # Each layer may import those before it, and itself.
 LAYERS = [
-    ["errors", "kept"],
+    ["errors", "locks"],
     ["enums"],
     ["operator_type", "parse", "memory"],
     ["arrays"],

@@ -95,3 +95,63 @@ thread.join()
 print(answer(0), answer(1))
 """
     assert run(ANSWER + FORK + code, tmp_path) == ["0", "True", "True"]
+
+
+# What another thread is at while it dispatches
+BUSY = """
+import anydml.onnx
+from onnx import TensorProto, helper
+def in_place():
+    x = np.zeros(3_000_000, "f4")
+    tensor = dml.TensorDesc.of(x)
+    desc = dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0)
+    return dml.Device("cpu").compile(desc).bind(x, out=x).dispatch
+def of_many_shapes():
+    info = helper.make_tensor_value_info
+    node = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
+    graph = helper.make_graph([node], "g", [info("x", 1, ["a", "b"])], [info("y", 1, None)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model, sizes = anydml.onnx.load(proto), iter(range(1, 10**9))
+    return lambda: model.run({"x": np.ones((next(sizes), 7), "f4")})
+"""
+
+
+@posix
+@pytest.mark.parametrize("kind", ["in_place", "of_many_shapes"])
+def test_a_child_has_no_lock_of_its_parents_threads(kind: str, tmp_path: Path) -> None:
+    code = f"""
+work = {kind}()
+def answer(_):
+    work()
+    return True
+answer(0)
+over, codes = threading.Event(), set()
+def keep_busy():
+    while not over.is_set():
+        work()
+thread = threading.Thread(target=keep_busy)
+thread.start()
+for _ in range(20):
+    time.sleep(random.uniform(0, 0.005))
+    codes.add(fork_and_answer(0))
+over.set()
+thread.join()
+print(codes)
+"""
+    short = FORK.replace("signal.alarm(60)", "signal.alarm(20)")
+    assert run(ANSWER + BUSY + short + code, tmp_path) == ["{0}"]
+
+
+def test_what_is_computed_once_takes_no_lock() -> None:
+    """Before Python 3.12 functools.cached_property has one, which a child would wait for."""
+    from anydml.locks import cached_property
+
+    class Box:
+        @cached_property
+        def item(self) -> list[int]:
+            """Its item."""
+            return []
+
+    box = Box()
+    assert box.item is box.item is not Box().item
+    assert not hasattr(Box.__dict__["item"], "lock")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -375,3 +376,11 @@ def test_a_comparison_counts_bits() -> None:
     whole = comparing._differ("y", np.array([1, 2]), np.array([1, 3]), 1.0, 1.0)
     assert not whole.agrees
     assert not comparing._differ("y", np.array([1]), np.array([1.0]), 1.0, 1.0).agrees
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+def test_an_output_that_is_a_link_to_itself_is_refused(crop: Path, tmp_path: Path) -> None:
+    (tmp_path / "y.npy").symlink_to("y.npy")
+    result = program("run", crop, "--seed", 1, "--shape", "batch=2", "--output_path", tmp_path)
+    assert result.exit_code == 2
+    assert "the file cannot be written (too many levels of symbolic links)" in result.output, result

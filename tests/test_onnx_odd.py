@@ -96,6 +96,20 @@ def test_open_outputs_are_inferred() -> None:
     assert shapes(node("Concat", "x z", "y", axis=1), two) == [("FLOAT", (None, 8))]  # where n is m
 
 
+def test_an_open_size_that_is_cut_off_has_no_name() -> None:
+    """Up to 512 it would be the input's."""
+    ends = {"s": np.array([0]), "e": np.array([512])}
+    assert shapes(node("Slice", "x s e", "y"), {"x": ("float32", ["n"])}, "y", ends) == [("FLOAT", (None,))]
+
+
+def test_of_many_open_sizes_none_has_the_name_of_another() -> None:
+    names = [f"n{i}" for i in range(30)]
+    nodes = [node("Identity", f"x{name}", f"y{name}") for name in names]
+    inputs = {f"x{name}": ("float32", [name]) for name in names}
+    found = shapes(nodes, inputs, " ".join(f"y{name}" for name in names))
+    assert all(shape in ((name,), (None,)) for name, (_, shape) in zip(names, found, strict=True))
+
+
 def test_outputs_whose_shape_hangs_on_values_have_a_type() -> None:
     x = {"x": ("float16", ["n", 4]), "t": ("int64", [2])}
     nodes = [

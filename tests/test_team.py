@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -171,6 +171,28 @@ def test_an_operator_in_place_is_run_by_one_thread_after_the_other(engine: str) 
     dispatch_at_once(dml.Device(engine).compile(desc).bind(x, out=x), check, 3 if engine == "cuda" else 20)
 
 
+def test_a_command_list_is_run_by_one_thread_after_the_other() -> None:
+    """Else a thread's copy would come between another's copy and its sum in place."""
+    device, x, y = dml.Device("cpu"), np.ones(1_000_000, "int32"), np.empty(1_000_000, "int32")
+    tensor = dml.TensorDesc.of(x)
+    copying = device.compile(dml.ElementWiseIdentity(input_tensor=tensor, output_tensor=tensor))
+    summing = device.compile(dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0))
+    commands, recorder = device.create_command_list(), device.create_command_recorder()
+    for run, source in ((copying, x), (summing, y)):
+        table = device.create_binding_table(run)
+        table.bind_inputs([dml.BufferBinding(source)])
+        table.bind_outputs([dml.BufferBinding(y)])
+        recorder.record_dispatch(commands, run, table)
+    wanted = np.arange(1, 1_000_001)
+    for _ in range(20):
+        threads = [threading.Thread(target=device.execute, args=(commands,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        np.testing.assert_array_equal(y, wanted)
+
+
 @LINUX
 def test_a_binding_that_a_signals_handler_dispatches_again_says_so() -> None:
     code = """
@@ -238,7 +260,69 @@ def test_a_call_sees_that_its_input_has_changed(change: str, engine: str) -> Non
         run(x, out=out)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+def test_a_call_sees_a_type_at_the_address_of_the_last_one() -> None:
+    x: np.ndarray[Any, Any] = np.ones(4, np.dtype("f4", metadata={"of": 1}))
+    out = np.empty(4, "f4")
+    tensor = dml.TensorDesc("float32", (4,))
+    run = dml.Device("cpu").compile(dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0))
+    run(x, out=out)
+    place = id(x.dtype)
+    x.dtype = np.dtype("u4")  # type: ignore[misc]
+    others = [np.dtype("i4", metadata={"of": k}) for k in range(1000)]
+    x.dtype = next((other for other in others if id(other) == place), others[0])  # type: ignore[misc]
+    with pytest.raises(dml.BindingError):
+        run(x, out=out)
+
+
 # Ctrl-C
+
+
+@LINUX
+def test_a_dispatch_on_pythons_threads_ends_before_whatever_a_handler_raises() -> None:
+    code = """
+from anydml.engines.cpu import pool
+class Late(Exception): pass
+def handle(*_): raise Late
+signal.signal(signal.SIGALRM, handle)
+dml.set_num_threads(2)
+done, come = [], threading.Event()
+def work(turn):
+    if threading.current_thread() is threading.main_thread():
+        come.wait()
+    else:
+        come.set()
+        time.sleep(0.5)
+        done.append(turn)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    pool.run(work, 2)
+except Late:
+    print(len(done))
+"""
+    result = run_python(code)
+    assert result.stdout == "1\n", result.stderr
+
+
+@LINUX
+def test_a_handler_dispatches_while_threads_are_started() -> None:
+    code = """
+from anydml.engines.cpu import pool
+import faulthandler
+faulthandler.dump_traceback_later(30, exit=True)
+start = threading.Thread.start
+def start_and_be_interrupted(thread):
+    start(thread)
+    os.kill(os.getpid(), signal.SIGUSR1)
+said = []
+signal.signal(signal.SIGUSR1, lambda *_: pool.run(said.append, 3))
+threading.Thread.start = start_and_be_interrupted
+dml.set_num_threads(3)
+pool.run(said.append, 3)
+print(len(said))
+"""
+    result = run_python(code)
+    assert result.stdout == "9\n", result.stderr
 
 
 @LINUX

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from anydml.errors import DescriptionError, Fault, show
-from anydml.kept import kept
+from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,12 +106,12 @@ class DataType(Spelled):
         """DirectML's own constant: `DML_TENSOR_DATA_TYPE_FLOAT32`."""
         return f"DML_TENSOR_DATA_TYPE_{self.name}"
 
-    @kept
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The same type in NumPy."""
         return np.dtype(self.name.lower())
 
-    @kept
+    @cached_property
     def size_in_bytes(self) -> int:
         """The bytes of one element."""
         return self.dtype.itemsize

@@ -1,6 +1,6 @@
 """Whether a NumPy array is as it was: its memory, shape, strides, type and flags, all of which its owner may change.
 
-`x.shape = …`, `x.dtype = …`, `x.strides = …`, `x.resize(…)` and `x.flags.writeable = …` leave the object the same one.
+`x.shape = …`, `x.dtype = …`, `x.strides = …` and `x.flags.writeable = …` leave the object the same one.
 To ask the array itself takes a microsecond; its head in C is looked at in a fifth of that.
 """
 
@@ -21,7 +21,7 @@ _FIRST = object.__basicsize__
 class Glance:
     """An array's head as it was when first looked at. Whoever asks has the array."""
 
-    __slots__ = ("_head", "_layout", "_seen_head", "_seen_layout")
+    __slots__ = ("_head", "_layout", "_seen_head", "_seen_layout", "_type")
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         place = id(array) + _FIRST
@@ -31,6 +31,7 @@ class Glance:
         # NumPy keeps both in one piece; where it did not, the strides would lie elsewhere, and `_works` says so.
         low, high = min(sizes, strides), max(sizes, strides) + 8 * array.ndim
         self._layout: Any = (ctypes.c_char * (high - low)).from_address(low)
+        self._type = array.dtype  # or another would be given its address
         self._seen_head, self._seen_layout = self._head.raw, self._layout.raw
 
     def is_same(self) -> bool:

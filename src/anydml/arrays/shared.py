@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.arrays import upload
+from anydml.locks import make_lock
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SharedData:
     def __init__(self, size: int, make: Callable[[], np.ndarray[Any, Any]]) -> None:
         self._size, self._make = size, functools.cache(make)
         self._buffers: dict[str, Buffer] = {}
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self.derived: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         """What was computed of them, for as long as a graph reads it."""
 

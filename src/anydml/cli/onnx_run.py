@@ -14,6 +14,7 @@ from anydml.cli.onnx_inputs import Given, feed, file_name
 from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
+from anydml.models.files import real_path
 from anydml.models.timing import Samples
 from anydml.models.writes import Writes
 from anydml.runtime.device import Device
@@ -94,7 +95,7 @@ def _write(outputs: dict[str, Any], folder: Path) -> None:
         for name, file in names.items():
             data = io.BytesIO()
             np.save(data, np.asarray(outputs[name]), allow_pickle=False)
-            writes.stage((folder / file).resolve(), [data.getbuffer()])
+            writes.stage(real_path(folder / file), [data.getbuffer()])
         writes.commit()
     for name, file in names.items():
         click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")

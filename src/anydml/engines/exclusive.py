@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import BindingError, Fault
+from anydml.locks import make_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 class _Exclusive:
-    __slots__ = ("_launch", "_lock", "_owner", "_subject")
+    __slots__ = ("_launch", "_lock", "_subject")
 
     def __init__(self, launch: Callable[[], Any], subject: str) -> None:
         self._launch, self._subject = launch, subject
-        self._lock = threading.Lock()
-        self._owner = 0
+        self._lock = make_lock()
 
     def __call__(self) -> Any:
-        me = threading.get_ident()
-        if self._owner == me:  # which would wait for itself
+        lock = self._lock
+        if lock._is_owned():  # noqa: SLF001 - no public question says by whom
             rule = "this binding is running already, on the same thread"
             way_out = "bind again for a signal's handler, a destructor or a callback that dispatches meanwhile"
             raise BindingError(self._subject, Fault(field="", rule=rule, way_out=way_out))
-        with self._lock:
-            self._owner = me
-            try:
-                return self._launch()
-            finally:
-                self._owner = 0
+        with lock:
+            return self._launch()
 
 
 def one_at_a_time(launch: Callable[[], Any], subject: str) -> Callable[[], Any]:

@@ -12,7 +12,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Place, show
-from anydml.kept import kept
+from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Source:
         self.end = 0
         """Where the model and the comments after it end; DxDispatch reads nothing that follows."""
 
-    @kept
+    @cached_property
     def _lines(self) -> list[int]:
         return [0, *(found.end() for found in re.finditer(r"\r\n|\r|\n", self.text))]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 from anydml.arrays import place_of
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
+from anydml.locks import make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, hold, memory_told, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
@@ -84,7 +84,7 @@ class Model:
         """Inputs whose values a shape hangs on, found while tracing."""
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         self._recall, self._spares = Recall(device.engine.memory), Spares()
-        self._lock = threading.RLock()
+        self._lock = make_lock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
         found: Program | None = None

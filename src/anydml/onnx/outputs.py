@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 _PROBES = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199)
 """Primes: what is put together of several open sizes is none of them."""
+_LARGE = (
+    *(8009, 8011, 8017, 8039, 8053, 8059, 8069, 8081, 8087, 8089, 8093),
+    *(8101, 8111, 8117, 8123, 8147, 8161, 8167, 8171, 8179, 8191),
+)
+"""What cuts an open size off at 512 or 4,096 leaves smaller ones as they are."""
 
 
 def describe_outputs(
@@ -60,7 +66,7 @@ def _infer(
     if any(info.shape is None and not info.is_optional for info in inputs.values()):
         return {}
     found: list[dict[str, list[tuple[Size, ...]]]] = []
-    for numbers in (_PROBES, (1,), (2,)):
+    for numbers in (_PROBES, (1,), (2,), _LARGE):
         sizes = _open_sizes(inputs, numbers)
         shapes = {
             name: tuple(n if isinstance(n, int) else sizes[n or (name, i)] for i, n in enumerate(info.shape or ()))
@@ -70,8 +76,11 @@ def _infer(
         try:
             made = trace(source, shapes, {}, device, kept=kept, keep_going=True).outputs
         except DmlError:  # told when the model is run
+            if numbers is _LARGE:
+                break
             return {}
-        names = {n: name for name, n in sizes.items() if isinstance(name, str)} if numbers is _PROBES else {}
+        times = Counter(sizes.values())
+        names = {n: name for name, n in sizes.items() if isinstance(name, str) and times[n] == 1 < len(numbers)}
         found.append({name: _named(value, names) for name, value in made.items()})
     return {name: _agree([shape for each in found for shape in each[name]]) for name in found[0]}
 
@@ -101,6 +110,6 @@ def _agree(shapes: list[tuple[Size, ...]]) -> tuple[Size, ...] | None:
 
 def _common(sizes: Sequence[Size]) -> Size:
     first, *others = sizes
-    if isinstance(first, str):  # a size that has a name is 1 and 2 in the other traces
-        return first if all(n in (1, 2) for n in others) and len(set(others)) == len(others) else None
+    if isinstance(first, str):  # a size that has a name is 1 and 2 in two of the other traces
+        return first if all(n in (1, 2, first) for n in others) and len(set(others)) == len(others) else None
     return first if all(n == first for n in others) else None

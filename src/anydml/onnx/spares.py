@@ -33,14 +33,15 @@ class Spares:
 
     def make(self, shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> Array:
         """An array of so many bytes, whatever is in it."""
-        with self._lock:
-            kept = self._kept
-            for i in range(len(kept)):
-                if kept[i].nbytes == size and _references(kept, i) == _FREE:
-                    return _seen(kept[i], shape, dtype)
+        if not self._lock.locked():  # for ever, by who is under a signal's handler or in the parent process
+            with self._lock:
+                kept = self._kept
+                for i in range(len(kept)):
+                    if kept[i].nbytes == size and _references(kept, i) == _FREE:
+                        return _seen(kept[i], shape, dtype)
         memory = np.empty(size, np.uint8)
         result = _seen(memory, shape, dtype)
-        with self._lock:
+        if not self._lock.locked():
             self._kept = [*self._kept[1 - _MOST :], memory]
         return result
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
-from anydml.kept import kept
+from anydml.locks import cached_property
 from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
 from anydml.operators.facts import runs_in_place, support_of
 from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
@@ -115,15 +115,15 @@ class OperatorDesc(abc.ABC):
 
     # Kept, because the rules ask for each tensor of hundreds by its name.
 
-    @kept
+    @cached_property
     def _inputs(self) -> dict[str, TensorDesc]:
         return self._named(self.input_names())
 
-    @kept
+    @cached_property
     def _outputs(self) -> dict[str, TensorDesc]:
         return self._named(self.output_names())
 
-    @kept
+    @cached_property
     def _tensors(self) -> dict[str, TensorDesc]:
         return self._inputs | self._outputs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.exclusive import one_at_a_time
 from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, Fault, show
 from anydml.runtime.binding import hazards, raise_binding_faults
@@ -22,6 +23,8 @@ class CommandList:
 
     def __init__(self) -> None:
         self.reset()
+        self.run = one_at_a_time(self._run, "CommandList")
+        """Run what was recorded, in order; a second thread waits until the first is done with all of it."""
 
     def reset(self) -> None:
         """Forget what was recorded, and record anew."""
@@ -31,6 +34,10 @@ class CommandList:
     def close(self) -> None:
         """Record no more."""
         self.is_closed = True
+
+    def _run(self) -> None:
+        for command in self.commands:
+            command()
 
 
 class CommandRecorder:

@@ -129,8 +129,7 @@ class Device:
             fault = Fault(field="command_list", rule=rule, value=command_list, found=show(command_list))
             raise DescriptionError("Device", fault)
         command_list.close()
-        for command in command_list.commands:
-            command()
+        command_list.run()
 
     def check_feature_support(self, feature: Feature | str | int, query: object) -> FeatureLevel | bool:
         """Ask what the device supports.

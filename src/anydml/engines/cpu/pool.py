@@ -52,7 +52,7 @@ class _Job:
             self.work(ticket)
 
     def finish(self) -> None:
-        """Wait for those who are still at work, however often Ctrl-C is pressed meanwhile; then let it through."""
+        """Wait for those who are still at work, whatever signals' handlers raise meanwhile; then let it through."""
         pressed: BaseException | None = None
         while True:
             try:
@@ -62,7 +62,7 @@ class _Job:
                 if waiting:
                     self.all_left.wait()
                 break
-            except KeyboardInterrupt as error:
+            except BaseException as error:  # noqa: BLE001 - of Ctrl-C or of a signal's handler
                 pressed = error
         if (failure := pressed or self.error) is not None:
             raise failure
@@ -75,7 +75,7 @@ class _Pool:
         self.lock = threading.Lock()
 
     def ask(self, job: _Job, helpers: int) -> None:
-        if self.size < helpers:
+        if self.size < helpers and not self.lock.locked():  # by this very thread, under a signal's handler
             with self.lock:
                 self._grow(helpers)
         for _ in range(min(helpers, self.size)):

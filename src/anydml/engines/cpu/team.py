@@ -19,6 +19,7 @@ from anydml.engines.cores import count_cores
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels.team import PAUSES, STATE_BYTES
 from anydml.engines.threads import get_num_threads, number_cell
+from anydml.locks import make_lock
 
 NAME = "threads of a native team"
 STACK = 1024 * 1024
@@ -52,6 +53,7 @@ class Team:
         self.entry = code.address
         """What Python calls with the words of a kernel."""
         self._worker = code.find("worker")
+        self._halt = ctypes.CFUNCTYPE(None)(code.find("halt"))
         self._state = (ctypes.c_int64 * (STATE_BYTES // 8)).from_address(code.find("state"))
         self._libc = ctypes.CDLL(None)
         self._threads: list[ctypes.c_ulong] = []
@@ -87,9 +89,10 @@ class Team:
 
     def _grow(self) -> None:
         """Start threads, as many as a dispatch may use or the system allows."""
-        if not self._lock.acquire(blocking=False):  # another thread is at it, or this one is, under a signal's handler
+        if self._lock.locked():  # by another thread, or by this one, under a signal's handler
             return
-        try:
+        with self._lock:
+            self._threads = [thread for thread in self._threads if thread.value]
             wanted = get_num_threads()
             # Who watches for work keeps a core busy: not where others wait for it.
             self._state[_PAUSES] = PAUSES if wanted <= count_cores() else 0
@@ -101,41 +104,33 @@ class Team:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             self._state[_PATIENCE] = PATIENCE if len(self._threads) < wanted - 1 else 0
-        finally:
-            self._lock.release()
 
     def _start(self) -> bool:
         """Start one thread; whether the system had one to give."""
-        libc, attributes = self._libc, (ctypes.c_uint64 * 32)()
-        thread = ctypes.c_ulong()
+        libc, attributes, thread = self._libc, (ctypes.c_uint64 * 32)(), ctypes.c_ulong()
         libc.pthread_attr_init(attributes)
         libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(STACK))
+        self._threads.append(thread)  # before it is there: an interrupt may come at any step
         failed = libc.pthread_create(ctypes.byref(thread), attributes, ctypes.c_void_p(self._worker), None)
         libc.pthread_attr_destroy(attributes)
         if failed:
+            self._threads.pop()
             return False
-        self._threads.append(thread)
         libc.pthread_setname_np(thread, f"anydml-{len(self._threads)}".encode())
         return True
 
     def _stop(self) -> None:
         """Let the threads end, and wait for them: the code that they run goes with the process."""
         with self._lock:
-            self._state[_STOP] = 1
-            self._state[0] += 1
-            self._libc.syscall(
-                ctypes.c_long(_FUTEX[platform.machine()]),
-                ctypes.byref(self._state),
-                ctypes.c_long(129),
-                ctypes.c_long(2**30),
-            )
+            self._halt()
             while self._threads:
-                self._libc.pthread_join(self._threads.pop(), None)
+                if (thread := self._threads.pop()).value:
+                    self._libc.pthread_join(thread, None)
             self._state[_THERE] = 0
 
 
 _team: Team | None = None
-_making = threading.RLock()
+_making = make_lock()
 
 
 def get_team() -> Team:
@@ -146,12 +141,3 @@ def get_team() -> Team:
         with _making:
             _team = _team or Team()
     return _team
-
-
-def _after_fork() -> None:
-    global _making
-    _making = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -294,6 +294,7 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
                 carry = combine(carry, load_total(sums, p * total_width))
             store_total(chain + 16 * t, 0, carry)
             store_release(chain + 16 * t + 8, 1)
+            fence()  # before the tile is written: who still adds it up, in place, then sees that its total is there
             for i in range(PIECE // ROW_BLOCK):
                 at = forward * i * block - lead
                 rows(d + at, PIECE * step, s + at, PIECE * step, totals)

@@ -177,6 +177,15 @@ out:
   ret ptr null
 }}
 
+; Tell every thread to end.
+define void @halt() {{
+  %stop_at = getelementptr i8, ptr @state, i64 72
+  store atomic i64 1, ptr %stop_at seq_cst, align 8
+  %rung = atomicrmw add ptr @state, i32 1 seq_cst
+  call void @wake(i64 0, i64 1073741824)
+  ret void
+}}
+
 define internal i64 @share(ptr %kernel, i64 %words, i64 %units, i64 %turns, i64 %helpers) {{
 entry:
   %sleepers_at = getelementptr i8, ptr @state, i64 64
