@@ -56,6 +56,8 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
+        self.rules: dict[str, tuple[str, str]] = {}
+        """By the name of a gather that is there to check its indices, the field and the rule that they break."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
         self._left = min(MOST_FOLDED_BYTES, beside.limit.left)

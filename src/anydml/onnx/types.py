@@ -51,7 +51,7 @@ ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
-INT64, FLOAT = (ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "FLOAT"))
+INT64, UINT64, FLOAT = (ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT"))
 
 
 def type_name(number: int) -> str:
