@@ -173,9 +173,9 @@ FILLS = [
     Broken("too large", lambda: dml.fill_value_constant([2], 2**64, "uint64"),
            "FILL_VALUE_CONSTANT: Value must lie in 0 .. 18446744073709551615, being of UINT64;"
            " got 18446744073709551616"),
-    Broken("no type and no graph", lambda: dml.fill_value_constant([2], 3, "int4", graph=FIVE),
+    Broken("no type and no graph", lambda: dml.fill_value_constant([2], 3, "int5", graph=FIVE),
            "FILL_VALUE_CONSTANT: 2 rules are broken\n"
-           f"  data_type must be {TYPES}; got 'int4'\n"
+           f"  data_type must be {TYPES}; got 'int5'\n"
            "  graph must be a Graph, or None; got 5", field="data_type"),
     Broken("a graph of another kind", lambda: dml.fill_value_sequence([2], 3, 1, graph=DEVICE),
            "FILL_VALUE_SEQUENCE: graph must be a Graph, or None; got Device('reference', feature_level='6_4')",

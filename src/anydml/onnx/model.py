@@ -114,7 +114,7 @@ class Model:
         """For those who make inputs up: those that nodes take for indices, bounds, axes or sizes, and not for data."""
         found: set[str] = set()
         for node in self._source.proto.graph.node:
-            if node.op_type != "Concat":
+            if node.op_type not in ("CastLike", "Concat"):
                 found.update(node.input[0 if node.op_type in ("ConstantOfShape", "Range") else 1 :])
         return found & self.inputs.keys()
 
