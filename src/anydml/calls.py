@@ -8,7 +8,7 @@ from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import describe
 from anydml.builder import Expression
-from anydml.describing import Call, name_slots
+from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault, show
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
@@ -201,8 +201,10 @@ class NodeCall(Call):
             raise DescriptionError(cls.type.name, faults)
         super().__init__(cls, graph.device, given, output_sizes)
 
-    def describe(self, field: str, tensor: Expression) -> TensorDesc:  # noqa: ARG002 - an output has no description yet
+    def describe(self, field: str, tensor: Expression) -> TensorDesc:
         """What it is described as in the graph."""
+        if tensor.is_scalar and field not in self.scalars:
+            return described(self.cls, field, tensor.data_type, ())  # which says what is wrong
         return tensor.desc
 
     def lay_out(self, desc: OperatorDesc) -> OperatorDesc:
@@ -231,4 +233,6 @@ class NodeCall(Call):
         """Add the node."""
         outputs = [self._bare(output) for output in desc.outputs().values()]
         found = self._graph.add(desc, tuple(self.inputs), outputs)
+        for expression in found:
+            expression.is_scalar = self.result_rank == 0
         return found if self.cls.gives_several() else found[0]

@@ -62,6 +62,8 @@ class Compiled(abc.ABC):
     """Whether the output may be bound to the very memory of the input."""
     temporary_size = 0
     """Bytes of scratch memory that a dispatch needs."""
+    scalars: frozenset[str] = frozenset()
+    """The outputs that are given without dimensions, though their descriptions have one."""
 
     def __init__(
         self, device: Device, flags: ExecutionFlags, inputs: dict[str, TensorDesc], outputs: dict[str, TensorDesc]
@@ -165,8 +167,14 @@ class Compiled(abc.ABC):
         """Run into new arrays of the first input's library: one, or a tuple where there are several outputs."""
         like: Any = given[0] if given else None
         results = [
-            allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
-            for desc in self.outputs.values()
+            allocate(
+                desc.data_type,
+                () if field in self.scalars else desc.sizes,
+                () if field in self.scalars else desc.element_strides,
+                memory=self.memory,
+                like=like,
+            )
+            for field, desc in self.outputs.items()
         ]
         if (plain := self.bind_plain(given, results, None)) is not None:
             plain.dispatch()
