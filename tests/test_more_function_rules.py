@@ -35,7 +35,7 @@ GATHERS = [
     Broken("an input without dimensions", lambda: dml.gather(np.float32(3), 0),
            "GATHER: InputTensor.Sizes must have 1 to 8 dimensions; got 0"),
     Broken("float indices", lambda: dml.gather(X, [0.5]),
-           "GATHER: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT64; no feature level takes it, so"
+           "GATHER: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT32; no feature level takes it, so"
            " convert the data first"),
     Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),
            "GATHER: IndexMode must be one of 'raise', 'clamp'; got 'wrap'"),

@@ -17,7 +17,8 @@ from anydml.cli.app import app
 onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
 
 import anydml.onnx as front  # noqa: E402 - it needs onnx
-from anydml.onnx import comparing, feeds, library, model, types  # noqa: E402 - as above
+from anydml.onnx import comparing, feeds, library, types  # noqa: E402 - as above
+from anydml.onnx.program import Program  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,16 +232,20 @@ def test_compiling_is_counted_apart_whenever_it_is_done(
     crop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: str
 ) -> None:
     """By a clock that moves while a program is made, and at no other time."""
-    now, make = [0.0], model.Program
+    now, make = [0.0], Program
 
     def slow(*given: Any) -> Any:
         now[0] += 5
         return make(*given)
 
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(model, "Program", slow)
+    monkeypatch.setattr("anydml.onnx.model.Program", slow)
     np.savez(tmp_path / "given.npz", x=np.ones((2, 6), "float32"), i=np.array([4, 0]))
-    options = {"bound": ["--shape", "batch=2"], "made up": [], "given": ["--input", tmp_path / "given.npz"]}
+    options: dict[str, list[object]] = {
+        "bound": ["--shape", "batch=2"],
+        "made up": [],
+        "given": ["--input", tmp_path / "given.npz"],
+    }
     lines = program("run", crop, *options[inputs], "--engine", "reference").output.splitlines()
     assert "Load: 0.0000 ms, compile: 5000.0000 ms, first run: 0.0000 ms" in lines
     assert "Run: 1 iterations, 0.0000 ms median, 0.0000 ms min (CPU)" in lines

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
-from anydml.arrays.view import describe
+from anydml.arrays.view import describe, is_tensor
 from anydml.builder import Expression
 from anydml.describing import Call, described, name_slots
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
+from anydml.operators.description import CONVERT
+from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
@@ -142,6 +146,18 @@ class ArrayCall(Call):
             return TensorDesc(tensor.data_type, sizes, strides=strides, signed_strides=signed)
         except DescriptionError as error:
             raise error.within(self.name, f"{field}.") from None
+
+    def reword(self, fault: Fault) -> Fault:
+        """FLOAT64 is what NumPy makes of floats: what helps is told first."""
+        field = bare_name(fault.field.removesuffix(".DataType"))
+        is_input = field.startswith("InputTensor")
+        if fault.value is not DataType.FLOAT64 or not (
+            is_input and self.cls.support.first_with(field, data_type=DataType.FLOAT32)
+        ):
+            return fault
+        convert = "x.float()" if is_tensor(self.inputs[0].array) else 'x.astype("float32")'
+        reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
+        return replace(fault, way_out=f"pass {convert}: {reason}")
 
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""
