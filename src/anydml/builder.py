@@ -297,8 +297,9 @@ class Graph:
         depends on is not run, and the indices of every other gather are checked.
         """
         compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise)
-        named = zip(compiled.outputs, self._outputs(outputs), strict=True)
-        compiled.scalars = frozenset(name for name, output in named if output.is_scalar)
+        for i, output in enumerate(self._outputs(outputs)):
+            if output.is_scalar:
+                compiled.results[i] = (output.data_type, (), ())
         return compiled if compiled.owned else compiled.initialize()
 
     def __repr__(self) -> str:

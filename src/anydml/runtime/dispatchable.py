@@ -62,8 +62,6 @@ class Compiled(abc.ABC):
     """Whether the output may be bound to the very memory of the input."""
     temporary_size = 0
     """Bytes of scratch memory that a dispatch needs."""
-    scalars: frozenset[str] = frozenset()
-    """The outputs that are given without dimensions, though their descriptions have one."""
 
     def __init__(
         self, device: Device, flags: ExecutionFlags, inputs: dict[str, TensorDesc], outputs: dict[str, TensorDesc]
@@ -72,6 +70,8 @@ class Compiled(abc.ABC):
         self.memory = device.engine.memory
         self.free = [field for field, tensor in inputs.items() if not tensor.is_owned_by_dml]
         self.owned = {field: tensor for field, tensor in inputs.items() if tensor.is_owned_by_dml}
+        self.results = [(desc.data_type, desc.sizes, desc.element_strides) for desc in outputs.values()]
+        """The types, sizes and strides of new arrays for the outputs."""
         self.persistent: Buffer | None = None
         self.is_initialized = False
         self._layouts = [
@@ -167,14 +167,8 @@ class Compiled(abc.ABC):
         """Run into new arrays of the first input's library: one, or a tuple where there are several outputs."""
         like: Any = given[0] if given else None
         results = [
-            allocate(
-                desc.data_type,
-                () if field in self.scalars else desc.sizes,
-                () if field in self.scalars else desc.element_strides,
-                memory=self.memory,
-                like=like,
-            )
-            for field, desc in self.outputs.items()
+            allocate(data_type, sizes, strides, memory=self.memory, like=like)
+            for data_type, sizes, strides in self.results
         ]
         if (plain := self.bind_plain(given, results, None)) is not None:
             plain.dispatch()
