@@ -179,6 +179,56 @@ def test_strided_arrays_are_honoured() -> None:
         np.testing.assert_array_equal(out, strided)
 
 
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (1.5, "float32"),
+        ([1.5, 2], "float32"),
+        ([[1, 2.5], (3.0, 4)], "float32"),
+        ([0.1, float("inf"), float("nan"), -1e-60, 3.4028235e38], "float32"),
+        ([1, 2], "int64"),
+        (np.float64(1.5), "float64"),
+        ([np.float64(1.5), 2.5], "float64"),
+        ([[1.5], np.ones(1)], "float64"),
+        ([np.float16(1.5)], "float16"),
+        (np.array([1.5]), "float64"),
+    ],
+)
+def test_python_floats_are_float32_and_what_has_a_type_keeps_it(given: Any, dtype: str) -> None:
+    wanted = np.asarray(given).astype(dtype)
+    np.testing.assert_array_equal(dml.identity(given), wanted, strict=True)
+    g = dml.Graph()
+    assert g.constant(given).data_type.dtype == dtype
+
+
+def test_a_python_float_that_float32_lacks_is_refused() -> None:
+    for given in (1e300, [1.0, -3.5e38]):
+        with pytest.raises(dml.DescriptionError) as caught:
+            dml.identity(given)
+        assert "must have numbers that FLOAT32, which Python's floats are taken for, can hold; got" in str(caught.value)
+        assert str(caught.value).endswith("""; np.array(x, "float64") keeps them""")
+
+
+def test_what_helps_with_float64_is_told_first() -> None:
+    types = "FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64"
+    for x, way_out in ((np.arange(4.0), 'x.astype("float32")'), (torch_ones("float64"), "x.float()")):
+        with pytest.raises(dml.DescriptionError) as caught:
+            dml.cumulative_summation(x, 0)
+        assert str(caught.value) == (
+            f"CUMULATIVE_SUMMATION: InputTensor must be of {types}; got FLOAT64; pass {way_out}: no feature level takes"
+            " it; or take it as an addition with allow_float64=True"
+        )
+        with pytest.raises(dml.FeatureLevelError) as refused:
+            dml.slice(x, [0], [1], device=dml.Device("reference", feature_level="4_0"))
+        needs = "SLICE: InputTensor of FLOAT64 needs DML_FEATURE_LEVEL_4_1"
+        assert str(refused.value) == f"{needs}; pass {way_out}: this device is 4_0"
+
+
+def torch_ones(dtype: str) -> Any:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    return torch.ones(4, dtype=getattr(torch, dtype))
+
+
 def test_ranks_follow_numpy() -> None:
     x = np.arange(24, dtype="int64").reshape(2, 3, 4)
     assert dml.gather_nd(x, [1, 2, 3]) == 23  # one tuple, no dimension left
@@ -238,7 +288,10 @@ def test_pytorch_through_the_functions(torch: Any) -> None:
 
 def test_pytorch_tensors_that_cannot_be_taken(torch: Any) -> None:
     for wrong, message in (
-        (torch.zeros(3, requires_grad=True), r"could not be read in place .*detach\(\)"),
+        (
+            torch.zeros(3, requires_grad=True),
+            r"could not be read in place \(it requires a gradient\); .*; pass x.detach\(\)$",
+        ),
         (torch.zeros(3, dtype=torch.bfloat16), "must have a data type that is one of .*; got torch.bfloat16"),
         (torch.zeros(3, dtype=torch.bool), "DirectML has no booleans"),
         (torch.zeros(3, device="meta"), "could not be read in place"),

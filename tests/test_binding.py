@@ -344,8 +344,11 @@ def test_a_call_that_repeats_looks_at_its_arrays_again() -> None:
     listed = x.tolist()
     for first in (3, 4):
         listed[0][0] = first
-        with pytest.raises(dml.BindingError, match="must be an array of FLOAT32"):
-            run(listed, out=out)
+        assert run(listed, out=out) is out
+        assert out[0, 0] == first
+    listed[0][0] = np.float64(5)
+    with pytest.raises(dml.BindingError, match="must be an array of FLOAT32"):
+        run(listed, out=out)
 
 
 def test_a_call_that_repeats_does_not_write_where_it_may_no_longer() -> None:

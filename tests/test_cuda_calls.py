@@ -79,7 +79,7 @@ def test_a_tensor_is_seen_as_it_is(torch: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"requires_grad": True}, r"could not be read in place \(it requires a gradient\); .*pass its \.detach\(\)"),
+        ({"requires_grad": True}, r"could not be read in place \(it requires a gradient\); .*pass x\.detach\(\)"),
         ({"negated": True}, r"its memory holds the negatives\); .*pass its \.resolve_neg\(\)"),
         ({"layout": "sparse"}, r"could not be read in place \(it is sparse\); .*pass its \.to_dense\(\)"),
     ],

@@ -93,12 +93,40 @@ def test_what_an_expression_says() -> None:
     )
 
 
-def test_a_single_element_has_one_dimension() -> None:
+@pytest.mark.parametrize("optimise", [True, False])
+def test_a_single_element_has_no_dimensions_as_a_function_has_it(optimise: bool) -> None:
+    place, row, column = np.array([1, 2]), np.array(1), np.array(2)
     g = dml.Graph()
     x = g.input(X)
-    y = dml.gather_nd(x, g.constant(np.array([1, 2], "int64")))
-    assert y.sizes == (1,)
-    np.testing.assert_array_equal(g.compile(y)(X), [X[1, 2]])
+    element = dml.gather_nd(x, g.constant(place))
+    line = dml.gather(x, g.constant(row))
+    outputs = [element, line, dml.gather(line, g.constant(column)), dml.cast(dml.identity(element), "int32")]
+    assert [y.sizes for y in outputs] == [(), (6,), (), ()]
+    found = g.compile(outputs, optimise=optimise)(X)
+    one = dml.gather_nd(X, place)
+    wanted = [one, dml.gather(X, row), dml.gather(dml.gather(X, row), column), dml.cast(dml.identity(one), "int32")]
+    assert [(y.shape, y.dtype, y.tolist()) for y in found] == [(y.shape, y.dtype, y.tolist()) for y in wanted]
+    assert (found[0].shape, element.strides) == ((), ())
+
+
+def test_a_single_element_is_written_into_an_array_of_either_rank() -> None:
+    g = dml.Graph()
+    element = dml.gather_nd(g.input(X), g.constant(np.array([1, 2])))
+    for shape in ((), (1,)):
+        out = np.zeros(shape, X.dtype)
+        assert g.compile(element)(X, out=out) is out
+        assert out.reshape(()) == X[1, 2]
+    assert g.compile(element.reinterpret((1,)))(X).shape == (1,)
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    assert g.compile(element)(torch.from_numpy(X.copy())).shape == ()
+
+
+def test_a_single_element_is_refused_where_a_function_refuses_it() -> None:
+    g = dml.Graph()
+    element = dml.gather_nd(g.input(X), g.constant(np.array([1, 2])))
+    for x in (np.array(3, "float32"), element):
+        with pytest.raises(dml.DescriptionError, match=r"InputTensor.Sizes must have 1 to 8 dimensions; got 0"):
+            dml.slice(x, [0], [1])
 
 
 def test_an_input_like_an_array_keeps_its_strides() -> None:

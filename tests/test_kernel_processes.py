@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import subprocess
 import sys
 import time
@@ -36,6 +38,7 @@ build._compile = compile_slowly
 """
 SHOW = "print(build.get_kernel(sys.argv[1]).name)"
 GET = SLOW + SHOW
+LOGGED = "import logging; logging.basicConfig(level='INFO', format='%(name)s %(levelname)s %(message)s')\n"
 
 
 def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -63,16 +66,49 @@ def test_a_warm_process_does_without_numba(tmp_path: Path) -> None:
     assert warm == (f"{SUMS}\nFalse", "")
 
 
-def test_a_long_compilation_says_where_the_kernel_is_kept(tmp_path: Path) -> None:
-    once = "anydml: compiling the kernel 'line move 4' for this CPU, once; it is kept in"
-    kept = run(GET, "line move 4", SECONDS="2", ANYDML_CACHE_DIR=str(tmp_path / "a"))
-    assert kept[1] == f"{once} {tmp_path / 'a'}\n"
+def test_a_compilation_is_logged_with_where_the_kernel_is_kept(tmp_path: Path) -> None:
+    once = r"anydml INFO compiled the kernel 'line move 4' for this CPU in \d+\.\d\d s"
+    folder = tmp_path / "a"
+    _, said = run(LOGGED + GET, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(folder))
+    assert re.fullmatch(rf"{once}, once; it is kept in {re.escape(str(folder))}\n", said)
+    assert run(LOGGED + GET, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(folder)) == ("line move 4", "")
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    _, said = run(GET, "line move 4", SECONDS="2", ANYDML_CACHE_DIR=str(blocked / "folder"))
+    _, said = run(LOGGED + GET, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(blocked / "folder"))
     refusal, note = said.splitlines()
     assert f"{blocked} is not a folder" in refusal
-    assert note == "anydml: compiling the kernel 'line move 4' for this CPU"
+    assert re.fullmatch(once, note)
+
+
+def test_a_long_compilation_says_nothing_to_a_pipe(tmp_path: Path) -> None:
+    assert run(GET, "line move 4", SECONDS="1.5", ANYDML_CACHE_DIR=str(tmp_path))[1] == ""
+
+
+@posix
+@pytest.mark.parametrize(
+    ("begin", "shown"),
+    [
+        ("", "\r{}\r{}\r"),
+        ("import logging; logging.getLogger('anydml').setLevel('ERROR')\n", ""),
+        ("import sys, io; sys.stderr = io.StringIO()\n", ""),  # as a notebook has it
+        ("import sys; sys.stderr = None\n", ""),
+    ],
+    ids=["as it is", "told not to", "a notebook", "no stderr"],
+)
+def test_on_a_terminal_a_long_compilation_is_one_line_that_goes_again(begin: str, shown: str, tmp_path: Path) -> None:
+    import pty
+
+    here, there = pty.openpty()
+    env = {**os.environ, "SECONDS": "2.5", "ANYDML_CACHE_DIR": str(tmp_path), "COLUMNS": "40"}
+    command = [sys.executable, "-c", begin + GET, "line move 4"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=there, check=False, env=env, timeout=TIMEOUT)  # noqa: S603
+    os.close(there)
+    said = b""
+    with contextlib.suppress(OSError):  # where there is nothing to read
+        said = os.read(here, 10_000)
+    os.close(here)
+    assert done.stdout.decode().endswith("line move 4\n")
+    assert said.decode() == shown.format("anydml: compiling the kernel 'line move", " " * 39)
 
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
@@ -175,10 +211,10 @@ def test_no_descriptor_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 # Another user may not be able to read this one's Python: everything is loaded before.
 ANSWERS = """
-import numpy as np, anydml as dml
+import logging, numpy as np, anydml as dml
 from anydml.engines.cpu import build
 build._compile("scan lines f32 sum")
-build.SLOW = 0.001
+logging.basicConfig(level="INFO")
 BECOME
 print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])
 """
@@ -211,6 +247,6 @@ def test_where_nothing_can_be_kept_nothing_is_said_of_it(
     command = [sys.executable, "-c", ANSWERS.replace("BECOME", become)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=TIMEOUT)  # noqa: S603
     assert done.stdout.strip() == SUMS, done.stderr
-    assert "anydml: compiling the kernel 'scan columns f32 sum" in done.stderr
+    assert "compiled the kernel 'scan columns f32 sum" in done.stderr
     assert "kept in" not in done.stderr
     assert not list(folder.iterdir())

@@ -35,7 +35,7 @@ GATHERS = [
     Broken("an input without dimensions", lambda: dml.gather(np.float32(3), 0),
            "GATHER: InputTensor.Sizes must have 1 to 8 dimensions; got 0"),
     Broken("float indices", lambda: dml.gather(X, [0.5]),
-           "GATHER: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT64; no feature level takes it, so"
+           "GATHER: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT32; no feature level takes it, so"
            " convert the data first"),
     Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),
            "GATHER: IndexMode must be one of 'raise', 'clamp'; got 'wrap'"),
@@ -173,9 +173,9 @@ FILLS = [
     Broken("too large", lambda: dml.fill_value_constant([2], 2**64, "uint64"),
            "FILL_VALUE_CONSTANT: Value must lie in 0 .. 18446744073709551615, being of UINT64;"
            " got 18446744073709551616"),
-    Broken("no type and no graph", lambda: dml.fill_value_constant([2], 3, "int4", graph=FIVE),
+    Broken("no type and no graph", lambda: dml.fill_value_constant([2], 3, "int5", graph=FIVE),
            "FILL_VALUE_CONSTANT: 2 rules are broken\n"
-           f"  data_type must be {TYPES}; got 'int4'\n"
+           f"  data_type must be {TYPES}; got 'int5'\n"
            "  graph must be a Graph, or None; got 5", field="data_type"),
     Broken("a graph of another kind", lambda: dml.fill_value_sequence([2], 3, 1, graph=DEVICE),
            "FILL_VALUE_SEQUENCE: graph must be a Graph, or None; got Device('reference', feature_level='6_4')",

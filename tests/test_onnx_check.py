@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTR
 
 import anydml.onnx as front  # noqa: E402 - it needs onnx
 from anydml.onnx import comparing, feeds, library, types  # noqa: E402 - as above
+from anydml.onnx.program import Program  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -224,6 +226,30 @@ def test_a_run_with_files(crop: Path, tmp_path: Path) -> None:
     expected = np.cumsum(x[:, 1:], 0).T[i]
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
     np.testing.assert_array_equal(np.load(tmp_path / "sizes.npy"), [5, 2])
+
+
+@pytest.mark.parametrize("inputs", ["bound", "made up", "given"])
+def test_compiling_is_counted_apart_whenever_it_is_done(
+    crop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: str
+) -> None:
+    """By a clock that moves while a program is made, and at no other time."""
+    now, make = [0.0], Program
+
+    def slow(*given: Any) -> Any:
+        now[0] += 5
+        return make(*given)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("anydml.onnx.model.Program", slow)
+    np.savez(tmp_path / "given.npz", x=np.ones((2, 6), "float32"), i=np.array([4, 0]))
+    options: dict[str, list[object]] = {
+        "bound": ["--shape", "batch=2"],
+        "made up": [],
+        "given": ["--input", tmp_path / "given.npz"],
+    }
+    lines = program("run", crop, *options[inputs], "--engine", "reference").output.splitlines()
+    assert "Load: 0.0000 ms, compile: 5000.0000 ms, first run: 0.0000 ms" in lines
+    assert "Run: 1 iterations, 0.0000 ms median, 0.0000 ms min (CPU)" in lines
 
 
 def test_made_up_inputs_are_those_of_the_seed(crop: Path, tmp_path: Path) -> None:

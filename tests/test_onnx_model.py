@@ -114,16 +114,26 @@ def test_outputs_that_are_inputs_constants_or_the_same() -> None:
             y[...] = -1  # nobody else's memory: the next run is right
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lists_of_floats_are_of_the_models_type(dtype: str) -> None:
+    third = (X / 3).astype(dtype)
+    found = dml.onnx.load(slice_model(dtype=dtype)).run({"x": third.tolist()})["y"]
+    np.testing.assert_array_equal(found, third[[3, 2]], strict=True)
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
         ({}, r"input 'x' must be given; the model takes 'x'"),
         ({"x": X, "z": X}, r"there is no input 'z'; the model takes 'x'"),
-        ({"x": X.astype("float64")}, r"input 'x': must be of float32, the model's FLOAT; got 'float64'; x.astype"),
+        (
+            {"x": X.astype("float64")},
+            r"input 'x': must be of float32, the model's FLOAT; got 'float64'; x.astype\('float32'\) ",
+        ),
         ({"x": X.astype(">f4")}, r"input 'x': must be of float32"),
         ({"x": X.astype("bool")}, r"input 'x': must be of float32"),
         ({"x": 3}, r"input 'x': must be an array of float32"),
-        ({"x": X.tolist()}, r"input 'x': must be an array of float32, the model's FLOAT; got a list; np.array\("),
+        ({"x": [[1, 2]]}, r"input 'x': must be an array of float32, the model's FLOAT; got a list; np.array\("),
         (dict, "inputs must be a mapping"),
         ({"x": X[:3]}, r"input 'x' must have size 4 in dimension 0; got \(3, 4\)"),
         ({"x": X[0]}, r"input 'x' must have 2 dimensions, \(4, 4\); got \(4,\)"),

@@ -130,11 +130,36 @@ def test_large_constants_are_known_and_larger_ones_are_told() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_lengths_of_a_run_are_clamped(engine: str) -> None:
-    proto = model(node("ReverseSequence", "x n", "y"), {"x": ("float32", [4, 3]), "n": ("int64", [3])})
+@pytest.mark.parametrize("where", ["known", "given", "computed"])
+def test_lengths_lie_in_the_time_axis(engine: str, where: str) -> None:
     x = np.arange(12, dtype="float32").reshape(4, 3)
-    found = dml.onnx.load(proto, device=engine)(x, np.array([2, 9, -1]))
-    assert found.T.tolist() == [[3, 0, 6, 9], [10, 7, 4, 1], [11, 8, 5, 2]]
+    turn = node("ReverseSequence", "x n", "y", name="turn")
+
+    def run(lengths: list[int]) -> Any:
+        given = np.array(lengths)
+        if where == "known":
+            return dml.onnx.load(model(turn, {"x": ("float32", [4, 3])}, "y", {"n": given}), device=engine)(x)
+        nodes = [node("CumSum", "m zero", "n"), turn] if where == "computed" else [turn]
+        inputs = {"x": ("float32", [4, 3]), "m" if where == "computed" else "n": ("int64", [3])}
+        proto = model(nodes, inputs, "y", {"zero": np.array(0)} if where == "computed" else {})
+        return dml.onnx.load(proto, device=engine)(x, np.diff(given, prepend=0) if where == "computed" else given)
+
+    assert run([2, 4, 0]).T.tolist() == [[3, 0, 6, 9], [10, 7, 4, 1], [2, 5, 8, 11]]
+    for lengths, wrong in (([2, 9, 1], 9), ([2, 1, -1], -1), ([5, 0, 0], 5), ([0, -(2**63), 0], -(2**63))):
+        with pytest.raises(dml.ModelError) as caught:
+            run(lengths)
+        assert str(caught.value) == f"node 'turn' (ReverseSequence): sequence_lens must lie in 0 .. 4; got {wrong}"
+        assert (caught.value.field, caught.value.value) == ("sequence_lens", wrong)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_is_written_where_a_length_is_refused(engine: str) -> None:
+    nodes = [node("Transpose", "x", "t"), node("ReverseSequence", "x n", "y")]
+    proto = model(nodes, {"x": ("float32", [4, 3]), "n": ("int64", [3])}, "t y")
+    out = {"t": np.full((3, 4), 7, "float32"), "y": np.full((4, 3), 7, "float32")}
+    with pytest.raises(dml.ModelError, match=r"sequence_lens must lie in 0 .. 4; got 5"):
+        dml.onnx.load(proto, device=engine).run({"x": np.ones((4, 3), "float32"), "n": np.array([1, 5, 2])}, out=out)
+    assert all((array == 7).all() for array in out.values())
 
 
 def calling(opset: int, functions: dict[str, str], overload: str = "") -> Any:

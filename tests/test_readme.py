@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from anydml.cli.app import app
+from anydml.operator_type import OperatorType
+from anydml.operators import OPERATORS
 from support_matrix import BEGIN, END, README, table
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ def test_readme_commands_print_what_they_say(monkeypatch: pytest.MonkeyPatch) ->
             continue
         result = CliRunner().invoke(app, shlex.split(command), prog_name="anydml")
         assert without_what_varies(result.output) == without_what_varies(expected), command
+
+
+def test_readme_counts_the_operators() -> None:
+    """In its second sentence, where nobody misses it, and in what is not there yet."""
+    text = README.read_text()
+    there, all_of_them = len(OPERATORS), len(OperatorType) - 1  # INVALID is none
+    assert re.split(r"(?<=\.)\s+", text)[1].startswith(f"This version has {there} of the {all_of_them}, ")
+    assert f"The other {all_of_them - there} operators" in text
 
 
 def test_readme_has_the_support_matrix() -> None:

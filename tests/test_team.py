@@ -310,13 +310,14 @@ def test_a_handler_dispatches_while_threads_are_started() -> None:
 from anydml.engines.cpu import pool
 import faulthandler
 faulthandler.dump_traceback_later(30, exit=True)
-start = threading.Thread.start
-def start_and_be_interrupted(thread):
-    start(thread)
+start = pool.start_thread
+def start_and_be_interrupted(*given):
+    started = start(*given)
     os.kill(os.getpid(), signal.SIGUSR1)
+    return started
 said = []
 signal.signal(signal.SIGUSR1, lambda *_: pool.run(said.append, 3))
-threading.Thread.start = start_and_be_interrupted
+pool.start_thread = start_and_be_interrupted
 dml.set_num_threads(3)
 pool.run(said.append, 3)
 print(len(said))

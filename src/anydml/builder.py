@@ -47,20 +47,24 @@ class Expression:
     The functions take expressions where they take arrays, and then give one.
     """
 
-    __slots__ = ("_source", "desc", "graph", "slot")
+    __slots__ = ("_source", "desc", "graph", "is_scalar", "slot")
 
-    def __init__(self, graph: Graph, source: _Source, desc: TensorDesc, slot: int = 0) -> None:
+    def __init__(
+        self, graph: Graph, source: _Source, desc: TensorDesc, slot: int = 0, *, is_scalar: bool = False
+    ) -> None:
         self.graph, self._source, self.desc, self.slot = graph, source, desc, slot
+        self.is_scalar = is_scalar
+        """Whether it has no dimensions, which its description, having one at least, does not say."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of its description."""
-        return self.desc.sizes
+        """Its sizes: none for a single element, as the functions give it."""
+        return () if self.is_scalar else self.desc.sizes
 
     @property
     def strides(self) -> tuple[int, ...]:
         """The strides of its description, those of a packed tensor where it has none."""
-        return self.desc.element_strides
+        return () if self.is_scalar else self.desc.element_strides
 
     @property
     def data_type(self) -> DataType:
@@ -116,7 +120,8 @@ class Expression:
         if found[0] < low or found[1] > high:
             rule = f"reinterpret: the bytes must lie within the {low} .. {high} of {self!r}"
             _refuse(Fault(field="reinterpret", rule=rule, value=other, found=f"{found[0]} .. {found[1]} of {other!r}"))
-        return Expression(self.graph, self._source, other, self.slot)
+        is_scalar = self.is_scalar and sizes is None and strides is None
+        return Expression(self.graph, self._source, other, self.slot, is_scalar=is_scalar)
 
     @property
     def source(self) -> _Source:
@@ -180,7 +185,9 @@ class Graph:
             rule = "constant: data must be an array, which says what it is"
             way_out = "np.frombuffer(data, dtype) makes bytes one"
             _refuse(Fault(field="data", rule=rule, value=data, found=f"{len(node.data)} bytes", way_out=way_out))
-        return self._add(node, (), (node.desc,), name)[0]
+        (made,) = self._add(node, (), (node.desc,), name)
+        made.is_scalar = node.is_scalar
+        return made
 
     def add(
         self, desc: OperatorDesc, inputs: tuple[Expression, ...], outputs: Sequence[TensorDesc]
@@ -271,7 +278,7 @@ class Graph:
     def _copy(self, given: Expression) -> OperatorDesc:
         """An operator that copies a whole tensor: what an output is of must be a node's, and its memory its own."""
         counts = Slice.support.row_at(self.device.feature_level).tensors["InputTensor"].dimension_counts
-        rank = len(given.sizes)
+        rank = given.desc.dimension_count
         desc = given.desc.padded(min((count for count in counts if count >= rank), default=rank))
         none, ones = (0,) * desc.dimension_count, (1,) * desc.dimension_count
         return Slice.infer(input_tensor=desc, offsets=none, sizes=desc.sizes, strides=ones)
@@ -290,6 +297,9 @@ class Graph:
         depends on is not run, and the indices of every other gather are checked.
         """
         compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise)
+        for i, output in enumerate(self._outputs(outputs)):
+            if output.is_scalar:
+                compiled.results[i] = (output.data_type, (), ())
         return compiled if compiled.owned else compiled.initialize()
 
     def __repr__(self) -> str:

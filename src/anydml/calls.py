@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
-from anydml.arrays.view import describe
+from anydml.arrays.view import describe, is_tensor
 from anydml.builder import Expression
-from anydml.describing import Call, name_slots
+from anydml.describing import Call, described, name_slots
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
+from anydml.operators.description import CONVERT
+from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
@@ -143,6 +147,18 @@ class ArrayCall(Call):
         except DescriptionError as error:
             raise error.within(self.name, f"{field}.") from None
 
+    def reword(self, fault: Fault) -> Fault:
+        """FLOAT64 is what NumPy makes of floats: what helps is told first."""
+        field = bare_name(fault.field.removesuffix(".DataType"))
+        is_input = field.startswith("InputTensor")
+        if fault.value is not DataType.FLOAT64 or not (
+            is_input and self.cls.support.first_with(field, data_type=DataType.FLOAT32)
+        ):
+            return fault
+        convert = "x.float()" if is_tensor(self.inputs[0].array) else 'x.astype("float32")'
+        reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
+        return replace(fault, way_out=f"pass {convert}: {reason}")
+
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""
         compiled = self.device.compile_cached(desc)
@@ -201,8 +217,10 @@ class NodeCall(Call):
             raise DescriptionError(cls.type.name, faults)
         super().__init__(cls, graph.device, given, output_sizes)
 
-    def describe(self, field: str, tensor: Expression) -> TensorDesc:  # noqa: ARG002 - an output has no description yet
+    def describe(self, field: str, tensor: Expression) -> TensorDesc:
         """What it is described as in the graph."""
+        if tensor.is_scalar and field not in self.scalars:
+            return described(self.cls, field, tensor.data_type, ())  # which says what is wrong
         return tensor.desc
 
     def lay_out(self, desc: OperatorDesc) -> OperatorDesc:
@@ -231,4 +249,6 @@ class NodeCall(Call):
         """Add the node."""
         outputs = [self._bare(output) for output in desc.outputs().values()]
         found = self._graph.add(desc, tuple(self.inputs), outputs)
+        for expression in found:
+            expression.is_scalar = self.result_rank == 0
         return found if self.cls.gives_several() else found[0]

@@ -81,6 +81,10 @@ class Call(abc.ABC):
         """The same with the output laid out as the caller has it; packed, where it was inferred."""
         return desc
 
+    def reword(self, fault: Fault) -> Fault:
+        """A fault of the level as the caller can act on it."""
+        return fault
+
     def axis(self, axis: object) -> int:
         """An axis of the array, negative from the end."""
         rank = max(self.rank, 1)
@@ -124,7 +128,7 @@ class Call(abc.ABC):
         level = self.device.feature_level
         own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
         raise_description_faults(
-            self.name, [*padded.level_faults(level, f"this device is {level}"), *self.faults, *own]
+            self.name, [*map(self.reword, padded.level_faults(level, f"this device is {level}")), *self.faults, *own]
         )
         return self.finish(padded)
 

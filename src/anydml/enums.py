@@ -57,6 +57,12 @@ class Spelled(enum.IntEnum, metaclass=SpelledType):
             """Take any of the spellings."""
 
 
+NOT_BUILT = {
+    name: f"DirectML has {name} from feature level 6_3 on, and this version does not yet" for name in ("INT4", "UINT4")
+}
+"""By the names of DirectML's other data types, why they are refused."""
+
+
 class DataType(Spelled):
     """DML_TENSOR_DATA_TYPE: the eleven types a tensor of this package may have."""
 
@@ -76,6 +82,10 @@ class DataType(Spelled):
     def _missing_(cls, value: object) -> DataType:
         member = read_name(cls, value, "DML_TENSOR_DATA_TYPE_")
         number_or_array = (int, float, np.generic, np.ndarray, type(None))  # np.dtype() has ideas of its own on these
+        if member is None and isinstance(value, str):
+            name = value.strip().upper().removeprefix("DML_TENSOR_DATA_TYPE_")
+            if way_out := NOT_BUILT.get(name):
+                raise _no_member(cls, value, cls.__members__, way_out)
         if member is None and not isinstance(value, number_or_array):
             member = cls._of_dtype(value)
         if member is None:

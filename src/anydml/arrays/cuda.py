@@ -23,6 +23,7 @@ from anydml.arrays.view import (
     no_array,
     no_room,
     read_data_type,
+    requires_gradient,
 )
 from anydml.errors import DmlError, show
 from anydml.memory import HOST, packed_strides, span
@@ -90,7 +91,7 @@ def _view_tensor(array: Any, place: str) -> ArrayView:
     if array.layout is not load_torch().strided:
         raise no_array(array, "could not be read in place (it is sparse)", "pass its .to_dense()")
     if array.requires_grad:
-        raise no_array(array, "could not be read in place (it requires a gradient)", "pass its .detach()")
+        raise requires_gradient(array)
     if array.is_neg():
         raise no_array(array, "could not be read in place (its memory holds the negatives)", "pass its .resolve_neg()")
     width = data_type.size_in_bytes

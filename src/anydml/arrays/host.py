@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays.view import describe, is_tensor, make_view, masked, no_array, no_room, read_data_type
+from anydml.arrays.view import (
+    describe,
+    is_tensor,
+    make_view,
+    masked,
+    no_array,
+    no_room,
+    read_data_type,
+    requires_gradient,
+)
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import Buffer, packed_strides, span
 
@@ -47,9 +56,26 @@ def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:
     ):
         raise no_array(array, "must be an array: NumPy's, one that speaks DLPack, or a list of numbers")
     try:
-        return np.asarray(array)
+        found = np.asarray(array)
+        is_python = isinstance(array, (list, tuple, float)) and found.dtype == np.float64 and not _has_type(array)
     except Exception as error:
         raise no_array(array, f"could not be made an array ({show(error)})") from error
+    return _as_float32(array, found) if is_python else found
+
+
+def _has_type(given: Any) -> bool:
+    """Whether an array or a number of a library, which has a type of its own, is in a list, or is what is given."""
+    return any(map(_has_type, given)) if isinstance(given, (list, tuple)) else hasattr(given, "dtype")
+
+
+def _as_float32(array: Any, wide: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Python's floats, which have no type of their own, in the type that every operator takes."""
+    with np.errstate(over="ignore", under="ignore"):
+        found = wide.astype(np.float32)
+    if not np.array_equal(np.isinf(found), np.isinf(wide)):
+        rule = "must have numbers that FLOAT32, which Python's floats are taken for, can hold"
+        raise no_array(array, rule, 'np.array(x, "float64") keeps them')
+    return found
 
 
 def _is_memory(array: Any) -> bool:
@@ -75,6 +101,8 @@ def _from_dlpack(array: Any) -> np.ndarray[Any, Any]:
     except Exception as error:
         if (dtype := getattr(array, "dtype", None)) is not None:
             read_data_type(dtype)  # names a type that DirectML lacks better than DLPack's own refusal does
+        if is_tensor(array) and array.requires_grad:
+            raise requires_gradient(array) from error
         raise no_array(array, f"could not be read in place ({show(error)})") from error
 
 

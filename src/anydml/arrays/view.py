@@ -101,6 +101,11 @@ def no_array(array: object, rule: str, way_out: str = "") -> DescriptionError:
     return DescriptionError("array", Fault(field="", rule=rule, value=array, found=describe(array), way_out=way_out))
 
 
+def requires_gradient(array: object) -> DescriptionError:
+    """A tensor that PyTorch records."""
+    return no_array(array, "could not be read in place (it requires a gradient)", "pass x.detach()")
+
+
 def masked(array: object, way_out: str = "") -> DescriptionError:
     """An array of which some elements do not count."""
     return no_array(array, "has a mask, which no operator knows of", way_out)

@@ -25,8 +25,9 @@ def gather_nd(
 ) -> Any:
     """GATHER_ND, and GATHER_ND1 with batch dimensions: the elements or blocks of `x` that tuples point at.
 
-    The last dimension of `indices` holds the coordinates of a tuple. An index outside its dimension is an error that
-    names it; with `index_mode="clamp"` it takes the nearest element.
+    The last dimension of `indices` holds the coordinates of a tuple; one tuple of as many coordinates as `x` has
+    dimensions gives an array without dimensions, or such an expression. An index outside its dimension is an error
+    that names it; with `index_mode="clamp"` it takes the nearest element.
 
     >>> gather_nd(np.array([[0, 1], [2, 3]]), np.array([[1], [0]]))
     array([[2, 3],

@@ -60,6 +60,8 @@ class ConstantNode:
     data: Any = field(repr=False)
     name: str = ""
     desc: TensorDesc | None = None
+    is_scalar: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether the array had no dimensions, where its description has one."""
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
@@ -87,6 +89,7 @@ class ConstantNode:
         seen = view(self.data, "ConstantNode", "data", memory=None)
         if self.desc is None:
             object.__setattr__(self, "desc", TensorDesc(seen.data_type, seen.sizes or (1,)))
+            object.__setattr__(self, "is_scalar", not seen.sizes)
         if seen.buffer.device == HOST:
             array = seen.numpy()
         else:

@@ -50,6 +50,8 @@ def take(array: Any, info: TensorInfo, memory: str) -> Any:
     if place == memory != HOST:
         return _take_on_device(array, info.element, subject)
     plain = _take_on_host(array, info.element, subject)
+    if info.element.name == "DOUBLE" and isinstance(array, (list, tuple, float)):  # which are Python's floats as well
+        plain = np.asarray(array)
     if plain.dtype != info.element.dtype and isinstance(array, (list, tuple, int, float)):
         dtype = info.element.dtype.name
         rule = f"must be an array of {dtype}, the model's {info.element.name}"
@@ -94,7 +96,8 @@ def _dtype_of(tensor: Any) -> Any:
 def _check_type(found: Any, element: ElementType, subject: str) -> None:
     if found != element.dtype:
         rule = f"must be of {element.dtype.name}, the model's {element.name}"
-        fault = Fault(field="array", rule=rule, value=found, found=show(str(found)), way_out="x.astype(...) converts")
+        way_out = f"x.astype({element.dtype.name!r}) converts"
+        fault = Fault(field="array", rule=rule, value=found, found=show(str(found)), way_out=way_out)
         raise BindingError(subject, fault)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -83,6 +84,8 @@ class Model:
         self._valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
         self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self.compile_seconds = 0.0
+        """What the programs took to compile so far, those made for a run included."""
         self._recall, self._spares = Recall(device.engine.memory), Spares()
         self._lock = make_lock()
         self._names = list(self.inputs)
@@ -114,7 +117,7 @@ class Model:
         """For those who make inputs up: those that nodes take for indices, bounds, axes or sizes, and not for data."""
         found: set[str] = set()
         for node in self._source.proto.graph.node:
-            if node.op_type != "Concat":
+            if node.op_type not in ("CastLike", "Concat"):
                 found.update(node.input[0 if node.op_type in ("ConstantOfShape", "Range") else 1 :])
         return found & self.inputs.keys()
 
@@ -248,12 +251,15 @@ class Model:
                 if (program := self._programs.get(key)) is not None:
                     self._programs.move_to_end(key)
                     return program
+                start = time.perf_counter()
                 try:
                     found = trace(self._source, shapes, values, self.device, kept=self._kept)
+                    program = Program(found, self._spares, self._source.beside)
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue
-                program = Program(found, self._spares, self._source.beside)
+                finally:
+                    self.compile_seconds += time.perf_counter() - start
                 self._programs[key] = program
                 if len(self._programs) > _MOST_PROGRAMS:
                     _, gone = self._programs.popitem(last=False)

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
 from anydml.enums import ExecutionFlags
-from anydml.errors import BindingError, DmlError, Fault, show
+from anydml.errors import BindingError, DmlError, Fault, ModelError, show
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
@@ -41,7 +41,7 @@ class Program:
 
     def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
         self._spares, self._model = spares, beside.model
-        self._labels = found.tracer.labels
+        self._labels, self._rules = found.tracer.labels, found.tracer.rules
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
@@ -198,12 +198,20 @@ class Program:
         for name, label in self._labels.items():
             mark = f"] {name!r}: "
             if any(mark in fault.rule for fault in error.faults):
+                if name in self._rules and error.value:
+                    return _broken(label, *self._rules[name], error.value)
                 faults = [
                     replace(f, rule=f.rule.partition(mark)[2] or f.rule, field=f.field.rpartition("'.")[2])
                     for f in error.faults
                 ]
                 return of_node(type(error)(label, faults), label)
         return error
+
+
+def _broken(label: str, field: str, rule: str, indices: Any) -> ModelError:
+    """What a gather that checks lengths found, which read them without their sign."""
+    found = int(np.uint64(indices[0]).astype(np.int64))
+    return ModelError(label, Fault(field=field, rule=rule, value=found, found=str(found)))
 
 
 def _holding(launch: Callable[[], Any], _scratch: object) -> None:

@@ -106,7 +106,7 @@ def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dic
 def _said(node: Any) -> str:
     """The type that a node's attributes say, where its inputs do not."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
-    if node.op_type == "Cast" and "to" in attributes:
+    if node.op_type in ("Cast", "BitCast") and "to" in attributes:
         to = attributes["to"]
         number = to.i if to.type == AttributeProto.INT else None
         text = bytes(to.s).decode(errors="replace")

@@ -56,6 +56,8 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
+        self.rules: dict[str, tuple[str, str]] = {}
+        """By the name of a gather that is there to check its indices, the field and the rule that they break."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
         self._left = min(MOST_FOLDED_BYTES, beside.limit.left)
@@ -161,7 +163,7 @@ class Tracer:
                 return dml.identity(seen, device=self._host)
 
             return self._fold(value.element, shape, compute, lambda graph: dml.identity(_stand_in(graph, value, shape)))
-        view = self.expression(value).reinterpret(shape, strides)
+        view = self.expression(value).reinterpret(shape, strides, value.element.data_type)
         return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
 
     # What it builds of
@@ -191,7 +193,7 @@ class Tracer:
         return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held)))
 
     def expression(self, value: Value) -> Expression:
-        """What a value is in the graph, in whatever shape the graph has it."""
+        """What a value is in the graph, in whatever shape, and of whatever type of as many bits, the graph has it."""
         if value.expression is None:
             if value.known is not None:
                 sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
@@ -208,7 +210,9 @@ class Tracer:
         shape = value.shape or (1,)
         _check_rank(shape)
         found = self.expression(value)
-        return found if found.sizes == shape else found.reinterpret(shape)
+        data_type = value.element.data_type
+        is_same = found.sizes == shape and found.data_type == data_type
+        return found if is_same else found.reinterpret(shape, data_type=data_type)
 
     def _input(self, value: Value) -> Expression:
         sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)

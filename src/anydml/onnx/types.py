@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.enums import NOT_BUILT, DataType
 from anydml.errors import Fault, UnsupportedError
 from anydml.onnx.library import TensorProto
 
@@ -51,7 +51,7 @@ ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
-INT64, FLOAT = (ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "FLOAT"))
+INT64, UINT64, FLOAT = (ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT"))
 
 
 def type_name(number: int) -> str:
@@ -66,8 +66,10 @@ def read_element_type(number: int, subject: str, what: str) -> ElementType:
     """The element type of that number, or a refusal by its name; `what` is of that type."""
     if (found := ELEMENT_TYPES.get(number)) is not None:
         return found
-    rule = f"{what}: DirectML has no {type_name(number)}"
-    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number))
+    name = type_name(number)
+    way_out = NOT_BUILT.get(name, "")
+    rule = f"{what}: {name} is not supported" if way_out else f"{what}: DirectML has no {name}"
+    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number, way_out=way_out))
 
 
 def refuse_kind(kind: str, subject: str, what: str) -> UnsupportedError:

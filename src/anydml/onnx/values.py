@@ -127,8 +127,11 @@ class Value:
         return Value(self.element, shape, self.known, self.expression, self.source, self.needs)
 
     def retyped(self, element: ElementType) -> Value:
-        """The same memory as another type of the same DirectML type."""
-        return Value(element, self.shape, self.known, self.expression, self.source, self.needs)
+        """The same memory as another type of as many bits; the graph must have it where it is not known."""
+        known, held = self.known, element.held
+        if known is not None and held != self.element.held:
+            return Value(element, self.shape, Known(make=lambda: known.flat().view(held)))
+        return Value(element, self.shape, known, self.expression, self.source, self.needs)
 
     def for_next_graph(self) -> Value:
         """The same without what it is in one graph."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from anydml.primitives import IndexFault, Primitive
 
+CONVERT = ", so convert the data first"
+"""What helps with a data type that no level takes, of which a caller with arrays is told more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -292,7 +295,7 @@ class OperatorDesc(abc.ABC):
         if first is None:
             known = sorted({t for row in self.support for t in row.tensors[bare_name(field)].data_types})
             rule = f"{field} must be of {', '.join(t.name for t in known)}"
-            way_out = "no feature level takes it, so convert the data first"
+            way_out = f"no feature level takes it{CONVERT}"
             if data_type is DataType.FLOAT64 and "allow_float64" in self.field_types():
                 way_out += ", or take it as an addition with allow_float64=True"
             return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)

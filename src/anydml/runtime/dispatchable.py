@@ -70,6 +70,8 @@ class Compiled(abc.ABC):
         self.memory = device.engine.memory
         self.free = [field for field, tensor in inputs.items() if not tensor.is_owned_by_dml]
         self.owned = {field: tensor for field, tensor in inputs.items() if tensor.is_owned_by_dml}
+        self.results = [(desc.data_type, desc.sizes, desc.element_strides) for desc in outputs.values()]
+        """The types, sizes and strides of new arrays for the outputs."""
         self.persistent: Buffer | None = None
         self.is_initialized = False
         self._layouts = [
@@ -165,8 +167,8 @@ class Compiled(abc.ABC):
         """Run into new arrays of the first input's library: one, or a tuple where there are several outputs."""
         like: Any = given[0] if given else None
         results = [
-            allocate(desc.data_type, desc.sizes, desc.element_strides, memory=self.memory, like=like)
-            for desc in self.outputs.values()
+            allocate(data_type, sizes, strides, memory=self.memory, like=like)
+            for data_type, sizes, strides in self.results
         ]
         if (plain := self.bind_plain(given, results, None)) is not None:
             plain.dispatch()

@@ -9,9 +9,12 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import logging
 import platform
 import re
+import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,8 @@ IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _TEXTS = {"line", "team"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 SLOW = 0.5
-"""Seconds after which a compilation says what takes so long."""
+"""Seconds after which a compilation says, on a terminal, what takes so long."""
+_log = logging.getLogger("anydml")
 _kernels: dict[str, Kernel] = {}
 """One a name, for ever: programs keep addresses in it."""
 
@@ -88,8 +92,10 @@ def get_kernel(name: str) -> Kernel:
     kernel = _kernels.get(name)
     if kernel is None:
         making = _Making(name)
-        # Alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever.
-        kernel = run_alone(making.run, every=SLOW, remind=making.say_what_takes_long)
+        try:  # alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever
+            kernel = run_alone(making.run, every=SLOW, remind=making.show)
+        finally:
+            making.tell()
     return kernel
 
 
@@ -97,7 +103,7 @@ class _Making:
     """A kernel that this process does not have yet."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.note = name, ""
+        self.name, self.note, self.shown, self.is_begun = name, "", "", False
 
     def run(self) -> Kernel:
         """Load it, or compile it, unless another thread or process has done so by now."""
@@ -111,18 +117,39 @@ class _Making:
         with entry.claim() as folder:
             code = entry.read()
             if code is None:
-                where = f", once; it is kept in {folder}" if folder else ""
-                self.note = f"anydml: compiling the kernel '{self.name}' for this CPU{where}\n"
+                start, self.is_begun = time.perf_counter(), True
                 with without_collection():
                     code = _compile(self.name)
                 if folder:
                     entry.write(code)
+                where = f", once; it is kept in {folder}" if folder else ""
+                self.note = f"the kernel '{self.name}' for this CPU in {time.perf_counter() - start:.2f} s{where}"
         return code
 
-    def say_what_takes_long(self) -> None:
-        note, self.note = self.note, ""
-        with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):  # no stderr, closed, or in use
-            sys.stderr.write(note)
+    def show(self) -> None:
+        """On a terminal, say what takes long, in a line that is taken back; nothing from the level ERROR on."""
+        if not self.is_begun or self.shown or not _log.isEnabledFor(logging.WARNING):
+            return
+        with _ignoring_stderr():
+            if sys.stderr.isatty():
+                width = shutil.get_terminal_size().columns - 1  # a line that wraps cannot be taken back
+                self.shown = f"anydml: compiling the kernel '{self.name}' for this CPU"[:width]
+                sys.stderr.write(f"\r{self.shown}")
+                sys.stderr.flush()
+
+    def tell(self) -> None:
+        """Log what was compiled, on the caller's thread: its handlers' locks may be the caller's already."""
+        if self.shown:
+            with _ignoring_stderr():
+                sys.stderr.write(f"\r{' ' * len(self.shown)}\r")
+                sys.stderr.flush()
+        if self.note:
+            _log.info("compiled %s", self.note)
+
+
+def _ignoring_stderr() -> contextlib.AbstractContextManager[None]:
+    """For a stderr that is not there, closed, or in use."""
+    return contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError)
 
 
 @functools.cache

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     Lowering = Callable[[Node], list[Value]]
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
+    "BitCast": {26: moving.bit_cast},
     "Cast": {1: moving.cast_by_name, 6: moving.cast},
+    "CastLike": {15: moving.cast_like},
     "Concat": {1: moving.concat_default, 4: moving.concat},
     "Constant": {1: filling.constant},
     "ConstantOfShape": {9: filling.constant_of_shape},

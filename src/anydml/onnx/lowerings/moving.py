@@ -1,4 +1,4 @@
-"""Transpose, Expand, Concat and Cast: every element, elsewhere or otherwise."""
+"""Transpose, Expand, Concat, Cast, CastLike and BitCast: every element, elsewhere or otherwise."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
+    from anydml.onnx.types import ElementType
 
 
 def transpose(node: Node) -> list[Value]:
@@ -73,23 +74,42 @@ def cast_by_name(node: Node) -> list[Value]:
     name = node.text("to")
     if name not in TensorProto.DataType.keys():  # noqa: SIM118 - protobuf's, which is no dict
         node.refuse("to", "to must be the name of an element type", value=name, found=show(name))
-    return [_cast(node, TensorProto.DataType.Value(name))]
+    return [_cast(node, read_element_type(TensorProto.DataType.Value(name), node.label, "to"))]
 
 
 def cast(node: Node) -> list[Value]:
     """Cast from opset 6 on; what `saturate` and `round_mode` say is of types that DirectML lacks."""
-    return [_cast(node, node.integer("to"))]
+    return [_cast(node, read_element_type(node.integer("to"), node.label, "to"))]
 
 
-def _cast(node: Node, to: int) -> Value:
-    data, element = node.input(0), read_element_type(to, node.label, "to")
+def cast_like(node: Node) -> list[Value]:
+    """CastLike: a cast to another tensor's type."""
+    return [_cast(node, node.input(1).element)]
+
+
+def bit_cast(node: Node) -> list[Value]:
+    """BitCast: the same memory, read as another type."""
+    data, element = node.input(0), read_element_type(node.integer("to"), node.label, "to")
+    bits = 8 * data.element.held.itemsize
+    if 8 * element.held.itemsize != bits:
+        rule = f"to must be a type of {bits} bits, as {data.element.name} is"
+        node.refuse("to", rule, value=element.name, found=element.name)
+    return [_retyped(node, data, element)]
+
+
+def _retyped(node: Node, data: Value, element: ElementType) -> Value:
+    return data.retyped(element) if data.is_known else node.tracer.reshape(data, data.shape).retyped(element)
+
+
+def _cast(node: Node, element: ElementType) -> Value:
+    data = node.input(0)
     if data.element == element:
         return data
     if data.element.data_type == element.data_type and not element.is_bool:
-        return data.retyped(element) if data.is_known else node.tracer.reshape(data, data.shape).retyped(element)
+        return _retyped(node, data, element)
     if element.is_bool:
         if data.is_known:
             return Value.of(element, data.values("") != 0)
         way_out = "it needs DirectML's ELEMENT_WISE_LOGICAL_EQUALS, which is not built yet"
-        node.unsupported("to", f"Cast of {data.element.name} to BOOL is not supported", way_out)
+        node.unsupported("to", f"{node.kind} of {data.element.name} to BOOL is not supported", way_out)
     return node.tracer.apply(dml.cast, [data], data.shape, element.data_type, element=element)

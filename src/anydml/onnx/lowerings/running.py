@@ -8,6 +8,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.enums import AxisDirection, DataType
+from anydml.onnx.types import UINT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +40,7 @@ def _running(node: Node, function: Callable[..., Any]) -> Value:
 def reverse_sequence(node: Node) -> list[Value]:
     """ReverseSequence: in each batch, as much of the time axis as its length says, from the last to the first.
 
-    Lengths that are known are checked. Those of a run are clamped, as DirectML has it: one past the axis stands for all
-    of it, and so does one below 0, which is read without its sign. ONNX Runtime refuses both.
+    A length outside 0 .. the axis's size is refused, as ONNX Runtime does: DirectML takes it for all of the axis.
     """
     data, lengths = node.input(0), node.input(1)
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
@@ -49,13 +49,34 @@ def reverse_sequence(node: Node) -> list[Value]:
     if lengths.shape != (data.shape[batch],):
         rule = f"sequence_lens must have the shape {(data.shape[batch],)}, one for each batch"
         node.refuse("sequence_lens", rule, value=lengths.shape, found=str(lengths.shape))
-    if lengths.known is not None and lengths.count and not _lie_in(lengths.known.flat(), data.shape[time]):
-        node.refuse("sequence_lens", f"sequence_lens must lie in 0 .. {data.shape[time]}")
+    rule = f"sequence_lens must lie in 0 .. {data.shape[time]}"
+    if lengths.known is not None:
+        numbers = lengths.known.flat()
+        if (outside := numbers[(numbers < 0) | (numbers > data.shape[time])]).size:
+            node.refuse("sequence_lens", rule, value=int(outside[0]), found=str(outside[0]))
     if 0 in data.shape:
         return [data]
+    if lengths.known is None:
+        lengths = _checked(node, lengths, data.shape[time], rule)
     sizes = tuple(1 if k == time else n for k, n in enumerate(data.shape))
     strides = tuple(1 if k == batch else 0 for k in range(len(sizes)))
     return [_reverse(node, data, lengths, time, sizes, strides)]
+
+
+def _checked(node: Node, lengths: Value, most: int, rule: str) -> Value:
+    """Lengths of a run, checked by a gather from 0, 1, .. the most, which gives the index itself.
+
+    Without their sign, those below 0 are outside as well.
+    """
+    numbers = node.tracer.fill(dml.fill_value_sequence, UINT64, (most + 1,), 0, 1)
+
+    def call(x: Any, given: Any) -> Any:
+        return dml.gather(x, given.reinterpret(data_type=DataType.UINT64))
+
+    found = node.tracer.apply(call, [numbers, lengths], lengths.shape)
+    assert found.expression is not None  # noqa: S101 - for type checkers: it is not known
+    node.tracer.rules[found.expression.name] = ("sequence_lens", rule)
+    return found
 
 
 def _reverse(
@@ -72,7 +93,3 @@ def _reverse(
         return dml.reverse_subsequences(x, seen, time, **options)
 
     return node.tracer.apply(call, [data, lengths], data.shape)
-
-
-def _lie_in(lengths: np.ndarray[Any, Any], most: int) -> bool:
-    return bool(lengths.min() >= 0 and lengths.max() <= most)
