@@ -17,8 +17,14 @@ from places import get, put
 
 
 def numbers_of(data_type: DataType) -> Array:
-    """Ends of ranges, ties, zeros, infinities and NaN."""
-    return np.concatenate([special_values(data_type), hard_values(data_type)])
+    """Ends of ranges, ties, zeros, infinities and NaN, of either sign, quiet and signalling."""
+    found = [special_values(data_type), hard_values(data_type)]
+    if data_type.is_float:
+        infinity = bits(np.array([np.inf], data_type.dtype))
+        sign = infinity.dtype.type(1) << infinity.dtype.type(8 * infinity.itemsize - 1)
+        payloads = np.array([1, 2, 77], infinity.dtype)
+        found += [(infinity | payloads).view(data_type.dtype), (infinity | payloads | sign).view(data_type.dtype)]
+    return np.concatenate(found)
 
 
 def cast_by_oracle(x: Array, result_type: DataType) -> Array:

@@ -96,7 +96,7 @@ def _write(outputs: dict[str, Any], folder: Path) -> None:
         for name, file in names.items():
             data = io.BytesIO()
             np.save(data, np.asarray(outputs[name]), allow_pickle=False)
-            writes.stage(real_path(folder / file), [data.getbuffer()])
+            writes.stage(real_path(folder / file), [data.getvalue()])  # a view of it may outlive it
         writes.commit()
     for name, file in names.items():
         click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")
