@@ -72,7 +72,7 @@ def _to_whole(builder: Any, value: Any, target: str) -> Any:
     last = above - max(1, above >> (53 if value.type == like(F64, value) else 24))
     floats = {number: _each(value.type, float(number)) for number in (0, -above if signed else 0, last, above)}
     low = floats[-above if signed else 0]
-    # Apart for an unsigned type too: on Arm LLVM makes one instruction of the rest, to which a signalling NaN is a number.
+    # Apart for an unsigned type too: of the rest LLVM makes an Arm's one instruction, which takes a signalling NaN on.
     number = builder.select(builder.fcmp_ordered("ord", value, value), value, floats[0])
     number = builder.select(builder.fcmp_ordered(">", number, low), number, low)
     number = builder.select(builder.fcmp_ordered("<", number, floats[last]), number, floats[last])
