@@ -49,10 +49,12 @@ define ptr @entry(ptr %self, ptr %unused) {{
   ret ptr %result
 }}
 """
-# Before 3.12 None and False are counted like any object.
-_COUNT = """%old = load i64, ptr %result
+# What an entry does before it returns None or False: before 3.12 they are counted like any object.
+COUNT = """%old = load i64, ptr %result
   %new = add i64 %old, 1
   store i64 %new, ptr %result"""
+if sys.version_info >= (3, 12):
+    COUNT = ""
 
 
 class Kernel:
@@ -198,8 +200,7 @@ def _translate(name: str, numba: Any) -> str:
     source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    count = _COUNT if sys.version_info < (3, 12) else ""
-    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=count)
+    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
 
 
 def has_float16() -> bool:

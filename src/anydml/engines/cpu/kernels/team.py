@@ -14,9 +14,7 @@ tag 0, taken 8, kernel 16, words 24, units 32, turns 40, done 64, caller sleeps 
 
 from __future__ import annotations
 
-import sys
-
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.build import COUNT, IS_ARM
 
 SLOTS = 8
 STATE_BYTES = 256 + 128 * SLOTS
@@ -26,11 +24,6 @@ TURNS = 4
 """Turns for each thread, so that one that is held up leaves its share to the others."""
 PAUSES = 5000 if IS_ARM else 1000
 """About 50 us: a pause takes 10 ns on an Arm Neoverse-N1, 45 on a Xeon of today."""
-
-# Before 3.12 None and False are counted like any object.
-COUNT = """%old = load i64, ptr %result
-  %new = add i64 %old, 1
-  store i64 %new, ptr %result"""
 
 _TEXT = """
 {declare_pause}
@@ -364,5 +357,5 @@ def make_team() -> str:
         offset=bytes.__basicsize__ - 1,
         chunk=CHUNK,
         turns=TURNS,
-        count=COUNT if sys.version_info < (3, 12) else "",
+        count=COUNT,
     )
