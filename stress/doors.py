@@ -37,9 +37,14 @@ MOST_IN_A_MODEL = 2_000
 """Values of a model that are written out; more come from a file."""
 
 
+drawing = threading.RLock()
+"""Held while something is drawn, and while a process forks: a child must not find Hypothesis's own locks held."""
+
+
 def draw(strategy: SearchStrategy[Any], seed: int) -> Any:
     """What a strategy of the tests gives for a seed, outside of a test."""
-    return ConjectureData(random=random.Random(seed)).draw(strategy)  # noqa: S311 - test data
+    with drawing:
+        return ConjectureData(random=random.Random(seed)).draw(strategy)  # noqa: S311 - test data
 
 
 # Small ones, as the tests have them: every level, type and layout, errors among them

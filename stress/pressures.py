@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from stress import items
+from stress import doors, items
 from stress.watch import MOST_THREADS
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def fork(worker: Worker, numbers: list[int]) -> None:
     """A child that does some items and exits: it must do so, and find nothing wrong."""
     worker.pressures["forks"] += 1
     reads, writes = os.pipe()
-    pid = os.fork()
+    with doors.drawing:
+        pid = os.fork()
     if not pid:
         _in_child(worker, numbers, writes)
     os.close(writes)

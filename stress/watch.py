@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,8 @@ class Held:
 
     memory: int
     """Bytes in RAM."""
-    descriptors: int
+    descriptors: tuple[str, ...]
+    """What each leads to."""
     threads: int
 
     @classmethod
@@ -43,19 +46,28 @@ class Held:
         if trim is not None:
             trim(0)
         memory = int((SELF / "statm").read_text().split()[1]) * PAGE
-        return cls(memory, len(list((SELF / "fd").iterdir())), len(list((SELF / "task").iterdir())))
+        return cls(memory, _descriptors(), len(list((SELF / "task").iterdir())))
 
-    def leaks(self, before: Held, most: int) -> list[str]:
-        """What there is more of than before: memory beyond what is allowed, any descriptor, any thread."""
+    def leaks(self, before: Held, most: int, spare: int = 0) -> list[str]:
+        """What there is more of than before: memory and descriptors beyond what is allowed, any thread."""
         found = []
         if self.memory - before.memory > most:
             grown = (self.memory - before.memory) / 2**20
             found.append(f"memory grew by {grown:.0f} MiB, {most / 2**20:.0f} are allowed")
-        if self.descriptors > before.descriptors:
-            found.append(f"{before.descriptors} open descriptors became {self.descriptors}")
+        if (count := len(self.descriptors)) > len(before.descriptors) + spare:
+            new = Counter(self.descriptors) - Counter(before.descriptors)
+            found.append(f"{len(before.descriptors)} open descriptors became {count}: {', '.join(new.elements())}")
         if self.threads > before.threads:
             found.append(f"{before.threads} threads became {self.threads}")
         return found
+
+
+def _descriptors() -> tuple[str, ...]:
+    found = []
+    for link in (SELF / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # of the folder that is looked at
+            found.append(str(link.readlink()))
+    return tuple(found)
 
 
 def fill_team() -> None:
@@ -66,12 +78,12 @@ def fill_team() -> None:
         dml.slice1(x, (0, 0), x.shape, (1, -1), device="cpu")
 
 
-def find_leaks(before: Held, most: int) -> list[str]:
+def find_leaks(before: Held, most: int, spare: int) -> list[str]:
     """What has leaked since; threads and descriptors that are about to go have their time."""
     deadline = time.monotonic() + PATIENCE
     while True:
         fill_team()
-        found = Held.now().leaks(before, most)
+        found = Held.now().leaks(before, most, spare)
         if not found or time.monotonic() > deadline:
             return found
         time.sleep(0.2)

@@ -87,9 +87,9 @@ def test_an_item_of_every_door_is_the_same_each_time(door: str) -> None:
 
 
 def test_leaks_are_what_there_is_more_of() -> None:
-    before = Held(memory=100, descriptors=5, threads=3)
-    assert Held(memory=150, descriptors=5, threads=2).leaks(before, most=50) == []
-    assert len(Held(memory=151, descriptors=6, threads=4).leaks(before, most=50)) == 3
+    before = Held(memory=100, descriptors=("x",) * 5, threads=3)
+    assert Held(memory=150, descriptors=("x",) * 5, threads=2).leaks(before, most=50) == []
+    assert len(Held(memory=151, descriptors=("x",) * 6, threads=4).leaks(before, most=50)) == 3
 
 
 def test_a_run_that_did_nothing_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
