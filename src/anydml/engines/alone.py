@@ -64,7 +64,7 @@ class _Task(Generic[T]):
 def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], None] | None = None) -> T:
     """What `work` gives, run on a thread of its own; while it lasts `remind` is called here every so many seconds."""
     # A finaliser's call from within such work, or one from within the user's own compilation, which others wait for.
-    if _owner == threading.get_ident() or any(lock._is_owned() for _, lock in _numba_locks()):  # noqa: SLF001
+    if _owner == threading.get_ident() or any(lock._is_owned() for _, lock in _numba_locks()):  # noqa: SLF001 - see below
         return work()
     task, process = _Task(work), os.getpid()
     with _outside_of_llvm():
@@ -85,7 +85,7 @@ def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], N
 
 def _is_importing() -> bool:
     """Whether this thread is within an import: another that needs the same module would wait for it for ever."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - inspect would be imported for it
     while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
     return frame is not None
@@ -134,18 +134,18 @@ def _numba_locks() -> list[tuple[Any, Any]]:
 
 
 def _locks(holder: Any) -> list[tuple[Any, Any]]:
-    return [(holder, holder._lock)] if hasattr(holder, "_lock") else []  # noqa: SLF001
+    return [(holder, holder._lock)] if hasattr(holder, "_lock") else []  # noqa: SLF001 - as said above
 
 
 @contextlib.contextmanager
 def _outside_of_llvm() -> Iterator[None]:
     """Let other threads into LLVM: a signal handler runs before or after a call of it, with llvmlite's lock held."""
-    kept = [(lock, lock._release_save()) for _, lock in _llvm_locks() if lock._is_owned()]  # noqa: SLF001
+    kept = [(lock, lock._release_save()) for _, lock in _llvm_locks() if lock._is_owned()]  # noqa: SLF001 - as Condition does
     try:
         yield
     finally:
         for lock, state in kept:
-            lock._acquire_restore(state)  # noqa: SLF001
+            lock._acquire_restore(state)  # noqa: SLF001 - likewise
 
 
 # Forks
@@ -193,7 +193,7 @@ def _after_in_child() -> None:
         if lock.acquire(blocking=False):
             lock.release()
         else:
-            holder._lock = threading.RLock()  # noqa: SLF001
+            holder._lock = threading.RLock()  # noqa: SLF001 - the only way to it
 
 
 def _at_exit() -> None:
