@@ -76,9 +76,10 @@ class Limited(Condition):
     def under_condition(self) -> None:
         """Free, with little memory, without new threads."""
         numbers = self.take(items.LEAN, 12)
-        dml.set_num_threads(2)
-        for number in numbers:
-            self.do(number)
+        for threads in (MOST_THREADS, 2):  # the kernels of both: a new user may not be able to read Numba's files
+            dml.set_num_threads(threads)
+            for number in numbers:
+                self.do(number)
         self.limit_memory(_chance.choice((1, 4, 16, 64)) * MIB)
         for number in numbers:
             self.do_within_limits(number)

@@ -164,14 +164,8 @@ def _version() -> str:
 
 
 def _compile(name: str) -> bytes:
-    try:
-        import numba
-    except ImportError as error:
-        rule = "the cpu engine needs Numba to compile its kernels"
-        fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
-        raise EngineMissingError("cpu", fault) from error
     family, _, rest = name.partition(" ")
-    module = llvm.parse_assembly(_write_text(family, rest) if family in _TEXTS else _translate(name, numba))
+    module = llvm.parse_assembly(_write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba()))
     module.verify()
     machine = _machine()
     assembly = machine.emit_assembly(module)
@@ -182,6 +176,16 @@ def _compile(name: str) -> bytes:
         raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
     code: bytes = machine.emit_object(module)
     return code
+
+
+def _import_numba() -> Any:
+    try:
+        import numba
+    except ImportError as error:
+        rule = f"the cpu engine needs Numba to compile its kernels: {error}"
+        fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
+        raise EngineMissingError("cpu", fault) from error
+    return numba
 
 
 def _write_text(family: str, rest: str) -> str:
