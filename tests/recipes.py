@@ -15,8 +15,10 @@ from anydml.engines import find_engine
 from anydml.enums import DataType
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
+from anydml.ir.patterns import copy_of, scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Reverse, Scan
+from anydml.ir.views import View
 from anydml.memory import numpy_address, span
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
 from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
 from places import WIPED, get_bytes, is_on_gpu, put_bytes
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import StoreKind
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
 
 F32 = DataType.FLOAT32
 TYPES = (F32, DataType.FLOAT16, DataType.INT32, DataType.UINT64, DataType.UINT8)
@@ -198,7 +200,7 @@ class Random:
 
     def copy(self, source: View, *, kind: StoreKind | None = None) -> View:
         part = self.window(source)
-        return self.does(StridedCopy(part, self.target(part.data_type, part.sizes, kind=kind)))
+        return self.does(copy_of(part, self.target(part.data_type, part.sizes, kind=kind)))
 
     def scan(self, source: View) -> View:
         if source.data_type in (DataType.UINT8, DataType.INT8):
@@ -217,7 +219,7 @@ class Random:
     def reversal(self, source: View) -> View:
         last = [size - 1 for size in source.sizes]
         part = source.window(last, [-1] * len(last), source.sizes)
-        return self.does(StridedCopy(part, self.target(part.data_type, part.sizes)))
+        return self.does(copy_of(part, self.target(part.data_type, part.sizes)))
 
     def gather(self, source: View) -> View:
         rank = len(source.sizes)
@@ -242,15 +244,15 @@ class Random:
             return brought
         start = [size - 1 if sign < 0 else 0 for size in large]
         part = brought.window(start, [sign * factor] * len(sizes), sizes)
-        return self.does(StridedCopy(part, self.target(data_type, sizes, kind="scratch")))
+        return self.does(copy_of(part, self.target(data_type, sizes, kind="scratch")))
 
     def map(self, source: View) -> View:
         """Conversions of numbers, or a scale."""
         if pick(self.draw, (0, 1)):
             target = self.target(pick(self.draw, TYPES), source.sizes)
-            return self.does(Map(source, target), blurs=target.data_type.is_float)
+            return self.does(scaled(source, target), blurs=target.data_type.is_float)
         scale, bias = pick(self.draw, ((1.0, 0.0), (-0.5, 1.0), (3.0, -0.0)))
-        return self.does(Map(source, self.target(source.data_type, source.sizes), scale, bias), blurs=True)
+        return self.does(scaled(source, self.target(source.data_type, source.sizes), scale, bias), blurs=True)
 
     def fill(self, like: View) -> View:
         """Of the sizes of something."""
@@ -280,7 +282,7 @@ class Random:
         whole, start = self.target(source.data_type, tuple(sizes)), [0] * len(sizes)
         for part in parts:
             target = whole.window(start, [1] * len(sizes), part.sizes)
-            self.does(StridedCopy(part, target))
+            self.does(copy_of(part, target))
             start[axis] += part.sizes[axis]
             del self.tensors[-1]
         self.tensors.append(whole)
@@ -295,7 +297,7 @@ class Random:
                 sizes = [end - start if k == axis else size for k, size in enumerate(source.sizes)]
                 at = [start if k == axis else 0 for k in range(len(sizes))]
                 part = source.window(at, [1] * len(sizes), sizes)
-                made = self.does(StridedCopy(part, self.target(part.data_type, part.sizes)))
+                made = self.does(copy_of(part, self.target(part.data_type, part.sizes)))
         return made
 
     def others(self) -> tuple[Callable[[View], View], ...]:

@@ -14,7 +14,8 @@ import pytest
 import anydml as dml
 from anydml.engines import reference
 from anydml.engines.cpu.programs import gather
-from anydml.primitives import IndexedCopy, IndexFault, View
+from anydml.ir.verbs import IndexedCopy, IndexFault
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,8 @@ from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.near import PLACES
 from anydml.engines.cpu.programs import gather
 from anydml.engines.reference import ReferenceEngine
-from anydml.primitives import IndexedCopy, IndexFault, View
+from anydml.ir.verbs import IndexedCopy, IndexFault
+from anydml.ir.views import View
 from test_cpu_maps import Array, empty, run, same, view
 
 threads = test_cpu_maps.threads

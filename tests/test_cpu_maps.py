@@ -14,7 +14,9 @@ from anydml.engines import cpu
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs import CopyProgram, lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.primitives import Fill, Map, Primitive, Reverse, View
+from anydml.ir.patterns import scaled
+from anydml.ir.verbs import Fill, Primitive, Reverse
+from anydml.ir.views import View
 from test_cpu_engine import guarded
 
 if TYPE_CHECKING:
@@ -126,10 +128,10 @@ def test_every_pair(source: str, target: str, stores: str) -> None:
     some = (x, x[1:66], x[::-1], x[::3], np.broadcast_to(x[5], 40))
     for numbers in some[:2] if are_moved(source, target) else some:  # copies have tests of their own
         y = empty(numbers.shape, target)
-        same(Map(view("x", numbers), view("y", y)), x=numbers, y=y)
+        same(scaled(view("x", numbers), view("y", y)), x=numbers, y=y)
     if not are_moved(source, target):
         y = empty(x.shape, target, layout="padded")
-        same(Map(view("x", x), view("y", y)), x=x, y=y)
+        same(scaled(view("x", x), view("y", y)), x=x, y=y)
 
 
 @pytest.mark.parametrize("shift", range(0, len(TYPES), 3))
@@ -139,7 +141,7 @@ def test_scales(shift: int, stores: str) -> None:
         x = telling(source)
         for scale, bias in ((1.0, 0.1), (0.1, 0.0), (-1.7, 3.3), (1e-9, -4e9), (0.0, -0.0), (np.inf, 1.0)):
             y = empty(x.shape, target)
-            same(Map(view("x", x), view("y", y), scale, bias), x=x, y=y)
+            same(scaled(view("x", x), view("y", y), scale, bias), x=x, y=y)
 
 
 def test_a_product_and_a_sum_are_each_rounded() -> None:
@@ -147,7 +149,7 @@ def test_a_product_and_a_sum_are_each_rounded() -> None:
     x = np.full(200, 1 + 2.0**-30)
     y = np.zeros(200)
     product = x[0] * x[0]
-    assert not same(Map(view("x", x), view("y", y), float(x[0]), -float(product)), x=x, y=y).any()
+    assert not same(scaled(view("x", x), view("y", y), float(x[0]), -float(product)), x=x, y=y).any()
     counted = np.zeros(200)
     delta = 1 / 3
     got = same(Fill(view("y", counted), -delta * 3, delta), y=counted)
@@ -166,7 +168,7 @@ def test_layouts(pair: tuple[str, str], layout: str, threads: int, stores: str) 
         flipped = base[(slice(None, None, -1),) * base.ndim]
         for x in (base, np.asfortranarray(base), flipped, np.broadcast_to(base[:1], shape), base[..., :1] + base * 0):
             y = empty(shape, target, layout=layout)
-            same(Map(view("x", x), view("y", y)), x=x, y=y)
+            same(scaled(view("x", x), view("y", y)), x=x, y=y)
 
 
 @pytest.mark.parametrize("pair", [("float64", "uint8"), ("int8", "float64"), ("float32", "int32"), ("uint64", "int64")])
@@ -174,7 +176,7 @@ def test_large_maps(pair: tuple[str, str], threads: int, stores: str) -> None:
     source, target = pair
     x = values(LARGE, source)
     y = empty(x.shape, target)
-    same(Map(view("x", x), view("y", y)), x=x, y=y)
+    same(scaled(view("x", x), view("y", y)), x=x, y=y)
 
 
 @pytest.mark.parametrize("pair", [("float32", "int32"), ("int64", "float64"), ("uint16", "int16")])
@@ -182,16 +184,16 @@ def test_in_place(pair: tuple[str, str], threads: int, stores: str) -> None:
     source, target = pair
     for x in (telling(source), values((300, 1001), source), values((70, 90), source).T, values(400, source)[::-2]):
         wanted = empty(x.shape, target)
-        run(ReferenceEngine(), Map(view("x", x), view("y", wanted)), {"x": x, "y": wanted})
+        run(ReferenceEngine(), scaled(view("x", x), view("y", wanted)), {"x": x, "y": wanted})
         held = x.view(target)
-        run(CpuEngine(), Map(view("x", x), view("y", held)), {"x": x, "y": held})
+        run(CpuEngine(), scaled(view("x", x), view("y", held)), {"x": x, "y": held})
         assert_same(held, wanted, pair)
 
 
 def test_integers_of_one_width_are_copied() -> None:
     for source, target in itertools.product(TYPES, TYPES):
         x, y = np.zeros(4, source), np.zeros(4, target)
-        program = CpuEngine().compile(Map(view("x", x), view("y", y)))
+        program = CpuEngine().compile(scaled(view("x", x), view("y", y)))
         assert isinstance(program, CopyProgram) == are_moved(source, target)
 
 
@@ -276,7 +278,7 @@ def test_targets_that_are_not_aligned_to_their_elements(dtype: str, stores: str)
     x = values((70, 192), "float32")
     bits = values((70, 192), dtype)
     for primitive_of in (
-        lambda y: Map(view("x", x), view("y", y)),
+        lambda y: scaled(view("x", x), view("y", y)),
         lambda y: Fill(view("y", y), 3, 2),
         lambda y: Reverse(view("b", bits), view("n", np.full((70, 1), 150, "u4")), view("y", y), 1),
     ):
@@ -292,7 +294,7 @@ def test_no_line_leaves_its_views(at_end: bool, stores: str) -> None:
         (1, 7, 33, 129, 1000), (("float32", "uint8"), ("int16", "float64"))
     ):
         x, y = guarded(values((3, count), source), at_end), guarded(np.zeros((3, count), target), at_end)
-        run(CpuEngine(), Map(view("x", x), view("y", y)), {"x": x, "y": y})
+        run(CpuEngine(), scaled(view("x", x), view("y", y)), {"x": x, "y": y})
         run(CpuEngine(), Fill(view("y", y), 1, 2), {"y": y})
         for axis, shape in ((0, (1, count)), (1, (3, 1))):
             z, lengths = guarded(np.zeros_like(x), at_end), guarded(np.full(shape, count, "u4"), at_end)
@@ -309,10 +311,10 @@ def test_only_numbers_of_float16_need_a_cpu_that_converts_them(monkeypatch: pyte
     monkeypatch.setattr(cpu, "has_float16", lambda: False)
     half, single, lengths = np.zeros((4, 4), "f2"), np.zeros((4, 4), "f4"), np.zeros((4, 1), "u4")
     cases: list[tuple[Primitive, bool]] = [
-        (Map(view("x", half), view("y", single)), True),
-        (Map(view("x", single), view("y", half)), True),
-        (Map(view("x", half), view("y", half)), False),
-        (Map(view("x", single), view("y", single), 2.0), False),
+        (scaled(view("x", half), view("y", single)), True),
+        (scaled(view("x", single), view("y", half)), True),
+        (scaled(view("x", half), view("y", half)), False),
+        (scaled(view("x", single), view("y", single), 2.0), False),
         (Fill(view("y", half), 0.5, 0.5), True),
         (Fill(view("y", half), 0.5, 0.0), False),
         (Reverse(view("x", half), view("n", lengths), view("y", half), 1), False),

@@ -22,15 +22,17 @@ from anydml.engines.cuda.programs import (
     CopyProgram,
     FillProgram,
     GatherProgram,
-    MapProgram,
     ReverseProgram,
+    ScaleProgram,
     ScanProgram,
 )
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, StridedCopy, View
+from anydml.ir.patterns import is_copy, match_scaled, scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from anydml.engines.cuda.launch import Kernel
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
 
 N = 32768
 
@@ -78,15 +80,17 @@ OTHERS: dict[str, dml.OperatorDesc] = {
 
 def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     figures = Figures(0, GPUTarget("cuda", capability, 32), 132, 16 * 1024)
-    if isinstance(primitive, StridedCopy):
+    if is_copy(primitive):
         copy = CopyProgram.plan(primitive, figures)
         return [copy.kernel(copy.widest())]
     if isinstance(primitive, IndexedCopy):
         gather = GatherProgram.plan(primitive, figures)
         return [gather.kernel(gather.widest()), gather.check()]
     if isinstance(primitive, Map):
-        converted = MapProgram.plan(primitive, figures)
-        assert isinstance(converted, MapProgram)
+        simple = match_scaled(primitive)
+        assert simple is not None
+        converted = ScaleProgram.plan(simple, figures)
+        assert isinstance(converted, ScaleProgram)
         return [converted.kernel]
     if isinstance(primitive, Fill):
         filled = FillProgram.plan(primitive, figures)
@@ -147,8 +151,8 @@ def rows_of(dtype: str, name: str = "x") -> View:
     return View(name, dml.DataType(dtype), (N, N), (N, 1))
 
 
-def mapped(source: str, target: str, **scaled: float) -> Map:
-    return Map(rows_of(source), rows_of(target, "y"), **scaled)
+def mapped(source: str, target: str, **numbers: float) -> Map:
+    return scaled(rows_of(source), rows_of(target, "y"), **numbers)
 
 
 def blocks_reversed() -> Reverse:

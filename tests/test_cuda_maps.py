@@ -13,8 +13,10 @@ import anydml as dml
 from agreement import answer, assert_same, bits, columns, framed, padded, slicing, values
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
+from anydml.ir.patterns import scaled
+from anydml.ir.verbs import Fill, Map, Primitive, Reverse
+from anydml.ir.views import View
 from anydml.memory import numpy_address
-from anydml.primitives import Fill, Map, Primitive, Reverse, View
 from places import Moved, get, put, why_not_interpreted
 
 if TYPE_CHECKING:
@@ -111,9 +113,9 @@ def agree(make: Any, like: Array, layout: Any, *, engine: Engine = CUDA, **array
     return found[1]
 
 
-def convert(x: Array, dtype: str, layout: Any = framed, engine: Engine = CUDA, **scaled: float) -> Array:
+def convert(x: Array, dtype: str, layout: Any = framed, engine: Engine = CUDA, **numbers: float) -> Array:
     def make(source: View, target: View) -> Map:
-        return Map(source, target, **scaled)
+        return scaled(source, target, **numbers)
 
     return agree(make, np.empty(x.shape, dtype), layout, engine=engine, source=x)
 
@@ -179,7 +181,7 @@ def test_in_place(to: str, layout: Any) -> None:
     held = layout(np.zeros_like(x))
     held[...] = x
     source = view("target", held)
-    got = run(CUDA, Map(source, replace(source, data_type=dml.DataType(to)), 2.0), target=held)
+    got = run(CUDA, scaled(source, replace(source, data_type=dml.DataType(to)), 2.0), target=held)
     wanted = np.maximum(2 * x, 0) if to == "uint32" else 2 * x
     assert_same(got.view(to), wanted.astype(to))
 

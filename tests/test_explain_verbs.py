@@ -133,7 +133,7 @@ def make_identity(draw: st.DrawFn) -> Case:
         with np.errstate(all="ignore"):
             scaled = x.astype("float64") * scaling[0] + scaling[1]
         values = converted(scaled, x.dtype)
-    is_marked = None if scaling is None else np.zeros(x.shape, bool)
+    is_marked = None if scaling in (None, (1.0, 0.0)) else np.zeros(x.shape, bool)
     return Case(desc, [x], [numbered(x.shape)], [values], is_marked=is_marked)
 
 

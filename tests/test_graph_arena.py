@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from anydml.graph.arena import ALIGNMENT, Arena, lay_out
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Store
-from anydml.primitives import Scan, StridedCopy
+from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import Scan
 from recipes import RANDOM, Drawn, random_recipes, recipe, view
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def chain(*primitives: str) -> Recipe:
     names = ["x", *"abcdefgh"[: len(primitives) - 1], "y"]
     kinds: dict[str, StoreKind] = {**dict.fromkeys(names[1:-1], "scratch"), "x": "input", "y": "output"}
     steps = [
-        StridedCopy(view(a, (100,)), view(b, (100,)))
+        copy_of(view(a, (100,)), view(b, (100,)))
         if kind == "copy"
         else Scan(view(a, (100,)), view(b, (100,)), 0, "sum", reverse=False, exclusive=False)
         for kind, (a, b) in zip(primitives, itertools.pairwise(names), strict=True)
@@ -43,12 +44,12 @@ def test_a_scan_writes_over_what_it_is_the_last_to_read() -> None:
 
 def test_a_scan_writes_beside_what_lies_otherwise_or_is_read_again() -> None:
     stores: dict[str, StoreKind] = {"x": "input", "a": "scratch", "b": "scratch", "y": "output", "z": "output"}
-    copy, last = StridedCopy(view("x", (9,)), view("a", (9,))), StridedCopy(view("b", (9,)), view("y", (9,)))
+    copy, last = copy_of(view("x", (9,)), view("a", (9,))), copy_of(view("b", (9,)), view("y", (9,)))
     backward, alike = (
         Scan(source, view("b", (9,)), 0, "sum", reverse=False, exclusive=False)
         for source in (view("a", (9,), (-1,), 8), view("a", (9,)))
     )
-    again = StridedCopy(view("a", (9,)), view("z", (9,)))
+    again = copy_of(view("a", (9,)), view("z", (9,)))
     for steps in ((copy, backward, last), (copy, alike, again, last)):
         assert lay_out(recipe(stores, *steps)) == Arena({"a": 0, "b": 512}, 1024)
 

@@ -21,8 +21,10 @@ import anydml as dml
 from anydml.explain import GraphPicture, Recipes, explain_desc, explain_graph, recipes_of
 from anydml.explain.graph_words import word_slice, word_view
 from anydml.graph.arena import lay_out
+from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import Scan
+from anydml.ir.views import View
 from anydml.memory import word_bytes
-from anydml.primitives import Scan, StridedCopy, View
 from counting import count_operations
 from recipes import F32, RANDOM, recipe, view
 
@@ -187,7 +189,7 @@ def test_recipes_alone_make_a_picture() -> None:
     """Without a description: stores are told by the inputs and outputs, operators by what they do."""
     before = recipe(
         {"input0": "input", "a": "scratch", "output0": "output"},
-        StridedCopy(view("input0", (4,), (-1,), 3), view("a", (4,))),
+        copy_of(view("input0", (4,), (-1,), 3), view("a", (4,))),
         Scan(view("a", (4,)), view("output0", (4,)), 0, "sum", reverse=False, exclusive=False),
     )
     desc = T("float32", (4,))
@@ -200,7 +202,7 @@ def test_recipes_alone_make_a_picture() -> None:
     assert "Between the passes: 256 bytes scratch memory." in texts(picture.svg())
     written = recipe(
         {"input0": "input", "output0": "output"},
-        StridedCopy(view("input0", (2, 2), (1, 2)), view("output0", (2, 2), (-1, 4), 3)),
+        copy_of(view("input0", (2, 2), (1, 2)), view("output0", (2, 2), (-1, 4), 3)),
     )
     square, wide = T("float32", (2, 2)), T("float32", (2, 4))
     picture = explain_graph(before, written, inputs={"x": square}, outputs={"y": wide}, arena_bytes=0)

@@ -19,12 +19,14 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
+from anydml.ir.patterns import copy_of, is_copy, scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 from recipes import recipe, view
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import StoreKind
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
 
 XY: dict[str, StoreKind] = {"x": "input", "y": "output"}
 XSY: dict[str, StoreKind] = {"x": "input", "s": "scratch", "y": "output"}
@@ -58,11 +60,11 @@ def test_what_is_joined_is_computed_in_its_place() -> None:
     given = recipe(
         WXY | {"s": "scratch", "t": "scratch"},
         summed(view("w", (2, 3)), view("s", (2, 3)), 1),
-        Map(view("x", (2, 4)), view("t", (2, 4)), 2.0, 1.0),
-        StridedCopy(view("s", (2, 3)), FRONT),
-        StridedCopy(view("t", (2, 4)), BACK),
+        scaled(view("x", (2, 4)), view("t", (2, 4)), 2.0, 1.0),
+        copy_of(view("s", (2, 3)), FRONT),
+        copy_of(view("t", (2, 4)), BACK),
     )
-    wanted = ((summed(view("w", (2, 3)), FRONT, 1), "ac"), (Map(view("x", (2, 4)), BACK, 2.0, 1.0), "bd"))
+    wanted = ((summed(view("w", (2, 3)), FRONT, 1), "ac"), (scaled(view("x", (2, 4)), BACK, 2.0, 1.0), "bd"))
     assert absorb(given) == made(WXY | {"s": "scratch", "t": "scratch"}, *wanted)
     assert optimise(given) == made(WXY, *wanted)
 
@@ -73,14 +75,14 @@ def test_a_slice_of_one_part_of_a_join_reads_that_alone() -> None:
         WXY | {"s": "scratch", "t": "scratch", "j": "scratch"},
         summed(view("w", (2, 3)), view("s", (2, 3)), 1),
         summed(view("x", (2, 4)), view("t", (2, 4)), 1),
-        StridedCopy(view("s", (2, 3)), of(FRONT, "j")),
-        StridedCopy(view("t", (2, 4)), of(BACK, "j")),
-        StridedCopy(view("j", (2, 2), (7, 1), 1), view("y", (2, 2))),
+        copy_of(view("s", (2, 3)), of(FRONT, "j")),
+        copy_of(view("t", (2, 4)), of(BACK, "j")),
+        copy_of(view("j", (2, 2), (7, 1), 1), view("y", (2, 2))),
     )
     kept = [step.primitive for step in forward(given).steps]
-    assert StridedCopy(view("s", (2, 2), (3, 1), 1), view("y", (2, 2))) in kept
+    assert copy_of(view("s", (2, 2), (3, 1), 1), view("y", (2, 2))) in kept
     found = optimise(given)
-    assert [type(step.primitive) for step in found.steps] == [Scan, StridedCopy]
+    assert [type(step.primitive) for step in found.steps] == [Scan, Map]
     assert {source.tensor for step in found.steps for source in step.sources} == {"w", "s"}
     assert [step.nodes for step in found.steps] == [("a",), ("c", "e")]
 
@@ -88,9 +90,9 @@ def test_a_slice_of_one_part_of_a_join_reads_that_alone() -> None:
 def test_a_slice_across_the_parts_of_a_join_reads_the_join() -> None:
     given = recipe(
         WXY | {"j": "scratch"},
-        StridedCopy(view("w", (2, 3)), of(FRONT, "j")),
-        StridedCopy(view("x", (2, 4)), of(BACK, "j")),
-        StridedCopy(view("j", (2, 2), (7, 1), 2), view("y", (2, 2))),
+        copy_of(view("w", (2, 3)), of(FRONT, "j")),
+        copy_of(view("x", (2, 4)), of(BACK, "j")),
+        copy_of(view("j", (2, 2), (7, 1), 2), view("y", (2, 2))),
     )
     assert optimise(given) is given
 
@@ -114,7 +116,7 @@ def test_a_join_that_is_copied_whole_is_copied() -> None:
         WXY | {"j": "scratch"},
         summed(view("w", (2, 3)), of(FRONT, "j"), 1),
         summed(view("x", (2, 4)), of(BACK, "j"), 1),
-        StridedCopy(view("j", (2, 7)), view("y", (2, 7))),
+        copy_of(view("j", (2, 7)), view("y", (2, 7))),
     )
     assert optimise(given) is given
 
@@ -124,12 +126,12 @@ def test_parts_of_a_join_that_are_the_same_are_computed_once() -> None:
         XY | {"s": "scratch", "t": "scratch"},
         summed(view("x", (2, 3)), view("s", (2, 3)), 1),
         summed(view("x", (2, 3)), view("t", (2, 3)), 1),
-        StridedCopy(view("s", (2, 3)), view("y", (2, 3), (6, 1))),
-        StridedCopy(view("t", (2, 3)), view("y", (2, 3), (6, 1), 3)),
+        copy_of(view("s", (2, 3)), view("y", (2, 3), (6, 1))),
+        copy_of(view("t", (2, 3)), view("y", (2, 3), (6, 1), 3)),
     )
     first, second = optimise(given).steps
     assert isinstance(first.primitive, Scan)
-    assert isinstance(second.primitive, StridedCopy)
+    assert is_copy(second.primitive)
     assert {first.target, second.target} == {view("y", (2, 3), (6, 1)), view("y", (2, 3), (6, 1), 3)}
     assert second.sources == (first.target,)
 
@@ -140,8 +142,8 @@ def test_a_join_of_constants_is_put_together_at_every_dispatch() -> None:
     given = recipe(
         stores,
         summed(view("c", (3,)), view("s", (3,))),
-        StridedCopy(view("s", (3,)), view("j", (3,))),
-        StridedCopy(view("c", (3,)), view("j", (3,), (1,), 3)),
+        copy_of(view("s", (3,)), view("j", (3,))),
+        copy_of(view("c", (3,)), view("j", (3,), (1,), 3)),
         summed(view("j", (6,)), view("y", (6,))),
     )
     once, always = split_constants(given)
@@ -155,11 +157,11 @@ def test_parts_that_nobody_reads_go_with_their_join() -> None:
     given = recipe(
         WXY | {"j": "scratch", "s": "scratch"},
         summed(view("w", (2, 3)), view("s", (2, 3))),
-        StridedCopy(view("s", (2, 3)), of(FRONT, "j")),
-        StridedCopy(view("x", (2, 4)), of(BACK, "j")),
-        StridedCopy(view("x", (2,)), view("y", (2,))),
+        copy_of(view("s", (2, 3)), of(FRONT, "j")),
+        copy_of(view("x", (2, 4)), of(BACK, "j")),
+        copy_of(view("x", (2,)), view("y", (2,))),
     )
-    assert dead(given) == made(WXY, (StridedCopy(view("x", (2,)), view("y", (2,))), "d"))
+    assert dead(given) == made(WXY, (copy_of(view("x", (2,)), view("y", (2,))), "d"))
 
 
 # Splits
@@ -168,9 +170,9 @@ def test_parts_that_nobody_reads_go_with_their_join() -> None:
 def test_parts_of_a_split_that_nobody_needs_are_not_made() -> None:
     given = recipe(
         XY | {"s": "scratch", "t": "scratch", "u": "scratch"},
-        StridedCopy(view("x", (1, 4), (0, 1)), view("s", (1, 4), (0, 1))),
-        StridedCopy(view("x", (2, 4), None, 4), view("t", (2, 4))),
-        StridedCopy(view("x", (3, 4), None, 12), view("u", (3, 4))),
+        copy_of(view("x", (1, 4), (0, 1)), view("s", (1, 4), (0, 1))),
+        copy_of(view("x", (2, 4), None, 4), view("t", (2, 4))),
+        copy_of(view("x", (3, 4), None, 12), view("u", (3, 4))),
         summed(view("t", (2, 4)), view("y", (2, 4))),
     )
     assert optimise(given) == made(XY, (summed(view("x", (2, 4), None, 4), view("y", (2, 4))), "bd"))
@@ -179,15 +181,15 @@ def test_parts_of_a_split_that_nobody_needs_are_not_made() -> None:
 def test_what_is_split_and_joined_again_is_a_copy_of_each_part() -> None:
     given = recipe(
         XY | {"s": "scratch", "t": "scratch"},
-        StridedCopy(view("x", (2, 3), (7, 1)), view("s", (2, 3))),
-        StridedCopy(view("x", (2, 4), (7, 1), 3), view("t", (2, 4))),
-        StridedCopy(view("t", (2, 4)), view("y", (2, 4), (7, 1))),
-        StridedCopy(view("s", (2, 3)), view("y", (2, 3), (7, 1), 4)),
+        copy_of(view("x", (2, 3), (7, 1)), view("s", (2, 3))),
+        copy_of(view("x", (2, 4), (7, 1), 3), view("t", (2, 4))),
+        copy_of(view("t", (2, 4)), view("y", (2, 4), (7, 1))),
+        copy_of(view("s", (2, 3)), view("y", (2, 3), (7, 1), 4)),
     )
     assert optimise(given) == made(
         XY,
-        (StridedCopy(view("x", (2, 4), (7, 1), 3), view("y", (2, 4), (7, 1))), "bc"),
-        (StridedCopy(view("x", (2, 3), (7, 1)), view("y", (2, 3), (7, 1), 4)), "ad"),
+        (copy_of(view("x", (2, 4), (7, 1), 3), view("y", (2, 4), (7, 1))), "bc"),
+        (copy_of(view("x", (2, 3), (7, 1)), view("y", (2, 3), (7, 1), 4)), "ad"),
     )
 
 
@@ -198,15 +200,15 @@ def test_a_transposed_copy_is_the_strides_of_its_reader() -> None:
     """ELEMENT_WISE_IDENTITY from rows into columns, and a map and a reversal of that."""
     columns = view("s", (4, 6), (1, 4))
     for reader, wanted in (
-        (Map(columns, view("y", (4, 6)), 2.0), Map(view("x", (4, 6)), view("y", (4, 6)), 2.0)),
-        (Map(view("s", (6, 4)), view("y", (6, 4))), Map(view("x", (6, 4), (1, 6)), view("y", (6, 4)))),
+        (scaled(columns, view("y", (4, 6)), 2.0), scaled(view("x", (4, 6)), view("y", (4, 6)), 2.0)),
+        (scaled(view("s", (6, 4)), view("y", (6, 4))), scaled(view("x", (6, 4), (1, 6)), view("y", (6, 4)))),
         (
             Reverse(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
             Reverse(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
         ),
     ):
         stores: dict[str, StoreKind] = XSY | {"l": "input"}
-        given = recipe(stores, StridedCopy(view("x", (4, 6)), columns), reader)
+        given = recipe(stores, copy_of(view("x", (4, 6)), columns), reader)
         assert forward(given) == made(stores, (wanted, "ab"))
 
 
@@ -214,21 +216,21 @@ def test_a_slice_of_lengths_is_read_at_once() -> None:
     stores: dict[str, StoreKind] = XSY | {"l": "input"}
     given = recipe(
         stores,
-        StridedCopy(view("l", (4, 1), (2, 0), 1), view("s", (4, 1), (1, 0))),
+        copy_of(view("l", (4, 1), (2, 0), 1), view("s", (4, 1), (1, 0))),
         Reverse(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
     )
     wanted = Reverse(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
     assert forward(given) == made(stores, (wanted, "ab"))
 
 
-READ = StridedCopy(view("s", (2, 3), (12, 2), 7), view("y", (2, 3)))
+READ = copy_of(view("s", (2, 3), (12, 2), 7), view("y", (2, 3)))
 """Rows 1 and 3 and columns 1, 3 and 5 of 5 x 6."""
 
 
 def test_of_a_map_what_is_read_is_computed() -> None:
-    given = recipe(XSY, Map(view("x", (5, 6)), view("s", (5, 6)), 2.0, 0.5), READ)
-    part = Map(view("x", (2, 3), (12, 2), 7), view("s", (2, 3)), 2.0, 0.5)
-    assert narrow(given) == made(XSY, (part, "a"), (StridedCopy(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
+    given = recipe(XSY, scaled(view("x", (5, 6)), view("s", (5, 6)), 2.0, 0.5), READ)
+    part = scaled(view("x", (2, 3), (12, 2), 7), view("s", (2, 3)), 2.0, 0.5)
+    assert narrow(given) == made(XSY, (part, "a"), (copy_of(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
     assert optimise(given) == made(XY, (replace(part, target=view("y", (2, 3))), "ab"))
 
 
@@ -249,7 +251,7 @@ def test_a_reversal_needs_its_whole_axis() -> None:
     part = Reverse(
         view("x", (2, 6), (12, 1), 6), replace(lengths, sizes=(2, 1), strides=(2, 0), offset=1), view("s", (2, 6)), 1
     )
-    rest = StridedCopy(view("s", (2, 3), (6, 2), 1), view("y", (2, 3)))
+    rest = copy_of(view("s", (2, 3), (6, 2), 1), view("y", (2, 3)))
     assert narrow(given) == made(stores, (part, "a"), (rest, "b"), s=48)
 
 
@@ -258,11 +260,11 @@ def test_a_reversal_needs_its_whole_axis() -> None:
     [
         (Fill(view("y", (6,)), 0.0, 0.0), Fill(view("z", (6,)), -0.0, 0.0)),
         (Fill(view("y", (6,)), 1.0, 0.0), Fill(view("z", (6,)), 1.0, 1.0)),
-        (Map(view("x", (6,)), view("y", (6,)), 2.0, 0.0), Map(view("x", (6,)), view("z", (6,)), 2.0, -0.0)),
-        (Map(view("x", (6,)), view("y", (6,)), 0.0, 1.0), Map(view("x", (6,)), view("z", (6,)), -0.0, 1.0)),
+        (scaled(view("x", (6,)), view("y", (6,)), 2.0, 0.0), scaled(view("x", (6,)), view("z", (6,)), 2.0, -0.0)),
+        (scaled(view("x", (6,)), view("y", (6,)), 0.0, 1.0), scaled(view("x", (6,)), view("z", (6,)), -0.0, 1.0)),
         (
-            Map(view("x", (6,)), view("y", (6,))),
-            Map(view("x", (6,)), replace(view("z", (6,)), data_type=DataType.INT32)),
+            scaled(view("x", (6,)), view("y", (6,))),
+            scaled(view("x", (6,)), replace(view("z", (6,)), data_type=DataType.INT32)),
         ),
         (
             Reverse(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
@@ -281,7 +283,7 @@ def test_what_differs_is_computed_apart(one: Primitive, other: Primitive) -> Non
     [
         Fill(view("y", (6,)), -0.0, 0.0),
         Fill(view("y", (6,)), float("nan"), 0.0),
-        Map(view("x", (6,)), view("y", (6,)), 2.0, -0.0),
+        scaled(view("x", (6,)), view("y", (6,)), 2.0, -0.0),
         Reverse(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
     ],
 )
@@ -302,7 +304,7 @@ def test_a_fill_is_written_once_for_all() -> None:
     given = recipe(XSY, Fill(view("s", (6,)), 0.0, 1.0), summed(view("s", (6,)), view("y", (6,))))
     once, always = split_constants(given)
     assert [step.nodes for step in once.steps] == [("a",), ("b",)]
-    assert [step.primitive for step in always.steps] == [StridedCopy(view("y once", (6,)), view("y", (6,)))]
+    assert [step.primitive for step in always.steps] == [copy_of(view("y once", (6,)), view("y", (6,)))]
 
 
 # Before the last index is known
@@ -311,7 +313,7 @@ def test_a_fill_is_written_once_for_all() -> None:
 def test_every_part_of_an_output_is_held_back_from_a_gather() -> None:
     """The other part is written before the gather that may raise: both go to scratch memory first."""
     stores: dict[str, StoreKind] = WXY | {"i": "input"}
-    front, back = StridedCopy(view("w", (2, 3)), FRONT), gathered(view("x", (9, 4)), view("i", (2, 1)), BACK)
+    front, back = copy_of(view("w", (2, 3)), FRONT), gathered(view("x", (9, 4)), view("i", (2, 1)), BACK)
     given = recipe(stores, front, back)
     # The gather needs nothing, and is put first.
     assert guard(given) == made(stores, (back, "b"), (front, "a"))
@@ -330,7 +332,7 @@ def test_a_part_that_is_written_after_the_last_gather_is_copied_too() -> None:
     given = recipe(
         stores,
         gathered(view("x", (9, 3)), view("i", (2, 1)), FRONT),
-        StridedCopy(view("w", (2, 4)), BACK),
+        copy_of(view("w", (2, 4)), BACK),
         gathered(view("x", (9, 3)), view("i", (2, 1), (1, 0), 2), view("z", (2, 3))),
     )
     found = guard(given)
@@ -346,9 +348,9 @@ def test_a_store_that_several_steps_write_lies_apart_from_the_first_on() -> None
     """`s` is needed until it is joined, while the first part is there already."""
     given = recipe(
         XSY | {"j": "scratch"},
-        StridedCopy(view("x", (50,)), view("j", (50,))),
+        copy_of(view("x", (50,)), view("j", (50,))),
         summed(view("x", (50,)), view("s", (50,))),
-        StridedCopy(view("s", (50,)), view("j", (50,), (1,), 50)),
+        copy_of(view("s", (50,)), view("j", (50,), (1,), 50)),
         summed(view("j", (100,)), view("y", (100,))),
     )
     assert lay_out(given) == Arena({"j": 0, "s": 512}, 1024)
@@ -358,11 +360,11 @@ def test_a_scan_does_not_write_over_what_is_joined_yet() -> None:
     """The second scan is the last to read `j`, which lies as its own result does; but the first reads a part of it."""
     given = recipe(
         WXY | {"j": "scratch", "k": "scratch", "z": "output"},
-        StridedCopy(view("x", (50,)), view("j", (50,))),
-        StridedCopy(view("w", (50,)), view("j", (50,), (1,), 50)),
+        copy_of(view("x", (50,)), view("j", (50,))),
+        copy_of(view("w", (50,)), view("j", (50,), (1,), 50)),
         summed(view("j", (100,)), view("k", (100,))),
         summed(view("k", (100,)), view("y", (100,))),
-        StridedCopy(view("j", (10,)), view("z", (10,))),
+        copy_of(view("j", (10,)), view("z", (10,))),
     )
     assert lay_out(given) == Arena({"j": 0, "k": 512}, 1024)
     assert lay_out(replace(given, steps=given.steps[:-1])) == Arena({"j": 0, "k": 0}, 512)

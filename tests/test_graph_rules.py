@@ -19,13 +19,15 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
-from anydml.primitives import IndexedCopy, Map, Scan, StridedCopy, View
+from anydml.ir.patterns import copy_of, scaled
+from anydml.ir.verbs import IndexedCopy, Scan
 from cases import ENGINES
 from recipes import RANDOM, Drawn, assert_same_outputs, random_recipes, recipe, run, view
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import StoreKind
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
 
 XY: dict[str, StoreKind] = {"x": "input", "y": "output"}
 XSY: dict[str, StoreKind] = {"x": "input", "s": "scratch", "y": "output"}
@@ -51,11 +53,11 @@ def made(stores: dict[str, StoreKind], *steps: tuple[Primitive, str], **sizes: i
 def test_slices_of_slices_become_one_view() -> None:
     given = recipe(
         XSY | {"t": "scratch"},
-        StridedCopy(view("x", (4, 3), (-20, 3), 65), view("s", (4, 3))),
-        StridedCopy(view("s", (2, 3), (3, -1), 5), view("t", (2, 3))),
-        StridedCopy(view("t", (3,), (1,), 3), view("y", (3,))),
+        copy_of(view("x", (4, 3), (-20, 3), 65), view("s", (4, 3))),
+        copy_of(view("s", (2, 3), (3, -1), 5), view("t", (2, 3))),
+        copy_of(view("t", (3,), (1,), 3), view("y", (3,))),
     )
-    wanted = (StridedCopy(view("x", (3,), (-3,), 31), view("y", (3,))), "abc")
+    wanted = (copy_of(view("x", (3,), (-3,), 31), view("y", (3,))), "abc")
     assert forward(given) == made(XSY | {"t": "scratch"}, wanted)
     assert optimise(given) == made(XY, wanted)
 
@@ -63,7 +65,7 @@ def test_slices_of_slices_become_one_view() -> None:
 def test_a_slice_that_feeds_a_scan_becomes_its_strides() -> None:
     given = recipe(
         XSY,
-        StridedCopy(view("x", (5, 4), (20, -2), 9), view("s", (5, 4))),
+        copy_of(view("x", (5, 4), (20, -2), 9), view("s", (5, 4))),
         summed(view("s", (5, 4)), view("y", (5, 4)), 1),
     )
     assert forward(given) == made(XSY, (summed(view("x", (5, 4), (20, -2), 9), view("y", (5, 4)), 1), "ab"))
@@ -73,8 +75,8 @@ def test_slices_that_feed_a_gather_become_its_strides() -> None:
     stores: dict[str, StoreKind] = XSY | {"i": "input", "j": "scratch"}
     given = recipe(
         stores,
-        StridedCopy(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
-        StridedCopy(view("i", (3, 1), (-1, 0), 2), view("j", (3, 1), (1, 0))),
+        copy_of(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
+        copy_of(view("i", (3, 1), (-1, 0), 2), view("j", (3, 1), (1, 0))),
         gathered(view("s", (5, 4)), view("j", (3, 1), (1, 0)), view("y", (3, 4))),
     )
     wanted = gathered(view("x", (5, 4), (20, 2)), view("i", (3, 1), (-1, 0), 2), view("y", (3, 4)))
@@ -84,7 +86,7 @@ def test_slices_that_feed_a_gather_become_its_strides() -> None:
 def test_a_copy_stays_if_one_of_its_readers_needs_it() -> None:
     given = recipe(
         XSY | {"z": "output"},
-        StridedCopy(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
+        copy_of(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
         summed(view("s", (5, 4)), view("y", (5, 4))),
         summed(view("s", (20,)), view("z", (20,))),
     )
@@ -94,17 +96,17 @@ def test_a_copy_stays_if_one_of_its_readers_needs_it() -> None:
 def test_a_copy_that_reads_in_other_lines_is_cut() -> None:
     given = recipe(
         XSY,
-        StridedCopy(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
-        StridedCopy(view("s", (20,), (-1,), 19), view("y", (20,))),
+        copy_of(view("x", (5, 4), (20, 2)), view("s", (5, 4))),
+        copy_of(view("s", (20,), (-1,), 19), view("y", (20,))),
     )
-    wanted = StridedCopy(view("x", (5, 4), (-20, -2), 86), view("y", (5, 4)))
+    wanted = copy_of(view("x", (5, 4), (-20, -2), 86), view("y", (5, 4)))
     assert forward(given) == made(XSY, (wanted, "ab"))
 
 
 def test_a_copy_into_an_output_is_read_there() -> None:
     given = recipe(
         XY | {"z": "output"},
-        StridedCopy(view("x", (5,), (4,)), view("y", (5,))),
+        copy_of(view("x", (5,), (4,)), view("y", (5,))),
         summed(view("y", (5,)), view("z", (5,))),
     )
     assert optimise(given) is given
@@ -117,7 +119,7 @@ def test_a_scan_writes_its_result_where_a_copy_would_put_it() -> None:
     given = recipe(
         XSY,
         summed(view("x", (2, 3, 1)), view("s", (2, 3, 1)), 1),
-        StridedCopy(view("s", (3, 2), (-1, 3), 2), view("y", (3, 2), (9, 2), 7)),
+        copy_of(view("s", (3, 2), (-1, 3), 2), view("y", (3, 2), (9, 2), 7)),
     )
     assert absorb(given) == made(XSY, (summed(view("x", (2, 3, 1)), view("y", (2, 3, 1), (2, -9, 0), 25), 1), "ab"))
 
@@ -127,7 +129,7 @@ def test_a_gather_writes_its_result_where_a_copy_would_put_it() -> None:
     given = recipe(
         stores,
         gathered(view("x", (9, 4)), view("i", (3, 1)), view("s", (3, 4))),
-        StridedCopy(view("s", (12,), (-1,), 11), view("y", (12,))),
+        copy_of(view("s", (12,), (-1,), 11), view("y", (12,))),
     )
     wanted = gathered(view("x", (9, 4)), view("i", (3, 1)), view("y", (3, 4), (-4, -1), 11))
     assert absorb(given) == made(stores, (wanted, "ab"))
@@ -138,7 +140,7 @@ def test_other_readers_read_what_was_written_there() -> None:
         XSY | {"z": "output"},
         summed(view("x", (6,)), view("s", (6,))),
         summed(view("s", (3,), (2,)), view("z", (3,))),
-        StridedCopy(view("s", (6,), (-1,), 5), view("y", (6,))),
+        copy_of(view("s", (6,), (-1,), 5), view("y", (6,))),
     )
     assert absorb(given) == made(
         XSY | {"z": "output"},
@@ -151,7 +153,7 @@ def test_other_readers_read_what_was_written_there() -> None:
     "read", [view("s", (5,)), view("s", (6, 2), (1, 0)), view("s", (3,), (2,)), view("s", (2, 3), (1, 1))]
 )
 def test_a_copy_of_less_or_more_than_the_result_is_made(read: View) -> None:
-    given = recipe(XSY, summed(view("x", (6,)), view("s", (6,))), StridedCopy(read, view("y", read.sizes)))
+    given = recipe(XSY, summed(view("x", (6,)), view("s", (6,))), copy_of(read, view("y", read.sizes)))
     assert absorb(given) is given
 
 
@@ -163,10 +165,10 @@ def test_a_running_sum_ends_with_the_last_element_that_is_read(exclusive: bool) 
     given = recipe(
         XSY,
         summed(view("x", (5, 8)), view("s", (5, 8)), 1, exclusive=exclusive),
-        StridedCopy(view("s", (2, 3), (16, 1), 8), view("y", (2, 3))),
+        copy_of(view("s", (2, 3), (16, 1), 8), view("y", (2, 3))),
     )
     scan = summed(view("x", (2, 3), (16, 1), 8), view("s", (2, 3)), 1, exclusive=exclusive)
-    assert narrow(given) == made(XSY, (scan, "a"), (StridedCopy(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
+    assert narrow(given) == made(XSY, (scan, "a"), (copy_of(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
     assert optimise(given) == made(XY, (replace(scan, target=view("y", (2, 3))), "ab"))
 
 
@@ -175,12 +177,12 @@ def test_a_sum_keeps_the_end_that_it_walks_from(reverse: bool, start: int, then:
     given = recipe(
         XSY,
         summed(view("x", (12,)), view("s", (12,)), reverse=reverse),
-        StridedCopy(view("s", (2,), (3,), 4), view("y", (2,))),
+        copy_of(view("s", (2,), (3,), 4), view("y", (2,))),
     )
     assert narrow(given) == made(
         XSY,
         (summed(view("x", (8,), (1,), start), view("s", (8,)), reverse=reverse), "a"),
-        (StridedCopy(view("s", (2,), (3,), then), view("y", (2,))), "b"),
+        (copy_of(view("s", (2,), (3,), then), view("y", (2,))), "b"),
         s=32,
     )
 
@@ -189,13 +191,13 @@ def test_several_readers_are_given_what_they_read_between_them() -> None:
     given = recipe(
         XSY | {"z": "output"},
         summed(view("x", (9, 4)), view("s", (9, 4), (1, 9)), 1),
-        StridedCopy(view("s", (2,), (4,), 2), view("y", (2,))),
+        copy_of(view("s", (2,), (4,), 2), view("y", (2,))),
         summed(view("s", (2,), (9,), 8), view("z", (2,))),
     )
     assert narrow(given) == made(
         XSY | {"z": "output"},
         (summed(view("x", (4, 2), (8, 1), 8), view("s", (4, 2), (1, 4)), 1), "a"),
-        (StridedCopy(view("s", (2,), (2,)), view("y", (2,))), "b"),
+        (copy_of(view("s", (2,), (2,)), view("y", (2,))), "b"),
         (summed(view("s", (2,), (4,), 3), view("z", (2,))), "c"),
         s=32,
     )
@@ -207,17 +209,17 @@ def test_a_gather_that_may_raise_looks_at_all_of_its_tuples(clamp: bool) -> None
     given = recipe(
         stores,
         gathered(view("x", (2, 7, 4)), view("i", (2, 3, 1)), view("s", (2, 3, 4)), batch=1, clamp=clamp),
-        StridedCopy(view("s", (2,), (2,), 13), view("y", (2,))),
+        copy_of(view("s", (2,), (2,), 13), view("y", (2,))),
     )
     if clamp:
         gather = gathered(
             view("x", (1, 7, 2), (0, 4, 2), 29), view("i", (1, 1, 1), (0, 0, 0), 3), view("s", (1, 1, 2), (0, 0, 1)),
             batch=1, clamp=True,
         )  # fmt: skip
-        wanted = made(stores, (gather, "a"), (StridedCopy(view("s", (2,)), view("y", (2,))), "b"), s=8)
+        wanted = made(stores, (gather, "a"), (copy_of(view("s", (2,)), view("y", (2,))), "b"), s=8)
     else:
         gather = gathered(view("x", (2, 7, 2), (28, 4, 2), 1), view("i", (2, 3, 1)), view("s", (2, 3, 2)), batch=1)
-        wanted = made(stores, (gather, "a"), (StridedCopy(view("s", (2,), (1,), 6), view("y", (2,))), "b"), s=48)
+        wanted = made(stores, (gather, "a"), (copy_of(view("s", (2,), (1,), 6), view("y", (2,))), "b"), s=48)
     _assert_same_but_for_strides_of_single_elements(narrow(given), wanted)
 
 
@@ -239,9 +241,9 @@ def _assert_same_but_for_strides_of_single_elements(got: Recipe, wanted: Recipe)
 def test_reversing_before_and_after_a_sum_becomes_its_direction(reverse: bool, exclusive: bool) -> None:
     given = recipe(
         XSY | {"t": "scratch"},
-        StridedCopy(view("x", (2, 5), (5, -1), 4), view("s", (2, 5))),
+        copy_of(view("x", (2, 5), (5, -1), 4), view("s", (2, 5))),
         summed(view("s", (2, 5)), view("t", (2, 5)), 1, reverse=reverse, exclusive=exclusive),
-        StridedCopy(view("t", (2, 5), (5, -1), 4), view("y", (2, 5))),
+        copy_of(view("t", (2, 5), (5, -1), 4), view("y", (2, 5))),
     )
     scan = summed(view("x", (2, 5)), view("y", (2, 5)), 1, reverse=not reverse, exclusive=exclusive)
     assert optimise(given) == made(XY, (scan, "abc"))
@@ -250,10 +252,10 @@ def test_reversing_before_and_after_a_sum_becomes_its_direction(reverse: bool, e
 def test_a_reversal_meets_another_behind_a_second_sum() -> None:
     given = recipe(
         XSY | {"t": "scratch", "u": "scratch"},
-        StridedCopy(view("x", (5,), (-1,), 4), view("s", (5,))),
+        copy_of(view("x", (5,), (-1,), 4), view("s", (5,))),
         summed(view("s", (5,)), view("t", (5,))),
         summed(view("t", (5,)), view("u", (5,)), reverse=True),
-        StridedCopy(view("u", (5,), (-1,), 4), view("y", (5,))),
+        copy_of(view("u", (5,), (-1,), 4), view("y", (5,))),
     )
     wanted = (
         (summed(view("x", (5,)), view("t", (5,)), reverse=True), "ab"),
@@ -304,15 +306,15 @@ def test_of_two_outputs_the_second_is_copied() -> None:
     stores: dict[str, StoreKind] = XY | {"z": "output"}
     scan = summed(view("x", (6,)), view("y", (6,)))
     given = recipe(stores, scan, summed(view("x", (6,)), view("z", (6,))))
-    assert optimise(given) == made(stores, (scan, "a"), (StridedCopy(view("y", (6,)), view("z", (6,))), "b"))
-    copies = recipe(stores, *(StridedCopy(view("x", (6,)), view(name, (6,))) for name in "yz"))
+    assert optimise(given) == made(stores, (scan, "a"), (copy_of(view("y", (6,)), view("z", (6,))), "b"))
+    copies = recipe(stores, *(copy_of(view("x", (6,)), view(name, (6,))) for name in "yz"))
     assert optimise(copies) is copies
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_of_two_outputs_the_second_is_not_copied_where_its_source_is_narrower(scale: float) -> None:
     half = replace(view("x", (6,)), data_type=DataType.FLOAT16)
-    made_wide = [Map(half, view(name, (6,)), scale=scale) for name in "yz"]
+    made_wide = [scaled(half, view(name, (6,)), scale=scale) for name in "yz"]
     given = recipe(XY | {"z": "output"}, *made_wide)
     assert optimise(given) is given
 
@@ -332,7 +334,7 @@ def test_what_differs_is_computed_apart(change: dict[str, object]) -> None:
 def test_what_nobody_reads_is_not_computed(clamp: bool) -> None:
     """But for what may raise."""
     stores: dict[str, StoreKind] = XSY | {"c": "constant", "t": "scratch"}
-    copy = StridedCopy(view("x", (3,)), view("y", (3,)))
+    copy = copy_of(view("x", (3,)), view("y", (3,)))
     gather = gathered(view("c", (6,)), view("x", (3, 1)), view("s", (3,)), clamp=clamp)
     given = recipe(stores, copy, gather, summed(view("s", (3,)), view("t", (3,))))
     assert dead(given) == (
@@ -352,7 +354,7 @@ def test_what_hangs_on_constants_alone_is_computed_once() -> None:
         summed(view("s", (6,)), view("t", (6,))),
         gathered(view("t", (6,)), view("x", (3, 1)), view("y", (3,))),
         summed(view("t", (6,)), view("z", (6,))),
-        StridedCopy(view("c", (6,)), view("w", (6,))),
+        copy_of(view("c", (6,)), view("w", (6,))),
     )
     once, always = split_constants(given)
     assert once == made(
@@ -364,8 +366,8 @@ def test_what_hangs_on_constants_alone_is_computed_once() -> None:
     assert always == made(
         {**XY, "z": "output", "w": "output", "t": "constant", "z once": "constant", "c": "constant"},
         (gathered(view("t", (6,)), view("x", (3, 1)), view("y", (3,))), "c"),
-        (StridedCopy(view("z once", (6,)), view("z", (6,))), "d"),
-        (StridedCopy(view("c", (6,)), view("w", (6,))), "e"),
+        (copy_of(view("z once", (6,)), view("z", (6,))), "d"),
+        (copy_of(view("c", (6,)), view("w", (6,))), "e"),
     )
 
 
@@ -374,7 +376,7 @@ def test_what_reads_a_constant_output_is_computed_once_too() -> None:
         {"c": "constant", "y": "output", "z": "output", "y once": "output"},
         summed(view("c", (6,)), view("y", (6,))),
         summed(view("y", (6,)), view("z", (6,))),
-        StridedCopy(view("y", (6,)), view("y once", (6,))),
+        copy_of(view("y", (6,)), view("y once", (6,))),
     )
     once, always = split_constants(given)
     assert (
@@ -389,9 +391,9 @@ def test_what_reads_a_constant_output_is_computed_once_too() -> None:
         always.steps
         == made(
             {},
-            (StridedCopy(view("y once more", (6,)), view("y", (6,))), "a"),
-            (StridedCopy(view("z once", (6,)), view("z", (6,))), "b"),
-            (StridedCopy(view("y once more", (6,)), view("y once", (6,))), "c"),
+            (copy_of(view("y once more", (6,)), view("y", (6,))), "a"),
+            (copy_of(view("z once", (6,)), view("z", (6,))), "b"),
+            (copy_of(view("y once more", (6,)), view("y once", (6,))), "c"),
         ).steps
     )
 

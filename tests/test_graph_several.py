@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +34,7 @@ def test_a_join_of_what_is_computed(engine: str, optimise: bool) -> None:
     joined = dml.join([dml.cumulative_summation(x, 1), dml.identity(x, (2, 1)), x], 0)
     model = g.compile(joined, optimise=optimise)
     np.testing.assert_array_equal(model(X), np.concatenate([np.cumsum(X, 1), X * 2 + 1, X]))
-    assert kinds(model) == (
-        [Scan, Map, StridedCopy] if optimise else [Scan, Map, StridedCopy, StridedCopy, StridedCopy]
-    )
+    assert kinds(model) == ([Scan, Map, Map] if optimise else [Scan, Map, Map, Map, Map])
     assert (model.temporary_size == 0) == optimise
 
 
@@ -116,7 +114,7 @@ def test_of_what_nothing_is_read_only_the_indices_cost_anything(engine: str) -> 
     model = g.compile(UNREAD["joined"](x, dml.gather(x, i)))
     gather = next(step for step in model.recipe.steps if step.may_raise)
     assert gather.target.sizes == (2, 1)
-    assert kinds(model) == [IndexedCopy, StridedCopy]
+    assert kinds(model) == [IndexedCopy, Map]
 
 
 @both
@@ -192,7 +190,7 @@ def test_what_is_split_and_joined_is_what_it_was(engine: str) -> None:
     x = g.input(T("float32", (4, 6)))
     model = g.compile(dml.join(dml.split(x, [2, 3, 1], 1), 1))
     np.testing.assert_array_equal(model(X), X)
-    assert kinds(model) == [StridedCopy] * 3
+    assert kinds(model) == [Map] * 3
 
 
 # None
@@ -218,7 +216,7 @@ def test_a_fill_is_computed_once(engine: str) -> None:
     counted = dml.fill_value_sequence([2, 3], 0.0, 1.0, graph=g)
     model = g.compile(dml.join([x, dml.cumulative_product(counted, 1)], 0))
     np.testing.assert_array_equal(model(X[:2, :3].copy()), [*X[:2, :3], [0, 0, 0], [3, 12, 60]])
-    assert sorted(kind.__name__ for kind in kinds(model)) == ["Scan", "StridedCopy"]  # parts are put together each time
+    assert sorted(kind.__name__ for kind in kinds(model)) == ["Map", "Scan"]  # parts are put together each time
     assert [type(step.primitive) for step in model.once.steps] == [Fill]
 
 

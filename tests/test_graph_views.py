@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from anydml.enums import DataType
 from anydml.graph.views import Trace, straightened, through, trace
-from anydml.primitives import StridedCopy
+from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import Map
 from drawing import draw_sizes, nested, packed, pick, upto
 from recipes import RANDOM, elements, view
 
 if TYPE_CHECKING:
-    from anydml.primitives import View
+    from anydml.ir.verbs import Map
+    from anydml.ir.views import View
 
 
 @st.composite
@@ -149,7 +151,7 @@ def test_what_is_written_over_or_between_the_lines_is_not_read() -> None:
     assert trace(view("t", (2,), (3,), 1), view("t", (2, 2), (3, 1))) == Trace((0, 1), ((1,), (0,)))
 
 
-def pairs(copy: StridedCopy) -> list[tuple[int, int]]:
+def pairs(copy: Map) -> list[tuple[int, int]]:
     return sorted(zip(elements(copy.source), elements(copy.target), strict=True))
 
 
@@ -165,9 +167,9 @@ def pairs(copy: StridedCopy) -> list[tuple[int, int]]:
     ],
 )
 def test_a_copy_from_line_to_line_is_cut(read: View, wanted: tuple[View, View] | None) -> None:
-    copy = StridedCopy(read, view("y", read.sizes))
+    copy = copy_of(read, view("y", read.sizes))
     cut = straightened(copy, ROWS, COLUMNS)
-    assert cut == (StridedCopy(*wanted) if wanted else copy)
+    assert cut == (copy_of(*wanted) if wanted else copy)
     assert pairs(cut) == pairs(copy)
 
 
@@ -176,5 +178,5 @@ def test_a_copy_from_line_to_line_is_cut(read: View, wanted: tuple[View, View] |
 def test_a_copy_that_is_cut_stays_the_same(data: st.DataObject) -> None:
     target, source = data.draw(copies())
     reader = data.draw(st.one_of(flat(target), readers(target), windows(target)))
-    copy = StridedCopy(reader, view("y", reader.sizes, [7 * stride for stride in packed(reader.sizes)]))
+    copy = copy_of(reader, view("y", reader.sizes, [7 * stride for stride in packed(reader.sizes)]))
     assert pairs(straightened(copy, target, source)) == pairs(copy)

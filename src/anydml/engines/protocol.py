@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.ir.verbs import Primitive
     from anydml.memory import Buffer
-    from anydml.primitives import Primitive
 
 
 class Program(Protocol):

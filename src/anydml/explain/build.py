@@ -7,7 +7,7 @@ import enum
 import itertools
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
@@ -23,9 +23,10 @@ from anydml.explain.strided import StridedTale
 from anydml.explain.tale import lower_packed
 from anydml.explain.turned import TurnedTale
 from anydml.explain.values import CountedIndices, CountedLengths, CountedValues, read_array, write_single
+from anydml.ir.patterns import is_copy, match_scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from anydml.explain.picture import Coordinate, Grid
     from anydml.explain.tale import Tale
     from anydml.explain.values import Values
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
     from anydml.tensor import TensorDesc
 
 _DEFAULT_LIMITS = Limits()
@@ -138,23 +139,23 @@ def _made_up(desc: OperatorDesc, primitive: Primitive, field: str, tensor: Tenso
 
 
 def _tale(desc: OperatorDesc, primitives: Sequence[Primitive], values: Mapping[str, Values]) -> Tale:
-    copies = [one for one in primitives if isinstance(one, StridedCopy)]
+    copies = [one for one in primitives if is_copy(one)]
     if len(copies) > 1:
         return PartedTale(desc, copies, values)
     (primitive,) = primitives
-    if isinstance(primitive, StridedCopy):
+    if is_copy(primitive):
         return StridedTale(desc, primitive, values)
     if isinstance(primitive, IndexedCopy):
         return IndexedTale(desc, primitive, values)
     if isinstance(primitive, Scan):
         return ScannedTale(desc, primitive, values)
-    if isinstance(primitive, Map):
-        return MappedTale(desc, primitive, values)
+    if isinstance(primitive, Map) and (simple := match_scaled(primitive)):
+        return MappedTale(desc, simple, values)
     if isinstance(primitive, Fill):
         return FilledTale(desc, primitive, values)
     if isinstance(primitive, Reverse):
         return TurnedTale(desc, primitive, values)
-    assert_never(primitive)
+    raise NotImplementedError
 
 
 def _frames(desc: OperatorDesc, primitives: Sequence[Primitive]) -> dict[str, tuple[int, ...]]:

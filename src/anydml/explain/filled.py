@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from anydml.explain.picture import Element
     from anydml.explain.values import Values
+    from anydml.ir.verbs import Fill
     from anydml.operators import OperatorDesc
-    from anydml.primitives import Fill
 
 
 class FilledTale(Tale):

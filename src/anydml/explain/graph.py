@@ -15,7 +15,9 @@ from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, View
+from anydml.ir.patterns import is_copy, match_scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,14 +165,15 @@ def _pass(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> 
 
 def _kind(step: Step) -> str:
     primitive = step.primitive
-    if isinstance(primitive, StridedCopy):
+    if is_copy(primitive):
         return "copy"
     if isinstance(primitive, IndexedCopy):
         return "gather"
     if isinstance(primitive, Scan):
         return f"running {primitive.function}"
     if isinstance(primitive, Map):
-        return "conversion" if primitive.is_conversion else "scale"
+        simple = match_scaled(primitive)
+        return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
     if isinstance(primitive, Fill):
         return "fill"
     if isinstance(primitive, Reverse):

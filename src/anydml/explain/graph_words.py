@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
+from anydml.ir.patterns import is_copy, match_scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan, views_of
 from anydml.memory import layout_of, packed_strides
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import Step
     from anydml.graph.views import Trace
-    from anydml.primitives import Primitive, View
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
 
 _LONGEST_NAME = 32
 _ARABIC_MARK = "\u061c"
@@ -66,7 +68,7 @@ def _moved(axis: int, rank: int) -> list[int]:
 def _parts(primitive: Primitive, word: Callable[[View], str]) -> list[str]:
     """What a primitive does, and how, in a few words each."""
     sizes = word_sizes(primitive.target.sizes)
-    if isinstance(primitive, StridedCopy):
+    if is_copy(primitive):
         return [f"copy {sizes} from {word(primitive.source)}"]
     if isinstance(primitive, IndexedCopy):
         return _gather_parts(primitive, word)
@@ -76,12 +78,12 @@ def _parts(primitive: Primitive, word: Callable[[View], str]) -> list[str]:
         parts += ["exclusive"] if primitive.exclusive else []
         parts.append(f"of {word(primitive.source)}")
         return [" ".join(parts)] if len(parts) == 2 else parts
-    if isinstance(primitive, Map):
+    if isinstance(primitive, Map) and (simple := match_scaled(primitive)):
         kind = primitive.target.data_type
-        if primitive.is_conversion:
+        if simple.is_conversion:
             return [f"convert {word(primitive.source)} to {kind.name}"]
-        parts = [f"scale {word(primitive.source)} by {write_single(primitive.scale)}"]
-        parts += [f"add {write_single(primitive.bias)}"] if primitive.bias else []
+        parts = [f"scale {word(primitive.source)} by {write_single(simple.scale)}"]
+        parts += [f"add {write_single(simple.bias)}"] if simple.bias else []
         return parts + ([f"convert to {kind.name}"] if kind != primitive.source.data_type else [])
     if isinstance(primitive, Fill):
         start, delta = (
@@ -92,7 +94,7 @@ def _parts(primitive: Primitive, word: Callable[[View], str]) -> list[str]:
         return [
             f"reverse {word(primitive.source)} along axis {primitive.axis}, as far as {word(primitive.lengths)} says"
         ]
-    assert_never(primitive)
+    raise NotImplementedError
 
 
 def _gather_parts(primitive: IndexedCopy, word: Callable[[View], str]) -> list[str]:

@@ -12,15 +12,15 @@ from anydml.engines.reference import resolve
 from anydml.explain.picture import written
 from anydml.explain.tale import HUES, Landing, Tale, element_at, first_few, place_in
 from anydml.explain.values import ArrayValues, number_of, write_value
-from anydml.primitives import IndexFault, views_of
+from anydml.ir.verbs import IndexFault, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
+    from anydml.ir.verbs import IndexedCopy
     from anydml.operators import OperatorDesc
-    from anydml.primitives import IndexedCopy
 
 # Tuples that are checked although they may not be drawn: a second's work at most.
 _MOST_CHECKED = 1_000_000

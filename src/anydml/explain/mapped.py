@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.reference import convert
+from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
 from anydml.explain.tale import Landing, Tale, element_at, first_few
 from anydml.explain.values import write_single, write_value
+from anydml.ir.patterns import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.explain.picture import Element
     from anydml.explain.values import Values
+    from anydml.ir.patterns import Scaled
     from anydml.operators import OperatorDesc
-    from anydml.primitives import Map
 
 _MOST_CHANGED = 3
 """Of the sentences, those that tell of numbers that change before any others are told."""
@@ -29,7 +30,7 @@ class MappedTale(Tale):
 
     verb = "becomes"
 
-    def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
+    def __init__(self, desc: OperatorDesc, primitive: Scaled, values: Mapping[str, Values]) -> None:
         self._primitive = primitive
         self._values = values[primitive.source.tensor]
         self._sizes = desc.tensors()[primitive.source.tensor].sizes
@@ -62,9 +63,8 @@ class MappedTale(Tale):
 
     def _convert(self, number: Any) -> Any:
         """Have the reference engine convert it, so that a picture rounds and wraps as an operator does."""
-        target = np.empty(1, self._primitive.target.data_type.dtype)
-        convert(self._primitive, np.array([number], self._primitive.source.data_type.dtype), target)
-        return target[0]
+        number = np.array([number], self._primitive.source.data_type.dtype)
+        return evaluate(scaled(*self._primitive).value, [number], (1,))[0]
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements, and before them the first of those that change."""

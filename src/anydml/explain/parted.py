@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
+    from anydml.ir.verbs import Map
     from anydml.operators import OperatorDesc
-    from anydml.primitives import StridedCopy
 
 
 class _Part(NamedTuple):
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
 class PartedTale(Tale):
     """Which tensor is which part."""
 
-    def __init__(self, desc: OperatorDesc, primitives: Sequence[StridedCopy], values: Mapping[str, Values]) -> None:
+    def __init__(self, desc: OperatorDesc, primitives: Sequence[Map], values: Mapping[str, Values]) -> None:
         self._values = values
         self._tensors = {name: tensor.sizes for name, tensor in desc.tensors().items()}
         self._parts = [

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
+    from anydml.ir.verbs import Scan
     from anydml.operators import OperatorDesc
-    from anydml.primitives import Scan
 
 
 class ScannedTale(Tale):

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
+    from anydml.ir.verbs import Map
     from anydml.operators import OperatorDesc
-    from anydml.primitives import StridedCopy
 
 
 class StridedTale(Tale):
     """Which element is copied where, and how its coordinate is computed."""
 
-    def __init__(self, desc: OperatorDesc, primitive: StridedCopy, values: Mapping[str, Values]) -> None:
+    def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
         self._primitive = primitive
         self._values = values[primitive.source.tensor]
         self._sizes = desc.tensors()[primitive.source.tensor].sizes

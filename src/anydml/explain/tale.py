@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.explain.picture import Coordinate
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
     from anydml.operators import OperatorDesc
-    from anydml.primitives import Primitive, View
 
 MOST_SENTENCES = 6
 HUES = 6

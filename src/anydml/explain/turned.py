@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
+    from anydml.ir.verbs import Reverse
     from anydml.operators import OperatorDesc
-    from anydml.primitives import Reverse
 
 
 class TurnedTale(Tale):

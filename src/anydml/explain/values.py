@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
     from anydml.explain.picture import Coordinate
-    from anydml.primitives import IndexedCopy
+    from anydml.ir.verbs import IndexedCopy
     from anydml.tensor import TensorDesc
 
 _LONGEST_NUMBER = 10

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from anydml.primitives import Scan
+from anydml.ir.verbs import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step, Store
-from anydml.primitives import StridedCopy
+from anydml.ir.patterns import copy_of
 
 if TYPE_CHECKING:
-    from anydml.primitives import View
+    from anydml.ir.views import View
 
 
 def guard(recipe: Recipe) -> Recipe:
@@ -40,7 +40,7 @@ def guard(recipe: Recipe) -> Recipe:
             moved[output] = f"{output} held back"
             stores[moved[output]] = Store("scratch", stores[output].size_in_bytes)
     copies = [
-        Step(StridedCopy(replace(step.target, tensor=moved[step.target.tensor]), step.target), step.nodes)
+        Step(copy_of(replace(step.target, tensor=moved[step.target.tensor]), step.target), step.nodes)
         for step in steps
         if step.target.tensor in moved
     ]

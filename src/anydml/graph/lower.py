@@ -9,7 +9,8 @@ from anydml.graph.check import byte_span
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
-from anydml.primitives import StridedCopy, View
+from anydml.ir.patterns import copy_of
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +45,7 @@ def lower(graph: GraphDesc) -> Recipe:
         stores[target] = Store("output", _bytes(desc))
         source = written.setdefault((edge.from_node_index, edge.from_node_output_index), target)
         if source != target:
-            copies.append(
-                Step(StridedCopy(View.of(source, desc), View.of(target, desc)), (names[edge.from_node_index],))
-            )
+            copies.append(Step(copy_of(View.of(source, desc), View.of(target, desc)), (names[edge.from_node_index],)))
     steps = []
     sources = {(edge.to_node_index, edge.to_node_input_index): edge for edge in graph.intermediate_edges}
     inputs = {(edge.to_node_index, edge.to_node_input_index): edge.graph_input_index for edge in graph.input_edges}

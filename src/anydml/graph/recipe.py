@@ -7,10 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from anydml.primitives import IndexedCopy, Primitive, View, reading, views_of
+from anydml.ir.verbs import IndexedCopy, Primitive, reading, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from anydml.ir.views import View
 
 StoreKind: TypeAlias = Literal["input", "constant", "output", "scratch"]
 
@@ -59,9 +61,9 @@ class Step:
     def bytes_moved(self) -> int:
         """What it reads and writes, each element counted once; a gather reads as many elements as it writes."""
         target, moved = self.target, 0
-        for name in self.primitive.reads:
-            view: View = getattr(self.primitive, name)
-            sizes = target.sizes if name == "source" else _distinct(view)
+        for view in self.sources:
+            is_gathered = isinstance(self.primitive, IndexedCopy) and view is self.primitive.source
+            sizes = target.sizes if is_gathered else _distinct(view)
             moved += math.prod(sizes) * view.data_type.size_in_bytes
         return moved + math.prod(target.sizes) * target.data_type.size_in_bytes
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.plan import loops_of, simplify
-from anydml.primitives import StridedCopy, View
+from anydml.ir.patterns import copy_of
+from anydml.ir.plan import loops_of, simplify
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from anydml.ir.verbs import Map
 
 MOST_DIMENSIONS = 8
 """Of a tensor, in DirectML; engines are made for as many."""
@@ -108,7 +111,7 @@ def _merged(target: View, source: View) -> tuple[View, View]:
     )
 
 
-def straightened(copy: StridedCopy, target: View, source: View) -> StridedCopy:
+def straightened(copy: Map, target: View, source: View) -> Map:
     """The same copy with dimensions cut where its source runs on from line to line of what another copy wrote.
 
     The other copies from `source` to `target`. Where it cannot be cut evenly, the copy stays as it is.
@@ -140,4 +143,4 @@ def straightened(copy: StridedCopy, target: View, source: View) -> StridedCopy:
         sizes, strides = tuple(n for _, n, _ in cuts), tuple(view.strides[k] * times for k, _, times in cuts)
         return View(view.tensor, view.data_type, sizes, strides, view.offset)
 
-    return StridedCopy(cut(reader), cut(copy.target))
+    return copy_of(cut(reader), cut(copy.target))

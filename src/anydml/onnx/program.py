@@ -12,10 +12,10 @@ from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
 from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, DmlError, Fault, ModelError, show
+from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
-from anydml.primitives import IndexFault
 from anydml.runtime.graph import CompiledGraph
 
 if TYPE_CHECKING:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.ir.patterns import copy_of, scaled
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import same_sizes
-from anydml.primitives import Map, StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.errors import Fault
+    from anydml.ir.verbs import Map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +42,9 @@ class Cast(OperatorDesc):
         """The output is of the input's sizes."""
         yield from same_sizes(self, "OutputTensor", "InputTensor")
 
-    def lower(self) -> tuple[StridedCopy | Map]:
+    def lower(self) -> tuple[Map]:
         """A map, or between equal types a copy."""
         source, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
         if source.data_type == target.data_type:
-            return (StridedCopy(source, target),)
-        return (Map(source, target),)
+            return (copy_of(source, target),)
+        return (scaled(source, target),)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import AxisDirection, DataType
+from anydml.ir.verbs import Scan
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Direction, Input, Output, Uint, WithFloat64  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, like_input
-from anydml.primitives import Scan, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anydml.primitives import IndexFault, Primitive
+    from anydml.ir.verbs import IndexFault, Primitive
 
 CONVERT = ", so convert the data first"
 """What helps with a data type that no level takes, of which a caller with arrays is told more."""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
+from anydml.ir.verbs import Exact, Fill
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Output, Scalar, ValueType, WithFloat64, dml_name
 from anydml.operators.scalars import as_type, type_faults
-from anydml.primitives import Exact, Fill, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

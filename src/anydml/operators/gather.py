@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
 from anydml.errors import Fault
+from anydml.ir.verbs import IndexedCopy, IndexFault
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count
-from anydml.primitives import IndexedCopy, IndexFault, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
 from anydml.errors import Fault
+from anydml.ir.verbs import IndexedCopy
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.gather import word_index
 from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count, same_sizes
-from anydml.primitives import IndexedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.enums import DataType
-    from anydml.primitives import IndexFault
+    from anydml.ir.verbs import IndexFault
 
 
 def _word_outside_axis(fault: IndexFault, position: tuple[int, ...], index_type: DataType) -> Fault:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.ir.patterns import copy_of, scaled
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import like_input
-from anydml.primitives import Map, StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.errors import Fault
+    from anydml.ir.verbs import Map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +43,9 @@ class ElementWiseIdentity(OperatorDesc):
         """The output is of the input's type and sizes."""
         yield from like_input(self)
 
-    def lower(self) -> tuple[StridedCopy | Map]:
+    def lower(self) -> tuple[Map]:
         """A copy, or where there is a scale a map."""
         source, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
         if self.scale_bias is None:
-            return (StridedCopy(source, target),)
-        return (Map(source, target, self.scale_bias.scale, self.scale_bias.bias),)
+            return (copy_of(source, target),)
+        return (scaled(source, target, self.scale_bias.scale, self.scale_bias.bias),)

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.errors import Fault
+from anydml.ir.patterns import copy_of
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Inputs, Output, Outputs, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, same_data_type, same_dimension_count
-from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from anydml.ir.verbs import Map
     from anydml.tensor import TensorDesc
 
 
@@ -85,11 +87,11 @@ class Join(OperatorDesc):
             rule = f"{field} must be {wanted}, the sum of the inputs' sizes along the axis"
             yield Fault(field=field, rule=rule, value=size, found=str(size))
 
-    def lower(self) -> tuple[StridedCopy, ...]:
+    def lower(self) -> tuple[Map, ...]:
         """A copy of each input into its part of the output."""
         parts = _parts(View.of("OutputTensor", self.output_tensor), self.input_tensors, self.axis)
         sources = (View.of(name, tensor) for name, tensor in self.inputs().items())
-        return tuple(map(StridedCopy, sources, parts))
+        return tuple(map(copy_of, sources, parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +125,8 @@ class Split(OperatorDesc):
             rule = f"the sizes of OutputTensors along the axis must add up to InputTensor.Sizes[{self.axis}], {wanted}"
             yield Fault(field="OutputTensors", rule=rule, value=total, found=str(total))
 
-    def lower(self) -> tuple[StridedCopy, ...]:
+    def lower(self) -> tuple[Map, ...]:
         """A copy of each part of the input into its output."""
         parts = _parts(View.of("InputTensor", self.input_tensor), self.output_tensors, self.axis)
         targets = (View.of(name, tensor) for name, tensor in self.outputs().items())
-        return tuple(map(StridedCopy, parts, targets))
+        return tuple(map(copy_of, parts, targets))

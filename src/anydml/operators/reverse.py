@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.ir.verbs import Reverse
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, exact_sizes, like_input, same_dimension_count
-from anydml.primitives import Reverse, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.primitives import Exact
+from anydml.ir.verbs import Exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.errors import Fault
+from anydml.ir.patterns import copy_of
+from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, IntArray, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.rules import exact_sizes, one_value_per_dimension, same_data_type, same_dimension_count
-from anydml.primitives import StridedCopy, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from anydml.ir.verbs import Map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +69,11 @@ class Slice(OperatorDesc):
         counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
         yield from counts or exact_sizes(self, "OutputTensor", self.sizes, "the Sizes of the slice")
 
-    def lower(self) -> tuple[StridedCopy]:
+    def lower(self) -> tuple[Map]:
         """A copy from the window's view."""
         source = View.of("InputTensor", self.input_tensor)
         target = View.of("OutputTensor", self.output_tensor)
-        return (StridedCopy(source.window(self.offsets, self.strides, self.sizes), target),)
+        return (copy_of(source.window(self.offsets, self.strides, self.sizes), target),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +146,7 @@ class Slice1(OperatorDesc):
         """InputWindowOffsets and InputWindowSizes."""
         return self.input_window_offsets, self.input_window_sizes
 
-    def lower(self) -> tuple[StridedCopy]:
+    def lower(self) -> tuple[Map]:
         """A copy from the window's view."""
         start = [
             offset + (size - 1 if stride < 0 else 0)
@@ -153,4 +156,4 @@ class Slice1(OperatorDesc):
         ]
         source = View.of("InputTensor", self.input_tensor)
         target = View.of("OutputTensor", self.output_tensor)
-        return (StridedCopy(source.window(start, self.input_window_strides, target.sizes), target),)
+        return (copy_of(source.window(start, self.input_window_strides, target.sizes), target),)

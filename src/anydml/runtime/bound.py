@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from anydml.arrays.glance import glance
 from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, show
+from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, span
-from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

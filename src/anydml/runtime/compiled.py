@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
+from anydml.ir.patterns import copy_of
+from anydml.ir.views import View
 from anydml.operators import OperatorDesc
-from anydml.primitives import StridedCopy, View
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
 from anydml.runtime.dispatchable import Compiled, Kept
 from anydml.runtime.launches import in_a_row, one_or_all
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.enums import ExecutionFlags
+    from anydml.ir.verbs import IndexFault
     from anydml.memory import Buffer
-    from anydml.primitives import IndexFault
     from anydml.runtime.device import Device
 
 
@@ -78,7 +79,7 @@ class CompiledOperator(Compiled):
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""
         packed = _packed(tensor)
-        copy = StridedCopy(View.of(field, tensor), View.of("Persistent", packed))
+        copy = copy_of(View.of(field, tensor), View.of("Persistent", packed))
         return Kept(copy, packed.total_tensor_size_in_bytes, 0)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:  # noqa: ARG002 - none

@@ -13,8 +13,8 @@ from anydml.arrays.shared import SharedData
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe
+from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST
-from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from anydml.engines.protocol import Program
     from anydml.enums import ExecutionFlags
     from anydml.errors import IndexRangeError
+    from anydml.ir.verbs import IndexFault, Map
     from anydml.memory import Buffer
-    from anydml.primitives import IndexFault, StridedCopy
     from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
     from anydml.tensor import TensorDesc
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Kept(NamedTuple):
     """An owned tensor's copy in the persistent resource."""
 
-    copy: StridedCopy
+    copy: Map
     """From the tensor, by its field's name, to `Persistent`."""
     size_in_bytes: int
     first: int

@@ -16,8 +16,10 @@ from anydml.graph.optimise import optimise as simplify
 from anydml.graph.recipe import Recipe, Step
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
+from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import IndexFault
+from anydml.ir.views import View
 from anydml.memory import word_bytes
-from anydml.primitives import IndexFault, StridedCopy, View
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled, Kept
 from anydml.runtime.launches import in_a_row, one_or_all
@@ -104,7 +106,7 @@ class CompiledGraph(Compiled):
         below, above = byte_span(tensor)
         size = above - below
         source = View(field, DataType.UINT8, (size,), (1,), below)
-        return Kept(StridedCopy(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
+        return Kept(copy_of(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.primitives import IndexFault
+from anydml.ir.verbs import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

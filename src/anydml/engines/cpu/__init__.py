@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from anydml.engines.cpu.build import has_float16
-from anydml.engines.cpu.programs import CopyProgram, GatherProgram, ScanProgram, plan_fill, plan_map, plan_reverse
+from anydml.engines.cpu.programs import CopyProgram, GatherProgram, ScanProgram, plan_fill, plan_reverse, plan_scaled
 from anydml.engines.cpu.programs.fill import is_constant
-from anydml.engines.cpu.programs.map import moves_bits
+from anydml.engines.cpu.programs.scale import moves_bits
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
+from anydml.ir.patterns import is_copy, match_scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan, views_of
 from anydml.memory import HOST, reserve_host
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Program
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
 
 
 class CpuEngine:
@@ -32,14 +33,17 @@ class CpuEngine:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         if needs_float16(primitive) and not has_float16():
             return ReferenceEngine().compile(primitive)
-        if isinstance(primitive, StridedCopy):
+        if is_copy(primitive):
             return CopyProgram.plan(primitive)
         if isinstance(primitive, IndexedCopy):
             return GatherProgram.plan(primitive)
         if isinstance(primitive, Scan):
             return ScanProgram.plan(primitive)
         if isinstance(primitive, Map):
-            return plan_map(primitive)
+            simple = match_scaled(primitive)
+            if simple is None:
+                raise NotImplementedError
+            return plan_scaled(simple)
         if isinstance(primitive, Fill):
             return plan_fill(primitive)
         if isinstance(primitive, Reverse):
@@ -49,7 +53,8 @@ class CpuEngine:
 
 def needs_float16(primitive: Primitive) -> bool:
     """Whether numbers of FLOAT16 are computed with, not only moved."""
-    moves = isinstance(primitive, (StridedCopy, IndexedCopy, Reverse))
-    moves = moves or (isinstance(primitive, Map) and moves_bits(primitive))
+    moves = isinstance(primitive, (IndexedCopy, Reverse))
+    simple = match_scaled(primitive) if isinstance(primitive, Map) else None
+    moves = moves or (simple is not None and moves_bits(simple))
     moves = moves or (isinstance(primitive, Fill) and is_constant(primitive))
     return not moves and any(view.data_type is DataType.FLOAT16 for view in views_of(primitive))

@@ -9,12 +9,13 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING, assert_never
 
+from anydml.ir.patterns import is_copy, match_scaled
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 from anydml.memory import Buffer
-from anydml.primitives import Fill, IndexedCopy, Map, Reverse, Scan, StridedCopy
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Program
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
 
 NEEDS = ("torch", "triton")
 
@@ -66,14 +67,17 @@ class CudaEngine:
         """Plan, and compile the kernel, or find it in Triton's cache."""
         from anydml.engines.cuda import programs
 
-        if isinstance(primitive, StridedCopy):
+        if is_copy(primitive):
             return programs.CopyProgram.plan(primitive, self._figures)
         if isinstance(primitive, IndexedCopy):
             return programs.GatherProgram.plan(primitive, self._figures)
         if isinstance(primitive, Scan):
             return programs.ScanProgram.plan(primitive, self._figures)
         if isinstance(primitive, Map):
-            return programs.MapProgram.plan(primitive, self._figures)
+            simple = match_scaled(primitive)
+            if simple is None:
+                raise NotImplementedError
+            return programs.ScaleProgram.plan(simple, self._figures)
         if isinstance(primitive, Fill):
             return programs.FillProgram.plan(primitive, self._figures)
         if isinstance(primitive, Reverse):

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
+from anydml.engines.reference.evaluate import evaluate
+from anydml.ir.patterns import is_copy
+from anydml.ir.verbs import Fill, IndexedCopy, IndexFault, Map, Reverse, Scan, views_of
 from anydml.memory import HOST, numpy_view, reserve_host
-from anydml.primitives import Fill, IndexedCopy, IndexFault, Map, Reverse, Scan, StridedCopy, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.primitives import Primitive, View
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
 
 Array = np.ndarray[Any, Any]
 
@@ -40,14 +43,14 @@ class ReferenceProgram:
     def bind(self, places: Mapping[str, int]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
         arrays = [_array(view, places[view.tensor]) for view in views_of(self.primitive)]
-        if isinstance(self.primitive, StridedCopy):
+        if is_copy(self.primitive):
             return functools.partial(copy, *arrays)
         if isinstance(self.primitive, IndexedCopy):
             return functools.partial(gather, self.primitive, *arrays)
         if isinstance(self.primitive, Scan):
             return functools.partial(scan, self.primitive, *arrays)
         if isinstance(self.primitive, Map):
-            return functools.partial(convert, self.primitive, *arrays)
+            return functools.partial(compute, self.primitive, *arrays)
         if isinstance(self.primitive, Fill):
             return functools.partial(fill, self.primitive, *arrays)
         if isinstance(self.primitive, Reverse):
@@ -114,23 +117,10 @@ def scan(primitive: Scan, source: Array, target: Array) -> None:
         np.copyto(target, tally, casting="same_kind")
 
 
-def convert(primitive: Map, source: Array, target: Array) -> None:
-    """Scale in float64 where that is asked for, and make each number one of the target's type."""
-    with np.errstate(all="ignore"):
-        numbers = source if primitive.is_conversion else source.astype(np.float64) * primitive.scale + primitive.bias
-        if numbers.dtype.kind == "f" and target.dtype.kind != "f":
-            numbers = _whole(numbers, target.dtype)
-        np.copyto(target, numbers, casting="unsafe")
-
-
-def _whole(numbers: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats without their fractions as integers, those outside the range as the end that is nearer; NaN is 0."""
-    limits = np.iinfo(dtype)
-    wide = numbers.astype(np.float64)
-    # 2^63 - 1 and 2^64 - 1 are no float64: what reaches the power of two above them is outside.
-    low, high = wide <= float(limits.min), wide >= float(limits.max)
-    inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
-    return np.where(low, limits.min, np.where(high, limits.max, inside)).astype(dtype)
+def compute(primitive: Map, *arrays: Array) -> None:
+    """Evaluate the expression for every element, all of them before one is written."""
+    *sources, target = arrays
+    np.copyto(target, evaluate(primitive.value, sources, target.shape))
 
 
 def fill(primitive: Fill, target: Array) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
-from anydml.primitives import StridedCopy
+from anydml.ir.patterns import is_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.graph.recipe import Recipe, Step
-    from anydml.primitives import View
+    from anydml.ir.views import View
 
 
 def absorb(recipe: Recipe) -> Recipe:
@@ -39,7 +39,7 @@ def _absorbed(draft: Draft, number: int) -> bool:
     tries = 0
     for reader in _candidates(readers, old):
         copy = readers[reader].primitive
-        assert isinstance(copy, StridedCopy)  # noqa: S101 - for type checkers: candidates are copies
+        assert is_copy(copy)  # noqa: S101 - for type checkers: candidates are copies
         # An answer means that every element written is among those that the copy reads, each of them once; and it
         # reads no others, because nobody reads what was not written.
         new = through(old, copy.source, copy.target)
@@ -60,7 +60,7 @@ def _absorbed(draft: Draft, number: int) -> bool:
 
 def _candidates(readers: Mapping[int, Step], old: View) -> list[int]:
     """The copies among the readers, without those that leave another reader which can read nothing but what it does."""
-    copies = [i for i, reader in readers.items() if isinstance(reader.primitive, StridedCopy)]
+    copies = [i for i, reader in readers.items() if is_copy(reader.primitive)]
     if not copies:
         return []
     views = {view for reader in readers.values() for view in reader.sources if view.tensor == old.tensor}

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step
-from anydml.primitives import StridedCopy, View
+from anydml.ir.patterns import copy_of, is_copy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.graph.recipe import Store, StoreKind
+    from anydml.ir.views import View
 
 
 def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
@@ -40,7 +41,7 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
         target = step.target
         is_output = stores[target.tensor].kind == "output"
         is_constant = all(view.tensor in known for view in step.sources) and target.tensor not in shared
-        if not is_constant or (is_output and isinstance(step.primitive, StridedCopy)):
+        if not is_constant or (is_output and is_copy(step.primitive)):
             always.append(step)
             continue
         if is_output:
@@ -48,7 +49,7 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
             while name in stores:
                 name += " more"
             held[target.tensor], stores[name] = name, stores[target.tensor]
-            always.append(replace(step, primitive=StridedCopy(instead(target), target)))
+            always.append(replace(step, primitive=copy_of(instead(target), target)))
         once.append(step.writing(instead(target)))
         known.add(once[-1].target.tensor)
     made = {step.target.tensor for step in once}

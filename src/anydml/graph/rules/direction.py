@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through
-from anydml.primitives import Scan, View
+from anydml.ir.verbs import Scan
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step
+    from anydml.ir.views import View
 
 
 def direction(recipe: Recipe) -> Recipe:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.rules.steps import Draft, joined, redirect
 from anydml.graph.views import straightened, through
-from anydml.primitives import StridedCopy
+from anydml.ir.patterns import is_copy
+from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.graph.recipe import Recipe, Step
-    from anydml.primitives import View
+    from anydml.ir.verbs import Map
+    from anydml.ir.views import View
 
 
 def forward(recipe: Recipe) -> Recipe:
@@ -33,7 +35,7 @@ def forward(recipe: Recipe) -> Recipe:
 def _forwarded(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | None:
     """By number, the readers of a copy made readers of its source."""
     copy = step.primitive
-    if not isinstance(copy, StridedCopy):
+    if not is_copy(copy):
         return None
 
     def change(view: View) -> View | None:
@@ -45,9 +47,9 @@ def _forwarded(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | Non
     return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
 
 
-def _fitted(step: Step, copy: StridedCopy) -> Step:
+def _fitted(step: Step, copy: Map) -> Step:
     """A copy that reads another's target in other lines than it has, as one that reads it line by line."""
     reader = step.primitive
-    if not isinstance(reader, StridedCopy) or reader.source.tensor != copy.target.tensor:
+    if not is_copy(reader) or reader.source.tensor != copy.target.tensor:
         return step
     return replace(step, primitive=straightened(reader, copy.target, copy.source))

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
+from anydml.ir.expressions import moved
+from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 from anydml.memory import packed_strides
-from anydml.primitives import Fill, IndexedCopy, Reverse, Scan, View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.graph.recipe import Recipe
-    from anydml.primitives import Primitive
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
 
 
 class Cut(NamedTuple):
@@ -100,6 +102,9 @@ def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
         axis, source = primitive.axis, _window(primitive.source, cuts)
         lengths = _window(primitive.lengths, [Cut(0, 1, 1) if k == axis else cut for k, cut in enumerate(cuts)])
         return replace(primitive, source=source, lengths=lengths, target=target)
+    if isinstance(primitive, Map):
+        value = moved(primitive.value, [(cut.start, cut.step) for cut in cuts])
+        return Map(tuple(_window(source, cuts) for source in primitive.sources), target, value)
     if not isinstance(primitive, IndexedCopy):
         return replace(primitive, source=_window(primitive.source, cuts), target=target)
     rank, batch = len(primitive.indices.sizes) - 1, primitive.batch_rank

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
-from anydml.primitives import Primitive, StridedCopy, View
+from anydml.ir.patterns import copy_of, is_copy
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from anydml.graph.recipe import Recipe
+    from anydml.ir.verbs import Primitive
 
 
 def same(recipe: Recipe) -> Recipe:
@@ -52,8 +54,8 @@ def _once(draft: Draft, first: int, second: int, failed: Counter[int]) -> Collec
         if changed is not None:
             return changed
         failed[first] += 1
-    copy = replace(other, primitive=StridedCopy(one.target, other.target))
-    if isinstance(other.primitive, StridedCopy) or copy.bytes_moved > other.bytes_moved:
+    copy = replace(other, primitive=copy_of(one.target, other.target))
+    if is_copy(other.primitive) or copy.bytes_moved > other.bytes_moved:
         return None
     draft.put({second: copy})
     return ()

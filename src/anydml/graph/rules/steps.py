@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import Recipe, Step
-    from anydml.primitives import View
+    from anydml.ir.views import View
 
 MOST_TRIES = 4
 """Of what is tried with one reader after another, so that a step with many takes no longer for each of them."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
-from anydml.plan import Loops, loops_of, simplify
+from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.build import Kernel
-    from anydml.primitives import StridedCopy
+    from anydml.ir.verbs import Map
 
 FAR_FROM = 1024 * 1024
 """Bytes of output from which on the input is fetched ahead, on Arm: x86 does as well by itself."""
@@ -29,7 +29,7 @@ RUN = 64
 class CopyProgram:
     """A strided copy, planned."""
 
-    primitive: StridedCopy
+    primitive: Map
     kernel: Kernel
     words: tuple[int, ...]
     """After the two addresses."""
@@ -41,7 +41,7 @@ class CopyProgram:
     """The kernel for a target that is not aligned to its elements, where that is another."""
 
     @classmethod
-    def plan(cls, primitive: StridedCopy) -> CopyProgram:
+    def plan(cls, primitive: Map) -> CopyProgram:
         """Choose the kernel by the innermost dimension."""
         width = primitive.source.data_type.size_in_bytes
         loops = simplify(loops_of(primitive.source, primitive.target), 1)
@@ -78,7 +78,7 @@ class CopyProgram:
 
     @classmethod
     def _plan_transpose(
-        cls, primitive: StridedCopy, loops: Loops, other: int, width: int, offsets: tuple[int, int], size: int
+        cls, primitive: Map, loops: Loops, other: int, width: int, offsets: tuple[int, int], size: int
     ) -> CopyProgram:
         last = len(loops.sizes) - 1
         outer = loops.pick([k for k in range(last) if k != other])

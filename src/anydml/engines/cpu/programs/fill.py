@@ -9,10 +9,10 @@ import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.programs.lines import LineProgram, as_word, kind_of, streams, walk_words
-from anydml.plan import Loops, simplify
+from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
-    from anydml.primitives import Fill
+    from anydml.ir.verbs import Fill
 
 
 def plan_fill(primitive: Fill) -> LineProgram:

@@ -9,15 +9,15 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, outer_words
 from anydml.engines.reference import resolve
+from anydml.ir.plan import Loops, merge, order, simplify, squeeze
+from anydml.ir.verbs import IndexFault
 from anydml.memory import numpy_view
-from anydml.plan import Loops, merge, order, simplify, squeeze
-from anydml.primitives import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.build import Kernel
-    from anydml.primitives import IndexedCopy
+    from anydml.ir.verbs import IndexedCopy
 
 ALIGNED = 16
 """What rows must be aligned to, to be written past the cache."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.build import Kernel
     from anydml.enums import DataType
-    from anydml.plan import Loops
-    from anydml.primitives import View
+    from anydml.ir.plan import Loops
+    from anydml.ir.views import View
 
 SEGMENT = 1024 * 1024
 """Bytes of a row, the source's or the target's, that one unit of work goes through."""

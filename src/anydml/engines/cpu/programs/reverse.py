@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.programs.copy import CopyProgram
 from anydml.engines.cpu.programs.lines import OUTER_RANK, SEGMENT, LineProgram, streams, walk_words
-from anydml.plan import Loops, loops_of, simplify
-from anydml.primitives import StridedCopy
+from anydml.ir.patterns import copy_of
+from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
-    from anydml.primitives import Reverse
+    from anydml.ir.verbs import Reverse
 
 COLUMNS, BLOCK = 4096, 256
 """The most columns in a tile, and its rows, as the kernel for columns that have a length each has them."""
@@ -23,7 +23,7 @@ def plan_reverse(primitive: Reverse) -> CopyProgram | LineProgram:
     width, length_width = source.data_type.size_in_bytes, lengths.data_type.size_in_bytes
     size = source.sizes[axis]
     if size == 1:
-        return CopyProgram.plan(StridedCopy(source, target))
+        return CopyProgram.plan(copy_of(source, target))
     along = (source.strides[axis], target.strides[axis])
     others = simplify(_others(primitive), 1)
     in_rows = bool(others.sizes) and others.strides[1][-1] < abs(along[1])

@@ -12,14 +12,14 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
 from anydml.engines.threads import get_num_threads
+from anydml.ir.plan import Loops, loops_of, simplify
 from anydml.memory import numpy_address
-from anydml.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.build import Kernel
-    from anydml.primitives import Scan
+    from anydml.ir.verbs import Scan
 
 LONG_TILE = 4 * 4112
 """Elements in a tile of a long row, as its kernel has it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anydml.plan import Loops
-    from anydml.primitives import View
+    from anydml.ir.plan import Loops
+    from anydml.ir.views import View
 
 STREAM_FROM = 32 * 1024 * 1024
 """Bytes of output from which on it is written past the cache."""

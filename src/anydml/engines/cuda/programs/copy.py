@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cuda.kernels.copy import copy_tiles
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
-from anydml.plan import Loops, loops_of, simplify
+from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.primitives import StridedCopy
+    from anydml.ir.verbs import Map
 
 
 @dataclass(frozen=True, slots=True)
 class CopyProgram:
     """A strided copy, planned."""
 
-    primitive: StridedCopy
+    primitive: Map
     loops: Loops
     width: int
     figures: Figures
@@ -29,7 +29,7 @@ class CopyProgram:
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
-    def plan(cls, primitive: StridedCopy, figures: Figures) -> CopyProgram:
+    def plan(cls, primitive: Map, figures: Figures) -> CopyProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
         loops = simplify(loops_of(primitive.source, primitive.target), 1)
         program = cls(primitive, loops, primitive.source.data_type.size_in_bytes, figures)

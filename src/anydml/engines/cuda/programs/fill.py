@@ -10,16 +10,16 @@ import numpy as np
 
 from anydml.engines.cuda.kernels.fill import fill_tiles
 from anydml.engines.cuda.launch import Kernel
-from anydml.engines.cuda.programs.map import bits_of
+from anydml.engines.cuda.programs.scale import bits_of
 from anydml.engines.cuda.programs.shapes import kind_of
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
-from anydml.plan import Loops, simplify
+from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.primitives import Fill
+    from anydml.ir.verbs import Fill
 
 
 @dataclass(frozen=True, slots=True)

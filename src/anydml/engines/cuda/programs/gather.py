@@ -22,15 +22,15 @@ from anydml.engines.cuda.programs.shapes import (
 )
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.engines.exclusive import one_at_a_time
-from anydml.plan import Loops, merge, order, simplify, squeeze
-from anydml.primitives import IndexFault
+from anydml.ir.plan import Loops, merge, order, simplify, squeeze
+from anydml.ir.verbs import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.scratch import Words
-    from anydml.primitives import IndexedCopy
+    from anydml.ir.verbs import IndexedCopy
 
 WIDEST = 8
 MOST_ELEMENTS = 1024

@@ -12,13 +12,13 @@ from anydml.engines.cuda.kernels.reverse import reverse_tiles
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.shapes import kind_of, step_of
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
-from anydml.plan import Loops, simplify
+from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.primitives import Reverse
+    from anydml.ir.verbs import Reverse
 
 SOURCE, LENGTHS, AXIS, TARGET = range(4)
 """The views of the walk; that of the axis is of places on it, as if those lay in memory."""

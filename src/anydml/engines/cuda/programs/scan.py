@@ -14,14 +14,14 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.engines.exclusive import one_at_a_time
-from anydml.plan import Loops, loops_of, simplify
+from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
     from anydml.enums import DataType
-    from anydml.primitives import Scan
+    from anydml.ir.verbs import Scan
 
 MOST_IN_ROW = 4
 """Bytes of an element of which a thread can hold 16, and its float64 or int64, in registers."""

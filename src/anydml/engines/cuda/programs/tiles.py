@@ -16,7 +16,7 @@ from anydml.engines.cuda.programs.shapes import (
     step_of,
     warps_for,
 )
-from anydml.plan import Loops
+from anydml.ir.plan import Loops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.primitives import View
+    from anydml.ir.views import View
 
 
 @dataclass(frozen=True, slots=True)

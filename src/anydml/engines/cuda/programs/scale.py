@@ -11,29 +11,30 @@ from anydml.engines.cuda.launch import ALIGNMENT, Kernel
 from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, kind_of
 from anydml.engines.cuda.programs.tiles import tiles_of
-from anydml.plan import loops_of, simplify
-from anydml.primitives import Map, StridedCopy
+from anydml.ir.patterns import copy_of
+from anydml.ir.plan import loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.ir.patterns import Scaled
 
 
 @dataclass(frozen=True, slots=True)
-class MapProgram:
+class ScaleProgram:
     """A map, planned."""
 
-    primitive: Map
+    primitive: Scaled
     kernel: Kernel
     offsets: tuple[int, int]
     """Of both views' first elements, in bytes."""
 
     @classmethod
-    def plan(cls, primitive: Map, figures: Figures) -> MapProgram | CopyProgram:
+    def plan(cls, primitive: Scaled, figures: Figures) -> ScaleProgram | CopyProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
-        if is_copy(primitive):
-            return CopyProgram.plan(StridedCopy(primitive.source, primitive.target), figures)
+        if moves_bits(primitive):
+            return CopyProgram.plan(copy_of(primitive.source, primitive.target), figures)
         source, target = primitive.source.data_type, primitive.target.data_type
         widths = (source.size_in_bytes, target.size_in_bytes)
         loops = simplify(loops_of(primitive.source, primitive.target), 1)
@@ -56,7 +57,7 @@ class MapProgram:
         )
 
 
-def is_copy(primitive: Map) -> bool:
+def moves_bits(primitive: Scaled) -> bool:
     """Whether a map leaves every bit as it is: to the same type, and between integers of one width."""
     source, target = primitive.source.data_type, primitive.target.data_type
     is_between_integers = not source.is_float and not target.is_float
@@ -64,7 +65,7 @@ def is_copy(primitive: Map) -> bool:
     return primitive.is_conversion and is_same
 
 
-def kinds_of(primitive: Map) -> tuple[str, str]:
+def kinds_of(primitive: Scaled) -> tuple[str, str]:
     """The types of a map as its kernel has them. From integers to integers the sign is the source's alone."""
     source, target = primitive.source.data_type, primitive.target.data_type
     if primitive.is_conversion and not source.is_float and not target.is_float:

@@ -1,4 +1,4 @@
-"""Maps, planned: the line is chosen by the pair of types."""
+"""Conversions and scales, planned: the line is chosen by the pair of types."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.programs.copy import CopyProgram
 from anydml.engines.cpu.programs.lines import LineProgram, as_word, kind_of, streams, walk_words
-from anydml.plan import loops_of, simplify
-from anydml.primitives import StridedCopy
+from anydml.ir.patterns import copy_of
+from anydml.ir.plan import loops_of, simplify
 
 if TYPE_CHECKING:
-    from anydml.primitives import Map
+    from anydml.ir.patterns import Scaled
 
 
-def moves_bits(primitive: Map) -> bool:
+def moves_bits(primitive: Scaled) -> bool:
     """Whether elements only change their type's name: equal types, and integers of one width."""
     source, target = primitive.source.data_type, primitive.target.data_type
     same_width = source.size_in_bytes == target.size_in_bytes
     return primitive.is_conversion and same_width and source.is_float == target.is_float
 
 
-def plan_map(primitive: Map) -> CopyProgram | LineProgram:
+def plan_scaled(primitive: Scaled) -> CopyProgram | LineProgram:
     """Choose the line by the pair of types; a map that moves bits is a copy."""
     source, target = primitive.source, primitive.target
     if moves_bits(primitive):
-        return CopyProgram.plan(StridedCopy(source, target))
+        return CopyProgram.plan(copy_of(source, target))
     widths = (source.data_type.size_in_bytes, target.data_type.size_in_bytes)
     loops = simplify(loops_of(source, target), 1)
     words, units = walk_words(loops, widths)
@@ -48,7 +48,7 @@ def plan_map(primitive: Map) -> CopyProgram | LineProgram:
     )
 
 
-def _function(primitive: Map) -> str:
+def _function(primitive: Scaled) -> str:
     """A line's name, with that of the pairs that share it: bits are cut off whatever their sign."""
     source, target = kind_of(primitive.source.data_type), kind_of(primitive.target.data_type)
     if not primitive.is_conversion:

@@ -6,50 +6,11 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Literal
 
-    from anydml.enums import DataType
-    from anydml.tensor import TensorDesc
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Part of a bound tensor: element i lies at offset + the sum of i[k]·strides[k], in elements."""
-
-    tensor: str
-    """The bind point whose memory this is: `InputTensor`."""
-    data_type: DataType
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
-    """From the tensor's own first element."""
-
-    @classmethod
-    def of(cls, tensor: str, desc: TensorDesc) -> View:
-        """The whole of a described tensor."""
-        return cls(tensor, desc.data_type, desc.sizes, _meaningful(desc.sizes, desc.element_strides))
-
-    def window(self, start: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> View:
-        """The elements start + steps·i for i below sizes, in each dimension."""
-        offset = self.offset + sum(s * stride for s, stride in zip(start, self.strides, strict=True))
-        strides = tuple(step * stride for step, stride in zip(steps, self.strides, strict=True))
-        return View(self.tensor, self.data_type, tuple(sizes), _meaningful(sizes, strides), offset)
-
-    def pick(self, dimensions: Sequence[int]) -> View:
-        """The same elements with the dimensions in another order."""
-        sizes, strides = ([of[k] for k in dimensions] for of in (self.sizes, self.strides))
-        return View(self.tensor, self.data_type, tuple(sizes), tuple(strides), self.offset)
-
-    def last(self, dimension_count: int) -> View:
-        """The last dimensions alone; those before them have size 1."""
-        first = len(self.sizes) - dimension_count
-        return View(self.tensor, self.data_type, self.sizes[first:], self.strides[first:], self.offset)
-
-
-def _meaningful(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """Strides with 0 where a size of 1 leaves them without meaning: there they may be of any size."""
-    return tuple(stride if size > 1 else 0 for size, stride in zip(sizes, strides, strict=True))
+    from anydml.ir.expressions import Expr
+    from anydml.ir.views import View
 
 
 class Exact:
@@ -69,14 +30,24 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
-class StridedCopy:
-    """target[i] = source[i]: bits are moved, whatever their type."""
+class Map:
+    """target[i] = value, an expression of source[i] for each source, and of i: all views have the same sizes.
 
-    reads: ClassVar[tuple[str, ...]] = ("source",)
-    """The fields that are views it reads, in binding order: the one it writes is `target`."""
+    Conversions in it are Direct3D's. A float becomes the nearest of a narrower type, ties to even, and an infinity
+    past the largest; NaN stays NaN. To an integer type a float loses its fraction, what lies outside takes the nearest
+    end of the range, and NaN is 0. Between integer types bits are cut off, or the sign continued; from an integer a
+    float is the nearest, rounded once. A load alone moves bits, whatever they mean. The target may be the very memory
+    of a source whose elements lie alike and are equally wide.
+    """
 
-    source: View
+    sources: tuple[View, ...]
     target: View
+    value: Expr
+
+    @property
+    def source(self) -> View:
+        """The first."""
+        return self.sources[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +60,7 @@ class IndexedCopy:
     """
 
     reads: ClassVar[tuple[str, ...]] = ("source", "indices")
+    """The fields that are views it reads, in binding order: the one it writes is `target`."""
 
     source: View
     indices: View
@@ -128,31 +100,6 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Map(Exact):
-    """target[i] = source[i]·scale + bias, made a number of the target's type.
-
-    With a scale of 1 and a bias of 0 nothing is computed: the number alone is converted. Otherwise it is computed in
-    float64, a product and then a sum, each rounded for itself. A float becomes the nearest of a narrower type, ties
-    to even, and an infinity past the largest; NaN stays NaN. To an integer type a float loses its fraction, what lies
-    outside takes the nearest end of the range, and NaN is 0, as Direct3D has it. Between integer types bits are cut
-    off, or the sign continued; from an integer a float is the nearest, rounded once. The source and the target may be
-    the same memory where their elements are equally wide.
-    """
-
-    reads: ClassVar[tuple[str, ...]] = ("source",)
-
-    source: View
-    target: View
-    scale: float = 1.0
-    bias: float = 0.0
-
-    @property
-    def is_conversion(self) -> bool:
-        """Whether numbers are converted alone."""
-        return self.scale == 1.0 and self.bias == 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Fill(Exact):
     """target[i] = start + n·delta, where n counts the elements in the coordinates' order, the last running fastest.
 
@@ -184,16 +131,25 @@ class Reverse:
     axis: int
 
 
-Primitive: TypeAlias = StridedCopy | IndexedCopy | Scan | Map | Fill | Reverse
+Primitive: TypeAlias = Map | IndexedCopy | Scan | Fill | Reverse
+
+
+def sources_of(primitive: Primitive) -> tuple[View, ...]:
+    """The views that a primitive reads."""
+    if isinstance(primitive, Map):
+        return primitive.sources
+    return tuple(getattr(primitive, name) for name in primitive.reads)
 
 
 def views_of(primitive: Primitive) -> tuple[View, ...]:
     """The views that a primitive reads and writes, the written one last."""
-    return (*(getattr(primitive, name) for name in primitive.reads), primitive.target)
+    return (*sources_of(primitive), primitive.target)
 
 
 def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
     """The same primitive with the views that it reads changed."""
+    if isinstance(primitive, Map):
+        return replace(primitive, sources=tuple(map(change, primitive.sources)))
     changed: dict[str, Any] = {name: change(getattr(primitive, name)) for name in primitive.reads}
     return replace(primitive, **changed)
 

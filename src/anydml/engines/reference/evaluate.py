@@ -1,0 +1,107 @@
+"""Expressions in NumPy: operations in the type of each node, functions in float64, rounded to it once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.enums import DataType
+from anydml.ir.expressions import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.ir.expressions import Expr
+
+Array = np.ndarray[Any, Any]
+
+
+def evaluate(value: Expr, sources: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """What an expression gives for every coordinate of a shape."""
+    found: dict[Expr, Any] = {}
+    with np.errstate(all="ignore"):
+        for node in walk(value):
+            args = [found[arg] for arg in node.args]
+            if node.op == "load":
+                found[node] = sources[int(node.value)]
+            elif node.op == "coordinate":
+                found[node] = _coordinate(int(node.value), shape)
+            elif node.op in ("const", "given"):
+                found[node] = np.array(node.value, bool if node.type is None else node.type.dtype)
+            elif node.op in ("cast", "bits"):
+                assert node.type is not None  # noqa: S101 - for type checkers: both give numbers
+                found[node] = (convert if node.op == "cast" else np.ndarray.view)(args[0], node.type.dtype)
+            elif node.op in _FUNCTIONS:
+                wide = [np.asarray(arg, np.float64) for arg in args]
+                found[node] = np.asarray(_FUNCTIONS[node.op](*wide)).astype(DataType.FLOAT32.dtype)
+            else:
+                found[node] = np.asarray(_OPERATIONS[node.op](*args))
+    return np.broadcast_to(found[value], shape)
+
+
+def _coordinate(dimension: int, shape: tuple[int, ...]) -> Array:
+    size = shape[dimension]
+    return np.arange(size).reshape([size if k == dimension else 1 for k in range(len(shape))])
+
+
+def convert(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers of another type: see `Map`."""
+    if numbers.dtype.kind == "f" and dtype.kind != "f":
+        numbers = _whole(numbers, dtype)
+    return numbers.astype(dtype)
+
+
+def _whole(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats without their fractions as integers, those outside the range as the end that is nearer; NaN is 0."""
+    limits = np.iinfo(dtype)
+    wide = numbers.astype(np.float64)
+    # 2^63 - 1 and 2^64 - 1 are no float64: what reaches the power of two above them is outside.
+    low, high = wide <= float(limits.min), wide >= float(limits.max)
+    inside = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
+    return np.where(low, limits.min, np.where(high, limits.max, inside)).astype(dtype)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """Integers are cut toward 0, which NumPy rounds down."""
+    if a.dtype.kind == "f":
+        return np.asarray(np.true_divide(a, b))
+    return np.asarray(np.floor_divide(a - np.fmod(a, b), b))
+
+
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    """Rounded once: a product of two float32 is a float64, of which the sum with the third is rounded to odd."""
+    if a.dtype != np.float32:
+        raise NotImplementedError(f"fma of {a.dtype}")
+    product, c = np.broadcast_arrays(a.astype(np.float64) * b, c.astype(np.float64))
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    bits = np.ascontiguousarray(total).view(np.int64)
+    toward = np.where((error > 0) == (total > 0), 1, -1)
+    inexact = (error != 0) & np.isfinite(total) & (bits & 1 == 0)
+    return np.where(inexact, bits + toward, bits).view(np.float64).astype(np.float32)
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "rem": np.fmod, "fma": _fma,
+    "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "lt": np.less, "le": np.less_equal, "eq": np.equal, "where": np.where,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "shl": np.left_shift, "shr": np.right_shift,
+}  # fmt: skip
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "erf": _erf, "pow": np.power, "fmod": np.fmod,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "softplus": lambda x: np.logaddexp(0, x),
+    "gelu": lambda x: np.where(np.isneginf(x), -0.0, x * _erfc(-x / math.sqrt(2)) / 2),
+}  # fmt: skip
