@@ -51,6 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     kinds: dict[str, int] = {}
     numbers = [kinds.setdefault(re.sub(r"-\d_\d]$", "", item.nodeid), len(kinds)) for item in items]
     items[:] = [item for item, k in zip(items, numbers, strict=True) if k % int(parts) == int(part) - 1]
+    if not os.environ.get("CI"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes several seconds: CI=1 make test runs it"))
     if reason := why_not_interpreted():
         for item in items:
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -85,6 +85,7 @@ def test_many_threads_dispatch_large_work_at_once(threads: int, kind: str) -> No
         assert all(pool.map(work, range(12)))
 
 
+@pytest.mark.long
 def test_the_number_of_threads_changes_while_others_dispatch() -> None:
     before, stop = dml.get_num_threads(), threading.Event()
 
@@ -326,6 +327,7 @@ print(len(said))
     assert result.stdout == "9\n", result.stderr
 
 
+@pytest.mark.long
 @LINUX
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_dispatch_ends_before_the_exception_that_interrupts_it(kind: str) -> None:
@@ -480,6 +482,7 @@ print("done")
     assert result.stdout == "done\n", result.stderr
 
 
+@pytest.mark.long
 @LINUX
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_process_ends_while_a_thread_dispatches(kind: str) -> None:
