@@ -1,4 +1,4 @@
-"""The optimiser's rules on what later operators are made of: joins, maps, fills and reversals."""
+"""The optimiser's rules on joins, splits, maps, fills and reversals."""
 
 from __future__ import annotations
 
