@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _MOST_MARKED = 3
 """Of the sentences, those that tell of marked elements before any others are told."""
+_LONGEST = 56
+"""Of a formula in a sentence, which has it with names and with numbers."""
 _CUT = "without its fraction"
 
 
@@ -57,7 +59,7 @@ class ComputedTale(Tale):
         else:
             self.summary = f"multiplies {what} by {write_single(simple.scale)}, and adds {write_single(simple.bias)}"
         last = self._place(tuple(size - 1 for size in primitive.target.sizes))
-        self._formula = Formula(self._inner, last.name)
+        self._formula = Formula(self._inner, last.name, _LONGEST)
 
     def _place(self, at: Coordinate) -> _Place:
         return _Place(self._primitive, self._tensors, self._values, at)
@@ -154,7 +156,7 @@ class _Place:
 def _is_truth(root: Expr, number: Expr) -> bool:
     """Whether a number is asked for nothing but whether it is 0."""
     users = [node for node in walk(root) if number in node.args]
-    return all(node.op == "eq" and node.args[1].op == "const" and not node.args[1].value for node in users)
+    return bool(users) and all(node.op == "eq" and node.args[1].op == "const" and not node.args[1].value for node in users)
 
 
 def _change(before: Any, after: Any) -> str:
