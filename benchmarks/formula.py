@@ -86,7 +86,12 @@ def formulas(shape: tuple[int, ...]) -> list[Formula]:
     """The formulas on arrays of a shape."""
 
     def one(name: str, ours: str, **options: Any) -> Formula:
-        given: dict[str, Any] = {"count": 1, "numpy": getattr(np, ours, None), "torch": _named(ours), "onnx": ours.capitalize()}
+        given: dict[str, Any] = {
+            "count": 1,
+            "numpy": getattr(np, ours, None),
+            "torch": _named(ours),
+            "onnx": ours.capitalize(),
+        }
         return Formula(name=f"map, {name}", ours=getattr(dml, ours), shape=shape, **given | options)
 
     return [

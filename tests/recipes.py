@@ -16,8 +16,8 @@ from anydml.enums import DataType
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.ir.expressions import coordinate, given, load, maximum, where
-from anydml.ir.patterns import copy_of, scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
+from anydml.ir.patterns import copy_of, filled, scaled
+from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
 from anydml.ir.views import View
 from anydml.memory import numpy_address, span
 from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
@@ -274,7 +274,7 @@ class Random:
         """Of the sizes of something."""
         target = self.target(like.data_type, like.sizes)
         numbers = (0.0, -0.0, 1.5, 0.25) if like.data_type.is_float else (0, 7, 255, 1)
-        return self.does(Fill(target, pick(self.draw, numbers), pick(self.draw, (*numbers[:1], *numbers))))
+        return self.does(filled(target, pick(self.draw, numbers), pick(self.draw, (*numbers[:1], *numbers))))
 
     def reverse(self, source: View) -> View:
         axis = pick(self.draw, range(len(source.sizes)))

@@ -26,8 +26,8 @@ from anydml.engines.cuda.programs import (
     ScaleProgram,
     ScanProgram,
 )
-from anydml.ir.patterns import is_copy, match_scaled, scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse
+from anydml.ir.patterns import filled, is_copy, match_filled, match_scaled, scaled
+from anydml.ir.verbs import IndexedCopy, Map, Reverse
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -86,15 +86,15 @@ def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     if isinstance(primitive, IndexedCopy):
         gather = GatherProgram.plan(primitive, figures)
         return [gather.kernel(gather.widest()), gather.check()]
+    if isinstance(primitive, Map) and (fill := match_filled(primitive)):
+        fills = FillProgram.plan(fill, figures)
+        return [fills.kernel(fills.widest())]
     if isinstance(primitive, Map):
         simple = match_scaled(primitive)
         assert simple is not None
         converted = ScaleProgram.plan(simple, figures)
         assert isinstance(converted, ScaleProgram)
         return [converted.kernel]
-    if isinstance(primitive, Fill):
-        filled = FillProgram.plan(primitive, figures)
-        return [filled.kernel(filled.widest())]
     if isinstance(primitive, Reverse):
         reversal = ReverseProgram.plan(primitive, figures)
         return [reversal.kernel(reversal.widest())]
@@ -165,7 +165,7 @@ def blocks_reversed() -> Reverse:
     [
         (mapped("float32", "float16"), ("ld", "st")),
         (mapped("uint8", "float32"), ("st",)),
-        (Fill(rows_of("uint8"), 1, 0), ("st",)),
+        (filled(rows_of("uint8"), 1, 0), ("st",)),
         (blocks_reversed(), ("ld", "st")),
     ],
     ids=["to float16", "to float32", "constant", "blocks reversed"],
@@ -179,7 +179,7 @@ def test_what_is_in_rows_moves_sixteen_bytes_at_once(primitive: Primitive, acces
 
 @pytest.mark.parametrize(
     "primitive",
-    [mapped("uint64", "float16", scale=0.1, bias=3.0), Fill(rows_of("float16"), 1.0, 0.1)],
+    [mapped("uint64", "float16", scale=0.1, bias=3.0), filled(rows_of("float16"), 1.0, 0.1)],
     ids=["scaled", "sequence"],
 )
 def test_a_product_and_a_sum_stay_apart_and_become_float16_at_once(primitive: Primitive) -> None:

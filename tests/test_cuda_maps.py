@@ -13,14 +13,14 @@ import anydml as dml
 from agreement import answer, assert_same, bits, columns, framed, padded, run, slicing, values, view
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
-from anydml.ir.patterns import scaled
-from anydml.ir.verbs import Fill, Map, Primitive, Reverse
-from anydml.ir.views import View
+from anydml.ir.patterns import filled, scaled
+from anydml.ir.verbs import Map, Reverse
 from anydml.memory import numpy_address
 from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
+    from anydml.ir.views import View
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
@@ -163,8 +163,8 @@ def test_in_place(to: str, layout: Any) -> None:
 
 
 def fill(start: float, delta: float, dtype: str, shape: tuple[int, ...], layout: Any = framed) -> Array:
-    def make(target: View) -> Fill:
-        return Fill(target, start, delta)
+    def make(target: View) -> Map:
+        return filled(target, start, delta)
 
     return agree(make, np.empty(shape, dtype), layout)
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import anydml as dml
 from anydml.explain import explain_desc, explain_graph
 from anydml.explain.graph_layout import arrange
-from anydml.ir.patterns import scaled
-from anydml.ir.verbs import Fill, Reverse
+from anydml.ir.patterns import filled, scaled
+from anydml.ir.verbs import Reverse
 from recipes import recipe, view
 from test_graph_explain import SVG, X, boxes, texts, told
 
@@ -173,7 +173,7 @@ def test_a_join_of_very_many_is_told_in_few_words() -> None:
 def test_recipes_alone_say_what_their_verbs_are() -> None:
     made = recipe(
         {"input0": "input", "input1": "input", "a": "scratch", "b": "scratch", "output0": "output"},
-        Fill(view("a", (4,)), 1.0, 0.0),
+        filled(view("a", (4,)), 1.0, 0.0),
         scaled(view("input0", (4,)), view("b", (4,)), 2.0, 0.0),
         Reverse(view("b", (4,)), view("input1", (1,)), view("output0", (4,)), 0),
     )

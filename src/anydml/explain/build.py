@@ -23,8 +23,8 @@ from anydml.explain.strided import StridedTale
 from anydml.explain.tale import Tale, lower_packed
 from anydml.explain.turned import TurnedTale
 from anydml.explain.values import read_array, write_single
-from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Primitive, Reverse, Scan
+from anydml.ir.patterns import is_copy, match_filled
+from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reverse, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
 
@@ -131,7 +131,6 @@ _TALES: dict[type[Primitive], type[Tale]] = {
     Map: ComputedTale,
     IndexedCopy: IndexedTale,
     Scan: ScannedTale,
-    Fill: FilledTale,
     Reverse: TurnedTale,
 }
 
@@ -140,6 +139,8 @@ def _tale_of(primitives: Sequence[Primitive]) -> type[Tale]:
     if all(map(is_copy, primitives)):
         return StridedTale if len(primitives) == 1 else PartedTale
     (primitive,) = primitives
+    if isinstance(primitive, Map) and match_filled(primitive):
+        return FilledTale
     return _TALES[type(primitive)]
 
 

@@ -9,8 +9,8 @@ from anydml.explain.formula import Formula
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
-from anydml.ir.patterns import is_copy, match_scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Primitive, Reverse, Scan, views_of
+from anydml.ir.patterns import Filled, is_copy, match_filled, match_scaled
+from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reverse, Scan, views_of
 from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
     target, simple = primitive.target, match_scaled(primitive)
     if is_copy(primitive):
         return [f"copy {word_sizes(target.sizes)} from {words.of(primitive.source)}"], target
+    if fill := match_filled(primitive):
+        return _tell_fill(fill), target
     if simple is None:
         return _tell_formula(primitive, words), target
     if simple.is_conversion:
@@ -103,6 +105,8 @@ def _tell_formula(primitive: Map, words: _Words) -> list[str]:
 def _map_kind(primitive: Map) -> str:
     if is_copy(primitive):
         return "copy"
+    if match_filled(primitive):
+        return "fill"
     simple = match_scaled(primitive)
     return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
 
@@ -163,11 +167,9 @@ def _tell_scan(primitive: Scan, words: _Words) -> tuple[list[str], View]:
     return [" ".join(parts)] if len(parts) == 2 else parts, primitive.target
 
 
-def _tell_fill(primitive: Fill, words: _Words) -> tuple[list[str], View]:  # noqa: ARG001 - as every verb is told
-    target = primitive.target
-    start, delta = (write_number(number, target.data_type) for number in (primitive.start, primitive.delta))
-    more = [f"{delta} more each time"] if primitive.delta else []
-    return [f"fill {word_sizes(target.sizes)} with {start}", *more], target
+def _tell_fill(fill: Filled) -> list[str]:
+    start, delta = (write_number(number, fill.target.data_type) for number in (fill.start, fill.delta))
+    return [f"fill {word_sizes(fill.target.sizes)} with {start}", *([f"{delta} more each time"] if fill.delta else [])]
 
 
 def _tell_reverse(primitive: Reverse, words: _Words) -> tuple[list[str], View]:
@@ -184,7 +186,6 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     IndexedCopy: _Verb(lambda _: "gather", _tell_gather),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
-    Fill: _Verb(lambda _: "fill", _tell_fill),
     Reverse: _Verb(lambda _: "reverse", _tell_reverse),
 }
 

@@ -47,7 +47,9 @@ def fuse(recipe: Recipe) -> Recipe:
 def _fused(draft: Draft, step: Step) -> dict[int, Step] | None:
     """By number, the readers of a map with what it computes in them."""
     made = step.primitive
-    if not isinstance(made, Map) or all(draft.stores[view.tensor].kind == "constant" for view in made.sources):
+    if not isinstance(made, Map):
+        return None
+    if made.sources and all(draft.stores[view.tensor].kind == "constant" for view in made.sources):
         return None
     readers = draft.readers(step.target.tensor)
     if not readers or not _is_worth_it(step, readers):

@@ -11,8 +11,8 @@ from anydml.engines.cuda.programs.map import MapProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
-from anydml.ir.patterns import is_copy, match_scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
+from anydml.ir.patterns import is_copy, match_filled, match_scaled
+from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 __all__ = [
-    "CopyProgram", "FillProgram", "GatherProgram", "MapProgram", "ReverseProgram", "ScaleProgram", "ScanProgram", "plan",
-]  # fmt: skip
+    "CopyProgram",
+    "FillProgram",
+    "GatherProgram",
+    "MapProgram",
+    "ReverseProgram",
+    "ScaleProgram",
+    "ScanProgram",
+    "plan",
+]
 
 
 def _copied(primitive: Map, figures: Figures) -> CopyProgram | None:
@@ -35,11 +42,15 @@ def _scaled(primitive: Map, figures: Figures) -> ScaleProgram | CopyProgram | No
     return None if simple is None else ScaleProgram.plan(simple, figures)
 
 
+def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
+    simple = match_filled(primitive)
+    return None if simple is None else FillProgram.plan(simple, figures)
+
+
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
-    Map: (_copied, _scaled, MapProgram.plan),
+    Map: (_copied, _scaled, _filled, MapProgram.plan),
     IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
-    Fill: (FillProgram.plan,),
     Reverse: (ReverseProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
