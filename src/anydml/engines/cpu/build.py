@@ -13,6 +13,7 @@ import logging
 import platform
 import re
 import shutil
+import struct
 import sys
 import time
 from pathlib import Path
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {"line", "team"}
+_TEXTS = {"line", "map", "team"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
+_SYMBOL = struct.Struct("<IBBHQQ")
+"""A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
 SLOW = 0.5
 """Seconds after which a compilation says, on a terminal, what takes so long."""
 _log = logging.getLogger("anydml")
@@ -169,23 +172,41 @@ def _version() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _compile(name: str, write: Callable[[], str] | None) -> bytes:
+def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     family, _, rest = name.partition(" ")
     if write is not None:
-        text = write() + _write_entry()
+        text = write()
     else:
         text = _write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba())
+    if family not in _TEXTS:
+        text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine()
-    assembly = machine.emit_assembly(module)
+    code: bytes = machine.emit_object(module)
+    called = _undefined(code)
+    if called is None:
+        called = _called(machine.emit_assembly(module))
+    if foreign := called - {"memcpy", "memset", "memmove"}:
+        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
+    return code
+
+
+def _undefined(code: bytes) -> set[str] | None:
+    """The symbols that an object file of Linux does not define; None for another: its assembly takes as long again."""
+    if code[:6] != b"\x7fELF\2\1":
+        return None
+    parts = {part.name(): part.data() for part in llvm.ObjectFileRef.from_data(code).sections()}
+    symbols, names = parts[b".symtab"], parts[b".strtab"]
+    found = {names[at : names.index(b"\0", at)] for at, _, _, place, _, _ in _SYMBOL.iter_unpack(symbols) if not place}
+    return {name.decode() for name in found if name}
+
+
+def _called(assembly: str) -> set[str]:
+    """The functions that an assembly calls and does not have."""
     # On an x86 a call may be of an address that is loaded first.
     called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp|movabsq)\s+\$?\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
-    there = {*re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE), "memcpy", "memset", "memmove"}
-    if foreign := called - there:
-        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
-    code: bytes = machine.emit_object(module)
-    return code
+    return called - set(re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE))
 
 
 def _import_numba() -> Any:
@@ -214,11 +235,7 @@ def _translate(name: str, numba: Any) -> str:
     source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    return text + _write_entry()
-
-
-def _write_entry() -> str:
-    return _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
+    return text
 
 
 def has_float16() -> bool:
