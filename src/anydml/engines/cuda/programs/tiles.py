@@ -140,8 +140,7 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures) -> Walk:
     for view, width in enumerate(widths):
         unknown = [step for step in steps[view] if step_of(step) == 2]
         together = ALIGNMENT // widths[target] if width < widths[target] else MOST_ALIGNED
-        is_aligned = is_wide if view == target else width > 0 and not is_flat
-        aligns.append(min(alignment_of((*others[view], *unknown)), together) if is_aligned else 1)
+        aligns.append(min(alignment_of((*others[view], *unknown)), together) if is_wide and width else 1)
     tile = Tile(
         inner=inner,
         middle=middle,
