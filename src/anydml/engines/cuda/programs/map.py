@@ -9,6 +9,7 @@ from anydml.engines.cuda.emit import bits_of, emit
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.shapes import kind_of
 from anydml.engines.cuda.programs.tiles import walk_of
+from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class MapProgram:
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
-        made = emit(primitive.value)
+        made = emit(expand(primitive.value))
         views = (*(primitive.sources[slot] for slot in made.slots), primitive.target)
         sizes, read = primitive.target.sizes, len(made.slots)
         # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
