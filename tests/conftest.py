@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 if "cuda" not in ENGINES:
-    # `make test` runs the first two interpreted, in a process of their own; `make test-gpu` runs all.
-    collect_ignore = ["test_cuda_engine.py", "test_cuda_maps.py", "test_cuda_arrays.py", "test_cuda_graphs.py"]
+    # `make test` runs the first three interpreted, in a process of their own; `make test-gpu` runs all.
+    ignored = ("engine", "maps", "expressions", "arrays", "graphs")
+    collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
 
 
 def pytest_configure() -> None:

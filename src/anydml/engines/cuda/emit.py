@@ -59,6 +59,8 @@ class Emitted:
     """The dimensions whose coordinates it computes with: views of the walk after the sources."""
     given: tuple[Expr, ...]
     """The user's numbers."""
+    operations: int
+
 
 
 def emit(value: Expr) -> Emitted:
@@ -96,7 +98,7 @@ def emit(value: Expr) -> Emitted:
         f"    tl.store(reach(target, row, first, number, {written}), {names[value]}, mask=mask)",
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
-    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given))
+    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), sum(bool(node.args) for node in nodes))
 
 
 @functools.cache

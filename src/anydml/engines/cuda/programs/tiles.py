@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SMALL_TILE = 512
 """Elements below which a tile is not worth a program, and elements are counted one by one."""
+MOST_THREADS = 256
 WIDEST = 8
 """Bytes of the widest word that elements are moved in together."""
 
@@ -119,15 +120,17 @@ class Walk:
     warps: int
 
 
-def walk_of(loops: Loops, widths: Sequence[int], figures: Figures) -> Walk:
+def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_long: bool = False) -> Walk:
     """Cut the walk of views that are read, and one that is written, the last.
 
-    `widths` are bytes of an element, 0 of a coordinate, whose "elements" are its numbers.
+    `widths` are bytes of an element, 0 of a coordinate. A long computation has fewer elements a thread.
     """
     *read, target = range(len(widths))
     sources = [view for view in read if widths[view]]
     cut = _cut(loops, sources)
     most = max(figures.tile // max(*widths, 4), 16)
+    if is_long:
+        most = min(most, MOST_THREADS * ALIGNMENT // min(filter(None, widths)))
     shape = _shape(cut, loops, most)
     if is_flat := _is_small(loops, math.prod(shape)):
         cut, shape = Cut(None, None, tuple(range(len(loops.sizes)))[::-1]), (min(most, 1024), 1)
@@ -140,8 +143,7 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures) -> Walk:
     for view, width in enumerate(widths):
         unknown = [step for step in steps[view] if step_of(step) == 2]
         together = ALIGNMENT // widths[target] if width < widths[target] else MOST_ALIGNED
-        is_aligned = is_wide if view == target else width > 0 and not is_flat
-        aligns.append(min(alignment_of((*others[view], *unknown)), together) if is_aligned else 1)
+        aligns.append(min(alignment_of((*others[view], *unknown)), together) if is_wide and width else 1)
     tile = Tile(
         inner=inner,
         middle=middle,
