@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     Operand: TypeAlias = "Expression | float | np.number[Any]"
 
-operations: dict[str, Callable[..., Any]] = {}
+operations: dict[str, Callable[..., Expression]] = {}
 """What carries each operator out, by its name in the module `operator`: the functions enter it, a layer above."""
 
 
-def _apply(name: str, *operands: Any) -> Any:
+def _apply(name: str, *operands: object) -> Expression:
     """What comes of operands that a graph can take, or of arrays, whose error says what to do with them."""
     if all(isinstance(x, (Arithmetic, numbers.Real)) or hasattr(x, "shape") for x in operands):
         return operations[name](*operands)
-    return NotImplemented
+    return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
 
 
 class Arithmetic:
@@ -40,7 +40,7 @@ class Arithmetic:
 
     def equals(self, other: Operand) -> Expression:
         """Whether elements are equal: LOGICAL_EQUALS."""
-        return _apply("eq", self, other)  # type: ignore[no-any-return]
+        return _apply("eq", self, other)
 
     def __bool__(self) -> NoReturn:
         rule = f"{self!r} stands for a tensor that is not there yet, and is neither true nor false"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
+from anydml.arithmetic import Arithmetic
 from anydml.enums import ExecutionFlags
 from anydml.errors import DescriptionError, DmlError, Fault, show
 from anydml.graph.check import byte_span, has_gaps
@@ -41,7 +42,7 @@ class _Source:
     node: Node | None = None
 
 
-class Expression:
+class Expression(Arithmetic):
     """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
 
     The functions take expressions where they take arrays, and then give one.

@@ -75,23 +75,27 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     name, signature = function_name(cls.type), signature_of(cls)
     parameters, count = parameters_of(cls), len(cls.input_names())
     names, defaults = tuple(parameters), tuple(parameters.values())
-    least = count + sum(default is MISSING for default in defaults)
-    most = count + len(defaults)
+    places = tuple({**dict.fromkeys(map(argument_name, cls.input_names()), MISSING), **parameters}.items())
+    least = sum(default is MISSING for _, default in places)
+    most = len(places)
     typed = [key for key in names if _is_type(cls.field_types()[key])]
     broadcasts = issubclass(cls, ElementWise)
 
-    def bound(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        try:
-            found = signature.bind(*args, **named)
-        except TypeError as error:
-            message = f"{name}() {error}: it is {name}{signature}"
-            raise TypeError(message) from None
-        found.apply_defaults()
-        return tuple(found.arguments.values())[:most]
+    def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments, by place: in a microsecond, where `inspect` takes 40."""
+        found = (*args, *[named.get(key, default) for key, default in places[len(args) :]])
+        taken = sum(key in named for key, _ in places[len(args) :])
+        if taken < len(named) or len(args) > most or any(value is MISSING for value in found):
+            try:
+                signature.bind(*args, **named)
+            except TypeError as error:
+                message = f"{error}; it is {name}{signature}"
+                raise TypeError(message) from None
+        return found
 
     def function(*args: Any, out: Any = None, device: Any = None, **named: Any) -> Any:
         if named or not least <= len(args) <= most:
-            args = bound(args, named)
+            args = in_order(args, named)
         elif len(args) < most:
             args += defaults[len(args) - count :]
         inputs, attributes = args[:count], args[count:]
