@@ -103,7 +103,7 @@ def number_types(
 
 
 def read_as(
-    number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str
+    number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str, *, in_graph: bool = False
 ) -> np.ndarray[Any, Any]:
     """A number in the type of an array, whose field is named, as NumPy 2 has it: none that the type has not."""
 
@@ -123,7 +123,9 @@ def read_as(
         return made
     if isinstance(number, (float, np.floating)):
         rule = f"{field} must be a whole number, {beside}"
-        raise refuse(rule, f'pass {argument_of(cls, like)}.astype("float32") to compute with floats')
+        x = argument_of(cls, like)
+        convert = f'cast({x}, "float32")' if in_graph else f'{x}.astype("float32")'
+        raise refuse(rule, f"pass {convert} to compute with floats")
     limits = np.iinfo(data_type.dtype)
     if not limits.min <= int(number) <= limits.max:
         raise refuse(f"{field} must lie in {limits.min} .. {limits.max}, {beside}", "convert the array first")

@@ -288,7 +288,7 @@ class NodeCall(Call):
         values = [x if is_number(x) else None for x in given]
         found = number_types(cls, self._graph.device.feature_level, values, types)
         numbers = {
-            i: read_as(value, kind, cls, field, like)
+            i: read_as(value, kind, cls, field, like, in_graph=True)
             for i, (value, field, (kind, like)) in enumerate(zip(values, fields, found, strict=True))
             if value is not None
         }
