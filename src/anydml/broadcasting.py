@@ -95,11 +95,20 @@ def number_types(
         like = next((i for i in beside if types[i] is not None), None)
         if like is not None:
             found.append((types[like] or DataType.FLOAT32, names[like]))
-        elif any(isinstance(given[i], (float, np.floating)) for i in beside) and DataType.FLOAT32 in own:
-            found.append((DataType.FLOAT32, ""))
-        else:
-            found.append((next((t for t in _WHOLE if t in own), min(own)), ""))
+            continue
+        alone = {_own_type(number) for i in beside if (number := given[i]) is not None}
+        kind = alone.pop() if len(alone) == 1 else DataType.FLOAT32 if any(t.is_float for t in alone) else _WHOLE[0]
+        found.append((kind if kind in own else next((t for t in _WHOLE if t in own), min(own)), ""))
     return found
+
+
+def _own_type(number: float) -> DataType:
+    """What a number alone is taken in: NumPy's in its own type, Python's in FLOAT32 and INT64."""
+    if isinstance(number, (bool, np.bool_)):
+        return DataType.UINT8
+    if isinstance(number, np.generic):
+        return DataType(number.dtype)
+    return DataType.FLOAT32 if isinstance(number, float) else DataType.INT64
 
 
 def read_as(
@@ -111,6 +120,8 @@ def read_as(
         fault = Fault(field=field, rule=rule, value=number, found=show(number), way_out=way_out)
         return DescriptionError(cls.type.name, fault)
 
+    if not like and data_type is _own_type(number) and not isinstance(number, (bool, np.bool_)):
+        return view(number, cls.type.name, field).numpy()
     beside = f"being of {data_type.name} as {like} is" if like else f"being of {data_type.name}"
     if data_type.is_float:
         with np.errstate(over="ignore"):
