@@ -27,6 +27,7 @@ LAYERS = [
     ["builder"],
     ["describing"],
     ["broadcasting"],
+    ["node_call"],
     ["calls"],
     ["functions"],
     ["__init__"],

@@ -63,9 +63,7 @@ def spread_views(subject: str, fields: Sequence[str], seen: Sequence[ArrayView])
     if len({x.sizes for x in seen}) == 1:
         return list(seen)
     sizes = common_sizes(subject, fields, [x.sizes for x in seen])
-    return [
-        x if x.sizes == sizes else replace(x, sizes=sizes, strides=spread(x.sizes, x.strides, sizes)) for x in seen
-    ]
+    return [x if x.sizes == sizes else replace(x, sizes=sizes, strides=spread(x.sizes, x.strides, sizes)) for x in seen]
 
 
 def without_truths(array: Any) -> Any:
@@ -130,7 +128,9 @@ def read_as(
             except OverflowError:
                 made = np.array(math.inf, data_type.dtype)
         if np.isinf(made) and not (isinstance(number, (float, np.floating)) and math.isinf(number)):
-            raise refuse(f"{field} must be a number that {data_type.name} can hold, {beside}", "convert the array first")
+            raise refuse(
+                f"{field} must be a number that {data_type.name} can hold, {beside}", "convert the array first"
+            )
         return made
     if isinstance(number, (float, np.floating)):
         rule = f"{field} must be a whole number, {beside}"
