@@ -1,7 +1,7 @@
 """The element-wise operators in plain NumPy, one line each.
 
 Floats come as float64, and integers as Python's own, which have no width: what is given back is rounded or wrapped to
-the output's type. Operators of bits, and the choice by a condition, take bits. Attributes are those of the operator,
+the output's type, and of a float that is to be an integer, converted as CAST converts. Operators of bits, and the choice by a condition, take bits. Attributes are those of the operator,
 with bounds made numbers of the tensors' type.
 """
 
@@ -57,19 +57,15 @@ def half_sum(a: int, b: int) -> int:
 
 def power(x: Array, y: Array) -> Array:
     if not is_whole(x):
-        return np.power(x, y.astype(np.float64))
+        return np.power(x, f32(y.astype(np.float64)))
     if is_whole(y):
         return whole_power(x, y)
-    found = [
-        whole_power(a, int(b)) if abs(b) < 2**31 and b == int(b) else to_whole(f32(np.power(float(a), b)))
-        for a, b in zip(x.ravel(), y.ravel(), strict=True)
-    ]
-    return np.array([int(one) for one in found], object).reshape(x.shape)
+    return mixed_power(x, y)
 
 
-def to_whole(x: Any, low: int = -(2**31), high: int = 2**32 - 1) -> int:
-    """As CAST converts, but for what lies outside a narrower type, which is not asked for."""
-    return 0 if math.isnan(x) else int(min(max(x, low), high))
+@whole
+def mixed_power(x: int, y: float) -> Any:
+    return whole_power(x, int(y)).item() if abs(y) < 2**31 and y == int(y) else float(f32(np.power(f32(x), y)))
 
 
 def shift(a: Array, b: Array, by: Callable[[int, int], int]) -> Array:
@@ -165,7 +161,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "ACTIVATION_HARD_SWISH": lambda x, alpha, beta: x * between(alpha * x + beta, 0, 1),
     "ACTIVATION_IDENTITY": lambda x: x,
     "ACTIVATION_LEAKY_RELU": lambda x, alpha: np.where(x >= 0, x, alpha * x),
-    "ACTIVATION_LINEAR": lambda x, alpha, beta: alpha * x + beta,
+    "ACTIVATION_LINEAR": lambda x, alpha, beta: f32(alpha * x + beta),
     "ACTIVATION_PARAMETERIZED_RELU": lambda x, slope: np.where(x >= 0, x, slope * x),
     "ACTIVATION_PARAMETRIC_SOFTPLUS": lambda x, alpha, beta: alpha * soft(f32(beta * x)),
     "ACTIVATION_RELU": lambda x: np.maximum(0, x),
@@ -178,7 +174,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "ACTIVATION_SWISH": lambda x, sigmoid_input_scale: x * sigmoid(f32(sigmoid_input_scale * x)),
     "ACTIVATION_TANH": np.tanh,
     "ACTIVATION_THRESHOLDED_RELU": lambda x, alpha: np.where(x > alpha, x, 0),
-    "VALUE_SCALE_2D": lambda x, scale, bias: scale * x + np.reshape(bias, (1, -1, 1, 1)),
+    "VALUE_SCALE_2D": lambda x, scale, bias: f32(scale * x + np.reshape(bias, (1, -1, 1, 1))),
     "ACTIVATION_RELU_GRAD": lambda x, gradient: np.where(x > 0, gradient, 0),
     "ELEMENT_WISE_CLIP_GRAD": lambda x, gradient, min, max: np.where((min < x) & (x < max), gradient, 0),
     "ELEMENT_WISE_CLIP_GRAD1": lambda x, gradient, min, max: np.where((min < x) & (x < max), gradient, 0),

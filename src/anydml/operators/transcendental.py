@@ -111,8 +111,8 @@ class ElementWisePow(ElementWise):
     """The power: x^y. The exponents may be of another type from 3_0 on.
 
     Of two integers it is exact and wraps; the fraction that a negative exponent gives is cut off. Of an integer and a
-    float it is the same where the exponent is whole, and else the float's power as CAST converts it. Of floats it is
-    NaN for negative numbers but for whole exponents.
+    float it is the same where the exponent is whole, and else the float's power as CAST converts it. Of a float
+    and an integer the exponent is made FLOAT32. Of floats it is NaN for negative numbers but for whole exponents.
     """
 
     free_types = ("ExponentTensor",)
