@@ -17,6 +17,7 @@ import anydml as dml
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
 from test_explain import OPERATORS as OTHERS
+from test_explain_maps import MAPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,7 +248,7 @@ MAKERS: dict[Operator, Callable[[st.DrawFn], Case]] = {
 
 
 def test_every_operator_is_drawn_here_or_there() -> None:
-    assert {*MAKERS, *OTHERS} == set(dml.OPERATORS.values())
+    assert {*MAKERS, *OTHERS, *MAPS} == set(dml.OPERATORS.values())
 
 
 @pytest.mark.parametrize("cls", MAKERS, ids=lambda cls: cls.type.name)

@@ -9,6 +9,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
 from anydml.explain.computed import ComputedTale
@@ -27,6 +29,7 @@ from anydml.ir.patterns import is_copy, match_filled
 from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reverse, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
+from anydml.operators.fused import FusedActivation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,9 +98,15 @@ def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
 
 def _write_field(value: object) -> str:
     if isinstance(value, tuple):
-        return f"{{{','.join(map(str, value))}}}"
+        return f"{{{','.join(map(_write_field, value))}}}"
     if isinstance(value, ScaleBias):
         return f"{{{write_single(value.scale)},{write_single(value.bias)}}}"
+    if isinstance(value, FusedActivation):
+        return " ".join([value.type.name, *(f"{name} {told}" for name, told in _fields(value.desc))])
+    if isinstance(value, float):
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        return str(single if single == value else value)
     return value.name if isinstance(value, enum.Enum) else str(value).upper() if isinstance(value, bool) else str(value)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
-from anydml.explain.formula import Formula
+from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
 from anydml.explain.tale import Landing, Tale, element_at, first_few, place_in
 from anydml.explain.values import SpreadValues, number_of, write_single, write_value
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_MARKED = 3
 """Of the sentences, those that tell of marked elements before any others are told."""
-_LONGEST = 56
+_LONGEST = 80
 """Of a formula in a sentence, which has it with names and with numbers."""
 _CUT = "without its fraction"
 
@@ -66,7 +66,7 @@ class ComputedTale(Tale):
 
     def _name(self, node: Expr) -> str:
         is_load = node.op == "load"
-        return spoken(self._primitive.sources[int(node.value)].tensor) if is_load else f"index[{node.value}]"
+        return spoken(self._primitive.sources[int(node.value)].tensor) if is_load else name_index(node)
 
     @classmethod
     def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:
@@ -138,7 +138,7 @@ class _Place:
 
     def name(self, node: Expr) -> str:
         """What a leaf is called here."""
-        return str(self.element(node)) if node.op == "load" else str(self.at[int(node.value)])
+        return str(self.element(node)) if node.op == "load" else name_index(node)
 
     def value(self, node: Expr) -> Any:
         """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
@@ -156,7 +156,9 @@ class _Place:
 def _is_truth(root: Expr, number: Expr) -> bool:
     """Whether a number is asked for nothing but whether it is 0."""
     users = [node for node in walk(root) if number in node.args]
-    return bool(users) and all(node.op == "eq" and node.args[1].op == "const" and not node.args[1].value for node in users)
+    return bool(users) and all(
+        node.op == "eq" and node.args[1].op == "const" and not node.args[1].value for node in users
+    )
 
 
 def _change(before: Any, after: Any) -> str:

@@ -116,14 +116,33 @@ def _number(text: str) -> _Shape:
 
 
 def seen(node: Expr) -> Expr:
-    """A node without what goes without saying: rounding, conversions that keep the number, and 1 for what is true."""
+    """A node without what goes without saying: rounding, conversions that keep a number, 1 for what is true, x * 1."""
     while True:
         if node.op == "bits" or (node.op == "cast" and keeps_number(node.args[0].type, node.type)):
             (node,) = node.args
         elif node.op == "where" and node.args[1:] == (const(1, node.type), const(0, node.type)):
             node = node.args[0]
+        elif node.op in _NEUTRAL and (kept := _kept(node)) is not None:
+            node = kept
         else:
             return node
+
+
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}
+"""The number that an operation does nothing with."""
+
+
+def _kept(node: Expr) -> Expr | None:
+    """The argument that an operation with a number leaves as it is."""
+    is_neutral = [arg.op in ("const", "given") and arg.value == _NEUTRAL[node.op] for arg in node.args]
+    if is_neutral[1]:
+        return node.args[0]
+    return node.args[1] if is_neutral[0] and node.op in ("add", "mul") else None
+
+
+def name_index(node: Expr) -> str:
+    """What a coordinate is called."""
+    return f"index[{node.value}]"
 
 
 def keeps_number(before: DataType | None, after: DataType | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.explain.formula import Formula
+from anydml.explain.formula import Formula, name_index
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
@@ -81,25 +81,28 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
 
 def _tell_formula(primitive: Map, words: _Words) -> list[str]:
     """The formula, in which a view is its name and its slices, then what else there is to say of views."""
-    told: list[str] = []
-    others: dict[str, str] = {}
-    for view in primitive.sources:
-        name = short(words.names[view.tensor], _LONGEST_IN_FORMULA)
-        name = name if _PLAIN.fullmatch(name) else f"'{name}'"
-        whole = words.of(view, name)
-        if " " in whole.removeprefix(name).replace(", ", ","):
+    names = [_in_formula(words.names[view.tensor]) for view in primitive.sources]
+    told = [words.of(view, name) for view, name in zip(primitive.sources, names, strict=True)]
+    others: dict[str, str] = {whole: whole for whole in told}
+    """What is said of each name: nothing but the name, where that is all there is to say."""
+    for k, (view, name, whole) in enumerate(zip(primitive.sources, names, told, strict=True)):
+        if " " in whole.removeprefix(name).replace(", ", ","):  # more than slices
             while others.get(name, whole) != whole:  # another view of the same store
                 name += "'"
                 whole = words.of(view, name)
-            others[name] = whole
-            whole = name
-        told.append(whole)
+            others[name], told[k] = whole, name
 
     def leaf(node: Expr) -> str:
-        return told[int(node.value)] if node.op == "load" else f"index[{node.value}]"
+        return told[int(node.value)] if node.op == "load" else name_index(node)
 
-    few = [*others.values()][:_MOST_VIEWS]
-    return [f"compute {Formula(primitive.value, leaf).text(leaf)}", *few, *["…"] * (len(others) > len(few))]
+    text = Formula(primitive.value, leaf).text(leaf)
+    said = [whole for name, whole in others.items() if name != whole and name in text]
+    return [f"compute {text}", *said[:_MOST_VIEWS], *["…"] * (len(said) > _MOST_VIEWS)]
+
+
+def _in_formula(name: str) -> str:
+    name = short(name, _LONGEST_IN_FORMULA)
+    return name if _PLAIN.fullmatch(name) else f"'{name}'"
 
 
 def _map_kind(primitive: Map) -> str:
