@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import describe, is_tensor
+from anydml.broadcasting import (
+    common_sizes,
+    is_number,
+    number_types,
+    read_as,
+    spread,
+    spread_views,
+    view_number,
+    without_truths,
+)
 from anydml.builder import Expression
-from anydml.describing import Call, described, name_slots
+from anydml.describing import Call, argument_of, described, name_slots
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.operators.description import CONVERT
+from anydml.memory import HOST
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
@@ -27,8 +38,9 @@ if TYPE_CHECKING:
 
 
 # Calls that were made before, by what they are made of: 12 us a call instead of 270. Only those on NumPy arrays and
-# PyTorch's tensors, which say what they are at once. With each, what makes its result where there is one alone.
-known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None]] = {}
+# PyTorch's tensors, which say what they are at once. With each, what makes its result where there is one alone, and
+# the numbers among its inputs, with their places, as arrays.
+known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None, tuple[tuple[int, Any], ...]]] = {}
 _MOST_KNOWN = 1024
 
 
@@ -61,7 +73,9 @@ class Attempt:
         """The result, where the call is known and needs no closer look; None otherwise."""
         if (known := known_calls.get(self.key)) is None:
             return None
-        compiled, make_result = known
+        compiled, make_result, numbers = known
+        for place, number in numbers:
+            self._arrays.insert(place, number)
         if self._out is not None:
             bound = compiled.bind_known(self._arrays, self._out)
             return None if bound is None else bound.dispatch()
@@ -86,14 +100,18 @@ def make_call(
     output_sizes: Any = None,
     key: object = None,
     graph: Graph | None = None,
+    broadcasts: bool = False,
 ) -> Call:
-    """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph."""
+    """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph.
+
+    With `broadcasts` the inputs are given the sizes that they have together, and may be numbers.
+    """
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
     if graph is not None:
-        return NodeCall(cls, graph, device, out, inputs, output_sizes)
-    return ArrayCall(cls, device, out, inputs, output_sizes, key)
+        return NodeCall(cls, graph, device, out, inputs, output_sizes, broadcasts)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key, broadcasts)
 
 
 def _several(cls: type[OperatorDesc], out: object) -> list[object]:
@@ -118,23 +136,61 @@ class ArrayCall(Call):
         inputs: Sequence[object],
         output_sizes: Any,
         key: object,
+        broadcasts: bool,
     ) -> None:
         outs = None if out is None else _several(cls, out)
         if device is None:
-            place = place_of(next(iter((*inputs, *(outs or ()))), None))
+            place = place_of(next((x for x in (*inputs, *(outs or ())) if not is_number(x)), None))
             device = device_named(place if place.startswith("cuda:") else None)
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
         fields = name_slots(cls, cls.input_names(), len(inputs))
-        seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        self.key, self._out, self.cls, self.device = key, out, cls, device
+        self._numbers: list[tuple[int, Any]] = []
+        if broadcasts:
+            seen = self._broadcast(fields, inputs)
+            self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
+        else:
+            seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
             self.outs = [
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, outs, strict=True)
             ]
-        self.key, self._out = key, out
         super().__init__(cls, device, seen, output_sizes)
+        numbers = {place for place, _ in self._numbers}
+        self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
+        if self._like is None and seen:
+            self._like = seen[0].array
+
+    def _broadcast(self, fields: Sequence[str], inputs: Sequence[object]) -> list[ArrayView]:
+        """Inputs in their common sizes; a number is made an array of the type beside it."""
+        name, memory = self.cls.type.name, self.device.engine.memory
+        given = [without_truths(x) for x in inputs]
+        seen = [
+            None if is_number(x) else view(x, name, field, memory=memory)
+            for field, x in zip(fields, given, strict=True)
+        ]
+        # An array without dimensions is a number too, beside others: one of another type takes theirs.
+        weak = [x is None or not x.sizes for x in seen] if any(x is not None and x.sizes for x in seen) else []
+        weak = weak or [x is None for x in seen]
+        if any(weak):
+            types = [None if x is None or w else x.data_type for x, w in zip(seen, weak, strict=True)]
+            values = [x if is_number(x) else None for x in given]
+            found = number_types(self.cls, self.device.feature_level, values, types)
+            for i, (kind, like) in enumerate(found):
+                known = seen[i]
+                if known is not None and (not weak[i] or known.data_type == kind or known.buffer.device != HOST):
+                    continue
+                value = given[i] if known is None else known.numpy()[()]
+                number = view_number(read_as(value, kind, self.cls, fields[i], like), memory, name, fields[i])
+                if known is None:
+                    self._numbers.append((i, number.array))
+                else:
+                    self.key = None  # the value is not in it
+                seen[i] = number
+        return spread_views(name, fields, [x for x in seen if x is not None])
 
     def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
         """An array as it lies."""
@@ -149,13 +205,14 @@ class ArrayCall(Call):
 
     def reword(self, fault: Fault) -> Fault:
         """FLOAT64 is what NumPy makes of floats: what helps is told first."""
-        field = bare_name(fault.field.removesuffix(".DataType"))
-        is_input = field.startswith("InputTensor")
+        slot = fault.field.removesuffix(".DataType")
+        slots = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
         if fault.value is not DataType.FLOAT64 or not (
-            is_input and self.cls.support.first_with(field, data_type=DataType.FLOAT32)
+            slot in slots and self.cls.support.first_with(bare_name(slot), data_type=DataType.FLOAT32)
         ):
             return fault
-        convert = "x.float()" if is_tensor(self.inputs[0].array) else 'x.astype("float32")'
+        x = argument_of(self.cls, slot)
+        convert = f"{x}.float()" if is_tensor(self.inputs[slots.index(slot)].array) else f'{x}.astype("float32")'
         reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
         return replace(fault, way_out=f"pass {convert}: {reason}")
 
@@ -170,10 +227,10 @@ class ArrayCall(Call):
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            known_calls[self.key] = (compiled, plain_maker(*kinds[0], memory) if len(kinds) == 1 else None)
+            known_calls[self.key] = (compiled, plain_maker(*kinds[0], memory) if len(kinds) == 1 else None, tuple(self._numbers))
         if self.outs is not None:
             return compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
-        like = self.inputs[0].array if self.inputs else None
+        like = self._like
         results = [allocate(*kind, memory=memory, like=like) for kind in kinds]
         targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
         compiled.bind_views(self.inputs, targets, None).dispatch()
@@ -194,6 +251,7 @@ class NodeCall(Call):
         out: object,
         inputs: Sequence[object],
         output_sizes: Any,
+        broadcasts: bool,
     ) -> None:
         self._graph = graph
         faults = []
@@ -202,9 +260,12 @@ class NodeCall(Call):
                 rule = f"{option} must not be given with an Expression, which nothing is run for"
                 way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
                 faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
-        given: list[Expression] = []
-        for field, value in zip(name_slots(cls, cls.input_names(), len(inputs)), inputs, strict=True):
-            if not isinstance(value, Expression):
+        fields = name_slots(cls, cls.input_names(), len(inputs))
+        given: list[Any] = []
+        for field, value in zip(fields, inputs, strict=True):
+            if broadcasts and is_number(value):
+                given.append(value)
+            elif not isinstance(value, Expression):
                 rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
                 way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
                 faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
@@ -215,7 +276,33 @@ class NodeCall(Call):
                 given.append(value)
         if faults:
             raise DescriptionError(cls.type.name, faults)
+        if broadcasts:
+            given = self._broadcast(cls, fields, given)
+            self.scalars = tuple(fields)
         super().__init__(cls, graph.device, given, output_sizes)
+
+    def _broadcast(self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any]) -> list[Expression]:
+        """Inputs in their common sizes; a number is made a constant of the type beside it."""
+        name = cls.type.name
+        types = [None if is_number(x) else x.data_type for x in given]
+        values = [x if is_number(x) else None for x in given]
+        found = number_types(cls, self._graph.device.feature_level, values, types)
+        numbers = {
+            i: read_as(value, kind, cls, field, like)
+            for i, (value, field, (kind, like)) in enumerate(zip(values, fields, found, strict=True))
+            if value is not None
+        }
+        sizes = common_sizes(name, fields, [() if i in numbers else x.sizes for i, x in enumerate(given)])
+        made = [self._graph.constant(numbers[i]) if i in numbers else x for i, x in enumerate(given)]
+        return [x if x.sizes == sizes else self._spread(x, sizes, field) for x, field in zip(made, fields, strict=True)]
+
+    def _spread(self, x: Expression, sizes: tuple[int, ...], field: str) -> Expression:
+        strides = spread(x.sizes, x.strides, sizes)
+        try:
+            return x.seen_as(TensorDesc(x.data_type, sizes, strides=strides, flags=x.desc.flags,
+                                        signed_strides=x.desc.signed_strides))
+        except DescriptionError as error:
+            raise error.within(self.cls.type.name, f"{field}.") from None
 
     def describe(self, field: str, tensor: Expression) -> TensorDesc:
         """What it is described as in the graph."""
