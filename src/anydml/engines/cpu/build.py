@@ -16,7 +16,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -24,6 +24,9 @@ import llvmlite.binding as llvm
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cpu.cache import Entry
 from anydml.errors import EngineMissingError, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _TEXTS = {"line", "team"}
@@ -89,11 +92,14 @@ def _machine() -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-def get_kernel(name: str) -> Kernel:
-    """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached."""
+def get_kernel(name: str, write: Callable[[], str] | None = None) -> Kernel:
+    """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached.
+
+    `write` gives the text of a kernel that its name does not describe, but identifies: `map` and a digest.
+    """
     kernel = _kernels.get(name)
     if kernel is None:
-        making = _Making(name)
+        making = _Making(name, write)
         try:  # alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever
             kernel = run_alone(making.run, every=SLOW, remind=making.show)
         finally:
@@ -104,8 +110,8 @@ def get_kernel(name: str) -> Kernel:
 class _Making:
     """A kernel that this process does not have yet."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.note, self.shown, self.is_begun = name, "", "", False
+    def __init__(self, name: str, write: Callable[[], str] | None) -> None:
+        self.name, self.note, self.shown, self.is_begun, self._write = name, "", "", False, write
 
     def run(self) -> Kernel:
         """Load it, or compile it, unless another thread or process has done so by now."""
@@ -121,7 +127,7 @@ class _Making:
             if code is None:
                 start, self.is_begun = time.perf_counter(), True
                 with without_collection():
-                    code = _compile(self.name)
+                    code = _compile(self.name, self._write)
                 if folder:
                     entry.write(code)
                 where = f", once; it is kept in {folder}" if folder else ""
@@ -163,9 +169,13 @@ def _version() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _compile(name: str) -> bytes:
+def _compile(name: str, write: Callable[[], str] | None) -> bytes:
     family, _, rest = name.partition(" ")
-    module = llvm.parse_assembly(_write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba()))
+    if write is not None:
+        text = write() + _write_entry()
+    else:
+        text = _write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba())
+    module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine()
     assembly = machine.emit_assembly(module)
@@ -204,12 +214,26 @@ def _translate(name: str, numba: Any) -> str:
     source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
+    return text + _write_entry()
+
+
+def _write_entry() -> str:
+    return _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
 
 
 def has_float16() -> bool:
     """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
     return IS_ARM or "+f16c" in _cpu()[1].split(",")
+
+
+def has_fma() -> bool:
+    """Whether the CPU multiplies and adds with one rounding."""
+    return IS_ARM or "+fma" in _cpu()[1].split(",")
+
+
+def has_rounding() -> bool:
+    """Whether the CPU rounds floats to whole numbers."""
+    return IS_ARM or "+sse4.1" in _cpu()[1].split(",")
 
 
 def rounds_to_float16() -> bool:
