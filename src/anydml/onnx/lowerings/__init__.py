@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.onnx.library import node_rules
-from anydml.onnx.lowerings import composing, filling, gathering, moving, running, shaping, slicing
+from anydml.onnx.lowerings import attention, composing, filling, gathering, moving, running, shaping, slicing
 from anydml.onnx.lowerings.elementwise import FUNCTIONS, one_to_one
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Relu": {1: composing.relu},
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
     "ReverseSequence": {10: running.reverse_sequence},
+    "RotaryEmbedding": {1: attention.rotary_embedding},
     "Round": {1: composing.rounded},
     "Shape": {1: shaping.shape},
     "Size": {1: shaping.size},
@@ -57,6 +58,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Squeeze": {1: shaping.squeeze},
     "Sum": {1: composing.fold("add")},
     "Transpose": {1: moving.transpose},
+    "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
 }
 

@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.enums import DataType, IsInfinityMode, RoundingMode
 from anydml.onnx.lowerings.elementwise import broadcast, compute, one_to_one, operands
 from anydml.onnx.lowerings.moving import convert, retyped
-from anydml.onnx.types import BOOL, INT64, FLOAT, element_of
+from anydml.onnx.types import BOOL, FLOAT, INT64, element_of
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
