@@ -147,7 +147,7 @@ def test_one_kernel_serves_all_numbers_of_the_users() -> None:
     x, y = numbers((4, 4), F32), np.zeros((4, 4), "f4")
     programs = [CpuEngine().compile(mapped(X * ex.given(k, F32) + X, [x], y)) for k in (2.0, -0.0, 0.5)]
     assert all(isinstance(program, MapProgram) for program in programs)
-    assert len({program.kernel.address for program in programs if isinstance(program, MapProgram)}) == 1
+    assert len({program.row.address for program in programs if isinstance(program, MapProgram)}) == 1
     for t in INTEGERS:
         a, b = numbers(9, t), np.zeros(9, t.dtype)
         check(load(0, t) + ex.given(int(np.iinfo(t.dtype).max), t), [a], b)

@@ -15,6 +15,8 @@ from anydml.enums import (
     Feature,
     FeatureLevel,
     IndexMode,
+    IsInfinityMode,
+    RoundingMode,
     TensorFlags,
 )
 from anydml.errors import (
@@ -33,7 +35,16 @@ from anydml.errors import (
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operator_type import OperatorType
-from anydml.operators import OPERATORS, LevelSupport, OperatorDesc, Report, ScaleBias, TensorSupport, support
+from anydml.operators import (
+    OPERATORS,
+    FusedActivation,
+    LevelSupport,
+    OperatorDesc,
+    Report,
+    ScaleBias,
+    TensorSupport,
+    support,
+)
 from anydml.runtime.binding import BindingProperties, BufferBinding
 from anydml.runtime.bound import BoundOperator
 from anydml.runtime.commands import CommandList, CommandRecorder

@@ -63,9 +63,7 @@ def spread_views(subject: str, fields: Sequence[str], seen: Sequence[ArrayView])
     if len({x.sizes for x in seen}) == 1:
         return list(seen)
     sizes = common_sizes(subject, fields, [x.sizes for x in seen])
-    return [
-        x if x.sizes == sizes else replace(x, sizes=sizes, strides=spread(x.sizes, x.strides, sizes)) for x in seen
-    ]
+    return [x if x.sizes == sizes else replace(x, sizes=sizes, strides=spread(x.sizes, x.strides, sizes)) for x in seen]
 
 
 def without_truths(array: Any) -> Any:
@@ -95,15 +93,24 @@ def number_types(
         like = next((i for i in beside if types[i] is not None), None)
         if like is not None:
             found.append((types[like] or DataType.FLOAT32, names[like]))
-        elif any(isinstance(given[i], (float, np.floating)) for i in beside) and DataType.FLOAT32 in own:
-            found.append((DataType.FLOAT32, ""))
-        else:
-            found.append((next((t for t in _WHOLE if t in own), min(own)), ""))
+            continue
+        alone = {_own_type(number) for i in beside if (number := given[i]) is not None}
+        kind = alone.pop() if len(alone) == 1 else DataType.FLOAT32 if any(t.is_float for t in alone) else _WHOLE[0]
+        found.append((kind if kind in own else next((t for t in _WHOLE if t in own), min(own)), ""))
     return found
 
 
+def _own_type(number: float) -> DataType:
+    """What a number alone is taken in: NumPy's in its own type, Python's in FLOAT32 and INT64."""
+    if isinstance(number, (bool, np.bool_)):
+        return DataType.UINT8
+    if isinstance(number, np.generic):
+        return DataType(number.dtype)
+    return DataType.FLOAT32 if isinstance(number, float) else DataType.INT64
+
+
 def read_as(
-    number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str
+    number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str, *, in_graph: bool = False
 ) -> np.ndarray[Any, Any]:
     """A number in the type of an array, whose field is named, as NumPy 2 has it: none that the type has not."""
 
@@ -111,6 +118,8 @@ def read_as(
         fault = Fault(field=field, rule=rule, value=number, found=show(number), way_out=way_out)
         return DescriptionError(cls.type.name, fault)
 
+    if not like and data_type is _own_type(number) and not isinstance(number, (bool, np.bool_)):
+        return view(number, cls.type.name, field).numpy()
     beside = f"being of {data_type.name} as {like} is" if like else f"being of {data_type.name}"
     if data_type.is_float:
         with np.errstate(over="ignore"):
@@ -119,11 +128,15 @@ def read_as(
             except OverflowError:
                 made = np.array(math.inf, data_type.dtype)
         if np.isinf(made) and not (isinstance(number, (float, np.floating)) and math.isinf(number)):
-            raise refuse(f"{field} must be a number that {data_type.name} can hold, {beside}", "convert the array first")
+            raise refuse(
+                f"{field} must be a number that {data_type.name} can hold, {beside}", "convert the array first"
+            )
         return made
     if isinstance(number, (float, np.floating)):
         rule = f"{field} must be a whole number, {beside}"
-        raise refuse(rule, f'pass {argument_of(cls, like)}.astype("float32") to compute with floats')
+        x = argument_of(cls, like)
+        convert = f'cast({x}, "float32")' if in_graph else f'{x}.astype("float32")'
+        raise refuse(rule, f"pass {convert} to compute with floats")
     limits = np.iinfo(data_type.dtype)
     if not limits.min <= int(number) <= limits.max:
         raise refuse(f"{field} must lie in {limits.min} .. {limits.max}, {beside}", "convert the array first")

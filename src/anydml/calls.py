@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
-from anydml.arrays.view import describe, is_tensor
-from anydml.broadcasting import (
-    common_sizes,
-    is_number,
-    number_types,
-    read_as,
-    spread,
-    spread_views,
-    view_number,
-    without_truths,
-)
+from anydml.arrays.view import is_tensor
+from anydml.broadcasting import is_number, number_types, read_as, spread_views, view_number, without_truths
 from anydml.builder import Expression
-from anydml.describing import Call, argument_of, described, name_slots
+from anydml.describing import Call, argument_of, name_slots
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.operators.description import CONVERT
 from anydml.memory import HOST
+from anydml.node_call import NodeCall
+from anydml.operators.description import CONVERT
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
@@ -172,24 +164,22 @@ class ArrayCall(Call):
             None if is_number(x) else view(x, name, field, memory=memory)
             for field, x in zip(fields, given, strict=True)
         ]
-        # An array without dimensions is a number too, beside others: one of another type takes theirs.
-        weak = [x is None or not x.sizes for x in seen] if any(x is not None and x.sizes for x in seen) else []
-        weak = weak or [x is None for x in seen]
+        # Beside arrays with dimensions, the host's without any are numbers too: one of another type takes theirs.
+        is_beside = any(x is not None and x.sizes for x in seen)
+        weak = [x is None or (is_beside and not x.sizes and x.buffer.device == HOST) for x in seen]
         if any(weak):
-            types = [None if x is None or w else x.data_type for x, w in zip(seen, weak, strict=True)]
+            types = [None if x is None or is_weak else x.data_type for x, is_weak in zip(seen, weak, strict=True)]
             values = [x if is_number(x) else None for x in given]
-            found = number_types(self.cls, self.device.feature_level, values, types)
-            for i, (kind, like) in enumerate(found):
+            for i, (kind, like) in enumerate(number_types(self.cls, self.device.feature_level, values, types)):
                 known = seen[i]
-                if known is not None and (not weak[i] or known.data_type == kind or known.buffer.device != HOST):
+                if not weak[i] or (known is not None and (known.data_type == kind or not like)):
                     continue
-                value = given[i] if known is None else known.numpy()[()]
-                number = view_number(read_as(value, kind, self.cls, fields[i], like), memory, name, fields[i])
+                number = read_as(given[i] if known is None else known.numpy()[()], kind, self.cls, fields[i], like)
+                seen[i] = made = view_number(number, memory, name, fields[i])
                 if known is None:
-                    self._numbers.append((i, number.array))
+                    self._numbers.append((i, made.array))
                 else:
-                    self.key = None  # the value is not in it
-                seen[i] = number
+                    self.key = None  # which has no value in it
         return spread_views(name, fields, [x for x in seen if x is not None])
 
     def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
@@ -227,7 +217,8 @@ class ArrayCall(Call):
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            known_calls[self.key] = (compiled, plain_maker(*kinds[0], memory) if len(kinds) == 1 else None, tuple(self._numbers))
+            maker = plain_maker(*kinds[0], memory) if len(kinds) == 1 else None
+            known_calls[self.key] = (compiled, maker, tuple(self._numbers))
         if self.outs is not None:
             return compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
         like = self._like
@@ -235,107 +226,4 @@ class ArrayCall(Call):
         targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
-        return found if self.cls.gives_several() else found[0]
-
-
-class NodeCall(Call):
-    """A call on expressions, which adds a node to their graph."""
-
-    inputs: list[Expression]
-
-    def __init__(
-        self,
-        cls: type[OperatorDesc],
-        graph: Graph,
-        device: object,
-        out: object,
-        inputs: Sequence[object],
-        output_sizes: Any,
-        broadcasts: bool,
-    ) -> None:
-        self._graph = graph
-        faults = []
-        for option, value in (("out", out), ("device", device)):
-            if value is not None:
-                rule = f"{option} must not be given with an Expression, which nothing is run for"
-                way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
-                faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
-        fields = name_slots(cls, cls.input_names(), len(inputs))
-        given: list[Any] = []
-        for field, value in zip(fields, inputs, strict=True):
-            if broadcasts and is_number(value):
-                given.append(value)
-            elif not isinstance(value, Expression):
-                rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
-                way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
-                faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
-            elif value.graph is not graph:
-                rule = f"{field} must be an Expression of the same graph as the others"
-                faults.append(Fault(field=field, rule=rule, value=value, found=f"{value!r} of another graph"))
-            else:
-                given.append(value)
-        if faults:
-            raise DescriptionError(cls.type.name, faults)
-        if broadcasts:
-            given = self._broadcast(cls, fields, given)
-            self.scalars = tuple(fields)
-        super().__init__(cls, graph.device, given, output_sizes)
-
-    def _broadcast(self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any]) -> list[Expression]:
-        """Inputs in their common sizes; a number is made a constant of the type beside it."""
-        name = cls.type.name
-        types = [None if is_number(x) else x.data_type for x in given]
-        values = [x if is_number(x) else None for x in given]
-        found = number_types(cls, self._graph.device.feature_level, values, types)
-        numbers = {
-            i: read_as(value, kind, cls, field, like)
-            for i, (value, field, (kind, like)) in enumerate(zip(values, fields, found, strict=True))
-            if value is not None
-        }
-        sizes = common_sizes(name, fields, [() if i in numbers else x.sizes for i, x in enumerate(given)])
-        made = [self._graph.constant(numbers[i]) if i in numbers else x for i, x in enumerate(given)]
-        return [x if x.sizes == sizes else self._spread(x, sizes, field) for x, field in zip(made, fields, strict=True)]
-
-    def _spread(self, x: Expression, sizes: tuple[int, ...], field: str) -> Expression:
-        strides = spread(x.sizes, x.strides, sizes)
-        try:
-            return x.seen_as(TensorDesc(x.data_type, sizes, strides=strides, flags=x.desc.flags,
-                                        signed_strides=x.desc.signed_strides))
-        except DescriptionError as error:
-            raise error.within(self.cls.type.name, f"{field}.") from None
-
-    def describe(self, field: str, tensor: Expression) -> TensorDesc:
-        """What it is described as in the graph."""
-        if tensor.is_scalar and field not in self.scalars:
-            return described(self.cls, field, tensor.data_type, ())  # which says what is wrong
-        return tensor.desc
-
-    def lay_out(self, desc: OperatorDesc) -> OperatorDesc:
-        """The output with the strides of the graph's tensor policy."""
-        if any(desc.rules()):
-            return desc
-        names = desc.outputs()
-        return desc.with_tensors(lambda name, tensor: self._laid_out(name, tensor) if name in names else tensor)
-
-    def _laid_out(self, name: str, tensor: TensorDesc) -> TensorDesc:
-        output = self._bare(tensor)
-        try:
-            strides = self._graph.strides_for(output.sizes, output.data_type)
-            laid_out = TensorDesc(output.data_type, output.sizes, strides=strides)
-        except DescriptionError as error:
-            raise error.within(self.name, f"tensor_policy: {name}.") from None
-        return laid_out.padded(tensor.dimension_count)
-
-    def _bare(self, output: TensorDesc) -> TensorDesc:
-        """An output as the caller has it: without the dimensions that were added."""
-        first = output.dimension_count - max(self.result_rank, 1)
-        strides = None if output.strides is None else output.strides[first:]
-        return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
-
-    def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
-        """Add the node."""
-        outputs = [self._bare(output) for output in desc.outputs().values()]
-        found = self._graph.add(desc, tuple(self.inputs), outputs)
-        for expression in found:
-            expression.is_scalar = self.result_rank == 0
         return found if self.cls.gives_several() else found[0]

@@ -192,7 +192,7 @@ _TYPE_INTRODUCED = {
 
 
 class Option(Spelled):
-    """An enumeration of a field's, such as DML_AXIS_DIRECTION: it reads the names, with or without DirectML's prefix."""
+    """A field's enumeration, such as DML_AXIS_DIRECTION: it reads names with DirectML's prefix and without."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.functions import computing  # noqa: F401 - Python's operators on expressions
 from anydml.functions.copying import cast, join, reverse_subsequences, split
 from anydml.functions.cumulative import cumulative_product, cumulative_summation
 from anydml.functions.derived import function_name, function_of

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
+from anydml.errors import show
 from anydml.operator_type import OperatorType
-from anydml.operators import OperatorDesc
 from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import FIELD_TYPES, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
 
 _PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
@@ -126,8 +127,8 @@ def _exact(value: Any) -> Any:
     if kind is float or kind is int:
         return value or (kind, repr(value))
     if kind is list or kind is tuple:
-        return (kind, *map(repr, value))
-    return (kind, repr(value)) if isinstance(value, OperatorDesc) else value
+        return (kind, *map(show, value))
+    return value
 
 
 def document(cls: type[OperatorDesc]) -> str:

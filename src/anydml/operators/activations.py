@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import Fault, show
-from anydml.ir.expressions import absolute, call, const, fma, given, maximum, minimum, where
+from anydml.ir.expressions import absolute, call, fma, given, maximum, minimum, where
 from anydml.operators.elementwise import ElementWise, Function, Unary, is_float, type_of
 from anydml.operators.fields import Float, Input, Output  # noqa: TC001 - read at run time
 
@@ -153,7 +153,7 @@ class ActivationShrink(Unary):
         """x > Threshold ? x - Bias : x < -Threshold ? x + Bias : 0."""
         kind = type_of(x) if is_float(x) else DataType.FLOAT64
         x, bias, threshold = x.to(kind), given(self.bias, kind), given(self.threshold, kind)
-        return where(x > threshold, x - bias, where(x < -threshold, x + bias, where(x.is_nan, x, 0)))
+        return where(x > threshold, x - bias, where(x < -threshold, x + bias, 0))
 
 
 class ActivationSigmoid(Function):
@@ -171,7 +171,14 @@ class ActivationSoftplus(Unary):
         first = FeatureLevel.LEVEL_6_4
         if level < first and not self.steepness >= 1:
             rule = f"Steepness below 1 needs {first.dml_name}"
-            yield Fault(field="Steepness", rule=rule, value=self.steepness, found=show(self.steepness), way_out=where, level=first)
+            yield Fault(
+                field="Steepness",
+                rule=rule,
+                value=self.steepness,
+                found=show(self.steepness),
+                way_out=where,
+                level=first,
+            )
 
     def value(self, x: Expr) -> Expr:
         """ln(1 + e^(Steepness·x))/Steepness."""

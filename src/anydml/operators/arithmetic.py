@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.enums import RoundingMode
-from anydml.ir.expressions import absolute, ceil, const, floor, maximum, minimum, rint, sqrt, trunc
+from anydml.ir.expressions import absolute, ceil, floor, maximum, minimum, rint, sqrt, trunc
 from anydml.ir.numerics import divide, mean, modulus_floor, modulus_truncate, round_half_away, sign
-from anydml.operators.elementwise import Binary, Scaled, Unary, is_float
+from anydml.operators.elementwise import Binary, Scaled, Unary
 from anydml.operators.fields import Rounding  # noqa: TC001 - read at run time
 from anydml.operators.fused import OptionalActivation, activation_faults
 

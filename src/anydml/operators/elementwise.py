@@ -5,14 +5,14 @@ from __future__ import annotations
 import abc
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from anydml.enums import DataType, FeatureLevel
 from anydml.ir.expressions import call, given, load
 from anydml.ir.verbs import Exact, Map
 from anydml.ir.views import View
 from anydml.operators.description import OperatorDesc
-from anydml.operators.fields import Input, OptionalScaleBias, Output
+from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import same_data_type, same_sizes
 from anydml.operators.scalars import saturated
 
@@ -46,8 +46,8 @@ class ElementWise(Exact, OperatorDesc):
     # What subclasses say
 
     @abc.abstractmethod
-    def value(self, *elements: Expr) -> Expr:
-        """The output's element, of any type: it is converted to the output's."""
+    def value(self, *elements: Any, **none: Any) -> Expr:
+        """The output's element of the inputs', which it takes one by one; it is converted to the output's type."""
 
     # What follows
 

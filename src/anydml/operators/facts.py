@@ -65,7 +65,9 @@ def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> Support
     """What an operator takes at each level; `others` are types that it takes besides, at every one."""
     rows = []
     for line in _facts()[kind.name]["support"]:
-        tensors = {name: _read(text, tuple(others)) for name, text in line.items() if name not in ("level", "functions")}
+        tensors = {
+            name: _read(text, tuple(others)) for name, text in line.items() if name not in ("level", "functions")
+        }
         rows.append(LevelSupport(FeatureLevel(line["level"]), tensors, tuple(line.get("functions", "").split())))
     return SupportTable(tuple(rows))
 

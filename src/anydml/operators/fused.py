@@ -41,7 +41,7 @@ class FusedActivation:
     """The activation, of tensors that stand in for those that it is fused with."""
 
     def __init__(self, activation: type[OperatorDesc] | OperatorType | str | int, **attributes: Any) -> None:
-        cls = _find(activation)
+        cls = find_activation(activation)
         own = attributes_of(cls)
         faults = []
         for name, value in attributes.items():
@@ -93,7 +93,8 @@ def attributes_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     return {name: defaults[name] for name, kind in cls.field_types().items() if kind.kind == "attribute"}
 
 
-def _find(activation: object) -> type[OperatorDesc]:
+def find_activation(activation: object) -> type[OperatorDesc]:
+    """The description class of an activation, by class, type or name."""
     if isinstance(activation, type) and issubclass(activation, OperatorDesc):
         return activation
     kind: OperatorType | None = None
@@ -123,7 +124,7 @@ def read_activation(value: object, field: str, faults: list[Fault]) -> FusedActi
         if isinstance(value, dict):
             attributes = {_snake(str(name)): number for name, number in value.items() if name != "Type"}
             activation = value.get("Type")
-        if isinstance(activation, (str, int)) or isinstance(activation, type):
+        if isinstance(activation, (str, int, type)):
             return FusedActivation(activation, **attributes)
     except DescriptionError as error:
         faults += error.within("", f"{field}.").faults

@@ -1,4 +1,4 @@
-"""The operators with bounds: CLIP and its gradient, each with bounds of FLOAT or of the tensors' type, and THRESHOLD."""
+"""The operators with bounds: THRESHOLD, and CLIP and its gradient, with bounds of FLOAT or of the tensors' type."""
 
 from __future__ import annotations
 

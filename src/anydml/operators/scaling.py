@@ -38,7 +38,9 @@ class ValueScale2D(Unary):
         elif self.input_tensor.dimension_count > _CHANNELS:
             sizes = self.input_tensor.sizes
             if sizes[_CHANNELS] != self.channel_count:
-                rule = f"InputTensor.Sizes[{_CHANNELS}] must be {self.channel_count}, as many channels as Bias has values"
+                rule = (
+                    f"InputTensor.Sizes[{_CHANNELS}] must be {self.channel_count}, as many channels as Bias has values"
+                )
                 yield Fault(field="InputTensor.Sizes", rule=rule, value=sizes, found=str(sizes))
 
     def value(self, x: Expr) -> Expr:

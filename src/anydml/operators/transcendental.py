@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import Fault
-from anydml.ir.expressions import call, floor, given, where
+from anydml.ir.expressions import absolute, call, floor, given, where
 from anydml.ir.numerics import integer_power
 from anydml.operators.elementwise import Binary, ElementWise, Function, Scaled, is_float, type_of
 from anydml.operators.fields import Float, Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
+
+
+_INT32_END = 2.0**31
 
 
 class _Function(Function, Scaled):
@@ -108,8 +111,8 @@ class ElementWisePow(ElementWise):
     """The power: x^y. The exponents may be of another type from 3_0 on.
 
     Of two integers it is exact and wraps; the fraction that a negative exponent gives is cut off. Of an integer and a
-    float it is the integer's power where the exponent is whole, and else cut toward zero. Of floats it is NaN for
-    negative numbers but for whole exponents.
+    float it is the same where the exponent is whole, and else the float's power as CAST converts it. Of a float
+    and an integer the exponent is made FLOAT32. Of floats it is NaN for negative numbers but for whole exponents.
     """
 
     free_types = ("ExponentTensor",)
@@ -133,5 +136,6 @@ class ElementWisePow(ElementWise):
             return call("pow", x, y.to(DataType.FLOAT32))
         if not is_float(y):
             return integer_power(x, y)
-        whole = integer_power(x, y.to(DataType.INT32))
-        return where(floor(y).equals(y), whole, call("pow", x.to(DataType.FLOAT32), y).to(type_of(x)))
+        is_whole = floor(y).equals(y) & (absolute(y) < _INT32_END)
+        power = call("pow", x.to(DataType.FLOAT32), y).to(type_of(x))
+        return where(is_whole, integer_power(x, y.to(DataType.INT32)), power)

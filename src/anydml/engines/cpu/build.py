@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {"line", "team"}
+_TEXTS = {"line", "map", "team"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 SLOW = 0.5
 """Seconds after which a compilation says, on a terminal, what takes so long."""
@@ -169,12 +169,14 @@ def _version() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _compile(name: str, write: Callable[[], str] | None) -> bytes:
+def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     family, _, rest = name.partition(" ")
     if write is not None:
-        text = write() + _write_entry()
+        text = write()
     else:
         text = _write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba())
+    if family not in _TEXTS:
+        text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine()
@@ -214,11 +216,7 @@ def _translate(name: str, numba: Any) -> str:
     source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    return text + _write_entry()
-
-
-def _write_entry() -> str:
-    return _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
+    return text
 
 
 def has_float16() -> bool:

@@ -12,7 +12,9 @@ import numpy as np
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.map import Shape, givens, make_map
+from anydml.engines.cpu.kernels.rows import FIXED, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.ir.expressions import walk, write
 from anydml.ir.plan import Loops, simplify
@@ -37,13 +39,15 @@ LONG_ROW = 256
 class MapProgram:
     """A map, planned."""
 
-    kernel: Kernel
+    row: Kernel
     tensors: tuple[str, ...]
     """Of each view; empty for a coordinate."""
     offsets: tuple[int, ...]
     """In bytes, from the tensors' first elements; of a coordinate the first."""
+    fixed: tuple[int, ...]
+    """Between the row's address and the views'."""
     words: tuple[int, ...]
-    """After the addresses."""
+    """After the views' addresses."""
     units: int
     size: int
 
@@ -53,7 +57,8 @@ class MapProgram:
             places[tensor] + offset if tensor else offset
             for tensor, offset in zip(self.tensors, self.offsets, strict=True)
         ]
-        return make_dispatch(self.kernel, (*addresses, *self.words), self.units, self.size)
+        words = (self.row.address, *self.fixed, *addresses, *self.words)
+        return make_dispatch(get_kernel("rows", make_rows), words, self.units, self.size)
 
 
 def plan_map(primitive: Map) -> MapProgram:
@@ -80,11 +85,13 @@ def plan_map(primitive: Map) -> MapProgram:
     ]
     step_words = [step * width for step, width in zip(steps, widths, strict=True)]
     numbers = [_word(node) for node in givens(nodes)]
+    get_kernel("rows", make_rows)
     return MapProgram(
         _kernel(value, shape),
         tuple("" if view is None else view.tensor for view in views),
         tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
-        (count, segments, length, rank, *step_words, *numbers, *table),
+        (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, segments, length, rank),
+        (*step_words, *numbers, *table),
         math.prod(loops.sizes[:rank]) * segments if all(target.sizes) else 0,
         loops.count * sum(widths),
     )
