@@ -13,7 +13,7 @@ from cases import ENGINES
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.lowerings import LOWERINGS  # isort: skip
+from anydml.onnx.lowerings import LOWERINGS, composing, elementwise  # isort: skip
 from anydml.operators.elementwise import ElementWise  # isort: skip
 
 ENGINE = next(engine for engine in ENGINES if engine != "reference")
@@ -45,42 +45,55 @@ NO_NODE = {
 """Operators that no ONNX node needs: it has none, or another operator serves it."""
 
 
-def a_node_of(kind: str) -> tuple[Any, dict[str, Any]]:
-    """A node of a type at the newest opset, and the types of its inputs."""
-    rules = onnx.defs.get_schema(kind, 28, "")
-    variables = {each.type_param_str: each.allowed_type_strs for each in rules.type_constraints}
-    count = max(rules.min_input, min(rules.max_input, 2)) if kind not in ("Clip", "Dropout") else 1
-    types = []
-    for slot in itertools.islice(itertools.cycle(rules.inputs), count):
-        allowed = variables[slot.type_str]
-        types.append(next(t for t in ("float", "int32", "bool") if f"tensor({t})" in allowed))
-    names = " ".join("abc"[:count])
-    attributes = {"direction": "LEFT"} if kind == "BitShift" else {}
-    inputs = {n: ("float32" if t == "float" else t, [2]) for n, t in zip(names.split(), types, strict=True)}
-    return node(kind, names, "y", **attributes), inputs
+def own_kinds() -> list[str]:
+    """The node types that are lowered by element-wise operators."""
+    modules = (composing.__name__, elementwise.__name__)
+    return [kind for kind, several in LOWERINGS.items() if any(f.__module__ in modules for f in several.values())]
+
+
+def node_model(kind: str, opset: int) -> Any:
+    """A model of one node of a type, with as few inputs as it may have, but two of several."""
+    rules = onnx.defs.get_schema(kind, opset, "")
+    allowed = {each.type_param_str: each.allowed_type_strs for each in rules.type_constraints}
+    slots = [rules.inputs[min(i, len(rules.inputs) - 1)] for i in range(max(rules.min_input, min(rules.max_input, 2)))]
+    slots = slots[: rules.min_input if rules.min_input < len(rules.inputs) else None]
+    inputs = {}
+    for i, slot in enumerate(slots):
+        dtype = next(t for t in ("float", "int32", "bool", "uint32") if f"tensor({t})" in allowed[slot.type_str])
+        inputs["abc"[i]] = (dtype.replace("float", "float32"), [2])
+    attributes: dict[str, Any] = {"direction": "LEFT"} if kind == "BitShift" else {}
+    attributes |= {"is_test": 1} if "is_test" in rules.attributes else {}
+    return model(node(kind, " ".join(inputs), "y", **attributes), inputs, opset=opset)
 
 
 def test_every_operator_serves_a_node_or_has_none() -> None:
-    found: set[str] = set()
-    from anydml.onnx.lowerings import composing, elementwise
-
-    modules = (composing.__name__, elementwise.__name__)
-    kinds = [kind for kind, several in LOWERINGS.items() if any(f.__module__ in modules for f in several.values())]
-    for kind in kinds:
-        made, inputs = a_node_of(kind)
-        (record,) = dml.onnx.check(model(made, inputs, opset=28)).nodes
-        assert record.error is None, record.error
-        found.update(record.operators)
-    for extra in (
+    protos = [node_model(kind, 28) for kind in own_kinds()]
+    inputs: dict[str, Any] = {"a": ("float32", [2]), "u": ("uint8", [2])}
+    for made in (
         node("Clip", "a k k", "y"), node("Mod", "a a", "y", fmod=1), node("BitShift", "u u", "y", direction="RIGHT"),
-        node("Gelu", "a", "y"), node("Gelu", "a", "y", approximate="tanh"), node("Cast", "a", "y", to=7),
+        node("Gelu", "a", "y", approximate="tanh"), node("Cast", "a", "y", to=7),
     ):  # fmt: skip
-        inputs = {"a": ("float32", [2]), "u": ("uint8", [2])}
-        used = {name: inputs[name] for name in inputs if name in extra.input}
-        (record,) = dml.onnx.check(model(extra, used, "y", {"k": np.array(1, "float32")}, opset=28)).nodes
-        found.update(record.operators)
+        used = {name: given for name, given in inputs.items() if name in made.input}
+        protos.append(model(made, used, "y", {"k": np.array(1, "float32")}, opset=28))
+    found = {name for proto in protos for record in dml.onnx.check(proto).nodes for name in record.operators}
     every = {kind.name for kind, cls in dml.OPERATORS.items() if issubclass(cls, ElementWise)}
     assert every - found == NO_NODE
+
+
+def test_every_node_type_is_there_in_every_opset() -> None:
+    """At every opset that changed the type, and at none before its first."""
+    versions: dict[str, set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            versions.setdefault(schema.name, set()).add(schema.since_version)
+    for kind in own_kinds():
+        for opset in versions[kind]:
+            assert dml.onnx.check(node_model(kind, opset)), (kind, opset)
+        if (first := min(versions[kind])) > 1:
+            early = node_model(kind, first)
+            early.opset_import[0].version = first - 1
+            with pytest.raises(dml.UnsupportedError, match=f"{kind} is not supported at opset {first - 1}"):
+                dml.onnx.load(early)
 
 
 # Against ONNX Runtime
@@ -170,6 +183,26 @@ def test_a_chain_as_networks_have_it(engine: str) -> None:
     mine = dml.onnx.load(proto, device=engine).run({"x": x})["y"]
     np.testing.assert_allclose(mine, run_there(proto, {"x": x})[0], rtol=1e-5, atol=1e-6)
     assert dml.onnx.check(proto, shapes={"n": 7}).nodes[-2].note == "folded"
+
+
+def test_arithmetic_of_shapes_is_no_pass() -> None:
+    """What exporters write for `x.reshape(n * 2, -1)`, and for half of a size."""
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Mul", "n two", "n2"),
+        node("Div", "n2 two", "half"),
+        node("Equal", "half n", "is_same"),
+        node("Where", "is_same n2 n", "chosen"),
+        node("Unsqueeze", "chosen axes", "u"),
+        node("Concat", "u minus", "t", axis=0),
+        node("Reshape", "x t", "y"),
+    ]
+    constants = {"zero": np.array(0), "two": np.array(2), "axes": np.array([0]), "minus": np.array([-1])}
+    proto = model(nodes, {"x": ("float32", ["n", 4])}, "y", constants, dtypes={"y": "float32"})
+    notes = [record.note for record in dml.onnx.check(proto, shapes={"n": 3}).nodes]
+    assert notes == ["folded"] * 8 + ["a view, no pass"]
+    assert dml.onnx.load(proto)(np.zeros((5, 4), "float32")).shape == (10, 2)
 
 
 # Old opsets
@@ -342,7 +375,7 @@ def test_rotations_that_do_not_fit() -> None:
     places = np.array([[0, 5, 1]])
     with pytest.raises(dml.ModelError, match=r"position_ids must have the shape \(1, 3\), and cos_cache 2 dimensions"):
         run(node(rotate, "x c s p", "y"), x=x, c=cache, s=cache, p=places)
-    with pytest.raises(dml.IndexRangeError, match="indices.0, 1. = 5 is outside the axis of size 3"):
+    with pytest.raises(dml.IndexRangeError, match=r"indices\[0, 1\] = 5 is outside the axis of size 3"):
         run(node(rotate, "x c s p", "y"), x=x, c=cache[0], s=cache[0], p=places)
 
 
