@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import json
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING
@@ -22,8 +23,10 @@ from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import dml_name
 from anydml.operators.fused import FusedActivation
+from scripts.examples import examples
 
 STUB = Path(anydml.__file__).with_suffix(".pyi")
+EXAMPLES = STUB.parent / "functions" / "examples.json"
 HEAD = '''# mypy: disable-error-code="overload-overlap"
 # Numbers alone are arrays, and with an expression belong to its graph.
 """What `import anydml` gives. Written by `python -m scripts.write_stub`."""
@@ -150,5 +153,12 @@ def stub() -> str:
     )
 
 
+def json_examples() -> str:
+    """The examples, a line each."""
+    lines = [f"{json.dumps(name)}: {json.dumps(example)}" for name, example in examples().items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 if __name__ == "__main__":
     STUB.write_text(stub())
+    EXAMPLES.write_text(json_examples())

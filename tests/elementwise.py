@@ -181,7 +181,10 @@ def expected(desc: dml.OperatorDesc, arrays: list[Array]) -> Array:
         if dtype.kind == "f":
             return found.astype(np.float64).astype(dtype)
     whole = [isinstance(one, int) for one in found.astype(object).ravel()]
-    ends = [one if is_whole else saturated(np.array([one]), dtype)[0] for one, is_whole in zip(found.ravel(), whole, strict=True)]
+    ends = [
+        one if is_whole else saturated(np.array([one]), dtype)[0]
+        for one, is_whole in zip(found.ravel(), whole, strict=True)
+    ]
     return wrapped(np.array(ends, object).reshape(found.shape), dtype)
 
 
@@ -195,7 +198,9 @@ def wrapped(numbers: Array, dtype: np.dtype[Any]) -> Array:
 def saturated(numbers: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers as CAST converts them."""
     info = np.iinfo(dtype)
-    found = [0 if math.isnan(one) else int(min(max(one, int(info.min)), int(info.max))) for one in numbers.ravel().tolist()]
+    found = [
+        0 if math.isnan(one) else int(min(max(one, int(info.min)), int(info.max))) for one in numbers.ravel().tolist()
+    ]
     return np.array(found, dtype).reshape(numbers.shape)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: A006 - min and max are DirectML's names
 """The element-wise operators in plain NumPy, one line each.
 
 Floats come as float64, and integers as Python's own, which have no width: what is given back is rounded or wrapped to
@@ -35,6 +36,10 @@ def is_whole(x: Array) -> bool:
 def cut(a: int, b: int) -> int:
     """The quotient of integers, cut toward 0."""
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def cut_modulus(a: Array, b: Array) -> Array:
+    return np.where(b == 0, 0, a - b * cut(a, b))
 
 
 @whole
@@ -149,7 +154,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "ELEMENT_WISE_MIN": np.minimum,
     "ELEMENT_WISE_MEAN": lambda a, b: half_sum(a, b) if is_whole(a) else f32(a + b) / 2,
     "ELEMENT_WISE_MODULUS_FLOOR": lambda a, b: floor_modulus(a, b) if is_whole(a) else np.mod(a, b),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": lambda a, b: np.where(b == 0, 0, a - b * cut(a, b)) if is_whole(a) else np.fmod(a, b),
+    "ELEMENT_WISE_MODULUS_TRUNCATE": lambda a, b: cut_modulus(a, b) if is_whole(a) else np.fmod(a, b),
     "ELEMENT_WISE_MULTIPLY": lambda a, b: a * b,
     "ELEMENT_WISE_POW": power,
     "ELEMENT_WISE_SUBTRACT": lambda a, b: a - b,
@@ -167,7 +172,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "ACTIVATION_RELU": lambda x: np.maximum(0, x),
     "ACTIVATION_SCALED_ELU": lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x)),
     "ACTIVATION_SCALED_TANH": lambda x, alpha, beta: alpha * np.tanh(beta * x),
-    "ACTIVATION_SHRINK": lambda x, bias, threshold: np.where(x > threshold, x - bias, np.where(x < -threshold, x + bias, 0)),
+    "ACTIVATION_SHRINK": lambda x, bias, threshold: np.where(np.abs(x) > threshold, x - bias * np.sign(x), 0),
     "ACTIVATION_SIGMOID": sigmoid,
     "ACTIVATION_SOFTPLUS": lambda x, steepness: soft(f32(steepness * x)) / steepness,
     "ACTIVATION_SOFTSIGN": lambda x: x / (1 + np.abs(x)),

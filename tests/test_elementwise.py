@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
 import anydml as dml
-from anydml import DataType, FeatureLevel
-from anydml.operators.fields import dml_name
-from elementwise import EITHER_ZERO, ELEMENT_WISE, STEPS, assert_within, data_types, describe, examples, expected, short_name
+from elementwise import (
+    EITHER_ZERO,
+    ELEMENT_WISE,
+    STEPS,
+    assert_within,
+    examples,
+    expected,
+    short_name,
+)
 from elementwise_oracle import ORACLE
 from places import get, put
 

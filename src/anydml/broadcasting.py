@@ -78,11 +78,15 @@ def without_truths(array: Any) -> Any:
 
 
 def number_types(
-    cls: type[OperatorDesc], level: FeatureLevel, given: Sequence[float | None], types: Sequence[DataType | None]
+    cls: type[OperatorDesc],
+    level: FeatureLevel,
+    given: Sequence[float | None],
+    types: Sequence[DataType | None],
+    weak: Sequence[bool] | None = None,
 ) -> list[tuple[DataType, str]]:
     """The type that each number is taken in, and the field it comes from: an array's whose field takes the same types.
 
-    `given` has the numbers, None for arrays; `types` the arrays' types.
+    `given` has the numbers, None for arrays; `types` the arrays' types; `weak` which arrays give way to others.
     """
     row = cls.support.row_at(max(level, cls.introduced()))
     names = [dml_name(name) for name in cls.input_names()]
@@ -90,7 +94,8 @@ def number_types(
     found = []
     for own in allowed:
         beside = [i for i, other in enumerate(allowed) if other == own]
-        like = next((i for i in beside if types[i] is not None), None)
+        arrays = [i for i in beside if types[i] is not None]
+        like = next((i for i in arrays if not (weak and weak[i])), arrays[0] if arrays else None)
         if like is not None:
             found.append((types[like] or DataType.FLOAT32, names[like]))
             continue
@@ -128,9 +133,7 @@ def read_as(
             except OverflowError:
                 made = np.array(math.inf, data_type.dtype)
         if np.isinf(made) and not (isinstance(number, (float, np.floating)) and math.isinf(number)):
-            raise refuse(
-                f"{field} must be a number that {data_type.name} can hold, {beside}", "convert the array first"
-            )
+            raise refuse(f"{field} must be a number that the type can hold, {beside}", "convert the array first")
         return made
     if isinstance(number, (float, np.floating)):
         rule = f"{field} must be a whole number, {beside}"

@@ -168,11 +168,11 @@ class ArrayCall(Call):
         is_beside = any(x is not None and x.sizes for x in seen)
         weak = [x is None or (is_beside and not x.sizes and x.buffer.device == HOST) for x in seen]
         if any(weak):
-            types = [None if x is None or is_weak else x.data_type for x, is_weak in zip(seen, weak, strict=True)]
+            types = [None if x is None else x.data_type for x in seen]
             values = [x if is_number(x) else None for x in given]
-            for i, (kind, like) in enumerate(number_types(self.cls, self.device.feature_level, values, types)):
+            for i, (kind, like) in enumerate(number_types(self.cls, self.device.feature_level, values, types, weak)):
                 known = seen[i]
-                if not weak[i] or (known is not None and (known.data_type == kind or not like)):
+                if not weak[i] or (known is not None and known.data_type == kind):
                     continue
                 number = read_as(given[i] if known is None else known.numpy()[()], kind, self.cls, fields[i], like)
                 seen[i] = made = view_number(number, memory, name, fields[i])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import keyword
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.broadcasting import is_number
@@ -132,13 +134,22 @@ def _exact(value: Any) -> Any:
 
 
 def document(cls: type[OperatorDesc]) -> str:
-    """A docstring: the operator's name, and what its class says of it."""
+    """A docstring: the operator's name, what its class says of it, and an example."""
     text = inspect.cleandoc(cls.__doc__ or "")
     notes = []
     if len(cls.input_names()) > 1 and issubclass(cls, ElementWise):
         notes.append("Sizes broadcast as NumPy's do, and a number takes the type of the array beside it.")
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
+    call, result = _examples().get(function_name(cls.type), ("", ""))
+    example = [f">>> {call}\n{result}"] if call else []
     word = text.partition(" ")[0]
     text = text[:1].lower() + text[1:] if word.isalpha() and word[1:].islower() else text
-    return "\n\n".join([f"{cls.type.name}: {text}", *([" ".join(notes)] if notes else [])])
+    return "\n\n".join([f"{cls.type.name}: {text}", *([" ".join(notes)] if notes else []), *example])
+
+
+@functools.cache
+def _examples() -> dict[str, tuple[str, str]]:
+    """A call of each function and its result, as `scripts/examples.py` finds them."""
+    found: dict[str, tuple[str, str]] = json.loads((Path(__file__).parent / "examples.json").read_text())
+    return found

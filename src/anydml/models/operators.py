@@ -186,8 +186,8 @@ class DescReader:
         try:
             cls = find_activation(kind.raw)
         except DescriptionError as error:
-            for fault in error.faults:
-                self._findings.put(DESCRIPTION, kind, fault, self._operator)
+            for fault in error.within(self._operator, f"{field}.").faults:
+                self._put(fault)
             return None
         kinds = {name: cls.field_types()[name] for name in attributes_of(cls)}
         values = self._read_fields(cls, kinds, node, f"{field}.")

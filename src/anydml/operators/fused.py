@@ -97,21 +97,30 @@ def find_activation(activation: object) -> type[OperatorDesc]:
     """The description class of an activation, by class, type or name."""
     if isinstance(activation, type) and issubclass(activation, OperatorDesc):
         return activation
-    kind: OperatorType | None = None
-    if isinstance(activation, str):
-        kind = OperatorType.__members__.get(f"ACTIVATION_{activation.strip().upper()}")
-    kind = OperatorType(activation) if kind is None else kind
-    if kind not in OPERATORS or not hasattr(OPERATORS[kind], "value"):
-        rule = f"{kind.name} cannot be fused; there are {', '.join(sorted(t.name for t in FUSED))}"
-        raise DescriptionError("FusedActivation", Fault(field="Type", rule=rule, value=activation))
-    return OPERATORS[kind]
+    kind = (
+        OperatorType.__members__.get(f"ACTIVATION_{activation.strip().upper()}")
+        if isinstance(activation, str)
+        else None
+    )
+    try:
+        cls = OPERATORS.get(OperatorType(activation) if kind is None else kind)
+    except DescriptionError:
+        cls = None
+    if cls is None or not hasattr(cls, "value"):
+        fault = Fault(field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation))
+        raise DescriptionError("FusedActivation", fault)
+    return cls
+
+
+def _must_be(allowed: Collection[OperatorType]) -> str:
+    return f"must be one of {', '.join(sorted(kind.name for kind in allowed))}"
 
 
 def activation_faults(activation: FusedActivation | None, allowed: Collection[OperatorType] = FUSED) -> Iterator[Fault]:
     """Check that an activation is one of those that an operator takes."""
     if activation is not None and activation.type not in allowed:
-        rule = f"FusedActivation must be one of {', '.join(sorted(kind.name for kind in allowed))}"
-        yield Fault(field="FusedActivation", rule=rule, value=activation, found=activation.type.name)
+        rule = f"FusedActivation.Type {_must_be(allowed)}"
+        yield Fault(field="FusedActivation.Type", rule=rule, value=activation, found=activation.type.name)
 
 
 def read_activation(value: object, field: str, faults: list[Fault]) -> FusedActivation | None:

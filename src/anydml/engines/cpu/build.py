@@ -13,6 +13,7 @@ import logging
 import platform
 import re
 import shutil
+import struct
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _TEXTS = {"line", "map", "team"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
+_SYMBOL = struct.Struct("<IBBHQQ")
+"""A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
 SLOW = 0.5
 """Seconds after which a compilation says, on a terminal, what takes so long."""
 _log = logging.getLogger("anydml")
@@ -180,14 +183,30 @@ def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine()
-    assembly = machine.emit_assembly(module)
+    code: bytes = machine.emit_object(module)
+    called = _undefined(code)
+    if called is None:
+        called = _called(machine.emit_assembly(module))
+    if foreign := called - {"memcpy", "memset", "memmove"}:
+        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
+    return code
+
+
+def _undefined(code: bytes) -> set[str] | None:
+    """The symbols that an object file of Linux does not define; None for another: its assembly takes as long again."""
+    if code[:6] != b"\x7fELF\2\1":
+        return None
+    parts = {part.name(): part.data() for part in llvm.ObjectFileRef.from_data(code).sections()}
+    symbols, names = parts[b".symtab"], parts[b".strtab"]
+    found = {names[at : names.index(b"\0", at)] for at, _, _, place, _, _ in _SYMBOL.iter_unpack(symbols) if not place}
+    return {name.decode() for name in found if name}
+
+
+def _called(assembly: str) -> set[str]:
+    """The functions that an assembly calls and does not have."""
     # On an x86 a call may be of an address that is loaded first.
     called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp|movabsq)\s+\$?\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
-    there = {*re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE), "memcpy", "memset", "memmove"}
-    if foreign := called - there:
-        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
-    code: bytes = machine.emit_object(module)
-    return code
+    return called - set(re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE))
 
 
 def _import_numba() -> Any:
