@@ -61,8 +61,8 @@ def node_model(kind: str, opset: int) -> Any:
     for i, slot in enumerate(slots):
         dtype = next(t for t in ("float", "int32", "bool", "uint32") if f"tensor({t})" in allowed[slot.type_str])
         inputs["abc"[i]] = (dtype.replace("float", "float32"), [2])
-    attributes: dict[str, Any] = {"direction": "LEFT"} if kind == "BitShift" else {}
-    attributes |= {"is_test": 1} if "is_test" in rules.attributes else {}
+    chosen = {"direction": "LEFT", "is_test": 1, "fmod": 1}
+    attributes = {name: value for name, value in chosen.items() if name in rules.attributes}
     return model(node(kind, " ".join(inputs), "y", **attributes), inputs, opset=opset)
 
 
@@ -70,7 +70,7 @@ def test_every_operator_serves_a_node_or_has_none() -> None:
     protos = [node_model(kind, 28) for kind in own_kinds()]
     inputs: dict[str, Any] = {"a": ("float32", [2]), "u": ("uint8", [2])}
     for made in (
-        node("Clip", "a k k", "y"), node("Mod", "a a", "y", fmod=1), node("BitShift", "u u", "y", direction="RIGHT"),
+        node("Clip", "a k k", "y"), node("Mod", "a a", "y"), node("BitShift", "u u", "y", direction="RIGHT"),
         node("Gelu", "a", "y", approximate="tanh"), node("Cast", "a", "y", to=7),
     ):  # fmt: skip
         used = {name: given for name, given in inputs.items() if name in made.input}
