@@ -14,13 +14,13 @@ from agreement import answer, assert_same, bits, columns, framed, padded, run, s
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.patterns import scaled
-from anydml.ir.verbs import Fill, Map, Primitive, Reverse
-from anydml.ir.views import View
+from anydml.ir.verbs import Fill, Map, Reverse
 from anydml.memory import numpy_address
 from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
+    from anydml.ir.views import View
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 __all__ = [
-    "CopyProgram", "FillProgram", "GatherProgram", "MapProgram", "ReverseProgram", "ScaleProgram", "ScanProgram", "plan",
+    "CopyProgram", "FillProgram", "GatherProgram", "MapProgram", "ReverseProgram", "ScaleProgram", "ScanProgram",
+    "plan",
 ]  # fmt: skip
 
 
