@@ -3,6 +3,7 @@
 #                                 nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
 #   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing
+#   make stub                     writes the types of what is public anew, after a change of the operators
 #   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 #   make bench-gpu                the cuda engine, with the PyTorch that GPU_PYTHON has; installs nothing
 #   make stress                   random work by every door under every pressure, for half an hour; SECONDS=120 for less
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-gpu lint stress bench bench-gpu clean
+.PHONY: run test test-gpu lint stub stress bench bench-gpu clean
 
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
@@ -49,6 +50,9 @@ lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+stub: $(VENV)/ready
+	$(BIN)/python -m scripts.write_stub
 
 stress: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/python -m stress --seconds $(SECONDS)

@@ -23,8 +23,11 @@ LAYERS = [
     ["graph"],
     ["engines"],
     ["runtime"],
+    ["arithmetic"],
     ["builder"],
     ["describing"],
+    ["broadcasting"],
+    ["node_call"],
     ["calls"],
     ["functions"],
     ["__init__"],
@@ -94,7 +97,7 @@ def test_every_operator_has_cases() -> None:
 
 
 def test_what_is_public_is_named_and_has_a_docstring() -> None:
-    public = {name for name in vars(dml) if not name.startswith("_")} - {"annotations"}
+    public = {name for name in dir(dml) if not name.startswith("_")} - {"annotations"}
     modules = {name for name in public if isinstance(getattr(dml, name), type(sys))}
     assert public - modules == set(dml.__all__)
     for name in dml.__all__:

@@ -5,6 +5,7 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
+from anydml import functions as _functions
 from anydml.builder import Expression, Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
@@ -14,6 +15,8 @@ from anydml.enums import (
     Feature,
     FeatureLevel,
     IndexMode,
+    IsInfinityMode,
+    RoundingMode,
     TensorFlags,
 )
 from anydml.errors import (
@@ -29,46 +32,16 @@ from anydml.errors import (
     Place,
     UnsupportedError,
 )
-from anydml.functions import (
-    cast,
-    cumulative_product,
-    cumulative_summation,
-    fill_value_constant,
-    fill_value_sequence,
-    gather,
-    gather_elements,
-    gather_nd,
-    identity,
-    join,
-    reverse_subsequences,
-    slice,
-    slice1,
-    split,
-)
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operator_type import OperatorType
 from anydml.operators import (
     OPERATORS,
-    Cast,
-    CumulativeProduct,
-    CumulativeSummation,
-    ElementWiseIdentity,
-    FillValueConstant,
-    FillValueSequence,
-    Gather,
-    GatherElements,
-    GatherND,
-    GatherND1,
-    Join,
+    FusedActivation,
     LevelSupport,
     OperatorDesc,
     Report,
-    ReverseSubsequences,
     ScaleBias,
-    Slice,
-    Slice1,
-    Split,
     TensorSupport,
     support,
 )
@@ -84,82 +57,23 @@ from anydml.tensor import TensorDesc
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "OPERATORS",
-    "AxisDirection",
-    "BindingError",
-    "BindingProperties",
-    "BindingTable",
-    "BoundOperator",
-    "BufferBinding",
-    "Cast",
-    "CommandList",
-    "CommandRecorder",
-    "CompiledGraph",
-    "CompiledOperator",
-    "ConstantNode",
-    "CumulativeProduct",
-    "CumulativeSummation",
-    "DataType",
-    "DescriptionError",
-    "Device",
-    "DmlError",
-    "ElementWiseIdentity",
-    "EngineMissingError",
-    "ExecutionFlags",
-    "Expression",
-    "Fault",
-    "Feature",
-    "FeatureLevel",
-    "FeatureLevelError",
-    "FillValueConstant",
-    "FillValueSequence",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "GatherND1",
-    "Graph",
-    "GraphDesc",
-    "IndexMode",
-    "IndexRangeError",
-    "InputEdge",
-    "IntermediateEdge",
-    "Join",
-    "LevelSupport",
-    "ModelError",
-    "ModelFileError",
-    "Operator",
-    "OperatorDesc",
-    "OperatorInitializer",
-    "OperatorNode",
-    "OperatorType",
-    "OutputEdge",
-    "Place",
-    "Report",
-    "ReverseSubsequences",
-    "ScaleBias",
-    "Slice",
-    "Slice1",
-    "Split",
-    "TensorDesc",
-    "TensorFlags",
-    "TensorSupport",
-    "UnsupportedError",
-    "cast",
-    "cumulative_product",
-    "cumulative_summation",
-    "fill_value_constant",
-    "fill_value_sequence",
-    "gather",
-    "gather_elements",
-    "gather_nd",
-    "get_num_threads",
-    "identity",
-    "join",
-    "reverse_subsequences",
-    "set_num_threads",
-    "slice",
-    "slice1",
-    "split",
-    "support",
-]
+# The operators' classes are exported by their names, and their functions, of which those that are derived from a class
+# are made when they are first asked for. `__init__.pyi`, which `python -m scripts.write_stub` writes, lists them all.
+globals().update({_cls.__name__: _cls for _cls in OPERATORS.values()})
+globals().update({_function.__name__: _function for _function in _functions.WRITTEN})
+__all__ = sorted(
+    {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
+    | set(_functions.function_names())
+)
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("_") or name not in _functions.derived_classes():
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    globals()[name] = found = getattr(_functions, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

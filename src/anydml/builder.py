@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
+from anydml.arithmetic import Arithmetic
 from anydml.enums import ExecutionFlags
 from anydml.errors import DescriptionError, DmlError, Fault, show
 from anydml.graph.check import byte_span, has_gaps
@@ -41,7 +42,7 @@ class _Source:
     node: Node | None = None
 
 
-class Expression:
+class Expression(Arithmetic):
     """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
 
     The functions take expressions where they take arrays, and then give one.
@@ -111,6 +112,11 @@ class Expression:
             )
         except DescriptionError as error:
             raise error.within(SUBJECT, "reinterpret: ") from None
+        is_scalar = self.is_scalar and sizes is None and strides is None
+        return self.seen_as(other, is_scalar=is_scalar)
+
+    def seen_as(self, other: TensorDesc, *, is_scalar: bool = False) -> Expression:
+        """The same memory in another description, which lies within it."""
         own = self._source.descs[self.slot]
         if isinstance(self._source.node, OperatorNode) and has_gaps(own):
             rule = f"reinterpret: {self!r} must have no gaps: nobody writes there"
@@ -120,7 +126,6 @@ class Expression:
         if found[0] < low or found[1] > high:
             rule = f"reinterpret: the bytes must lie within the {low} .. {high} of {self!r}"
             _refuse(Fault(field="reinterpret", rule=rule, value=other, found=f"{found[0]} .. {found[1]} of {other!r}"))
-        is_scalar = self.is_scalar and sizes is None and strides is None
         return Expression(self.graph, self._source, other, self.slot, is_scalar=is_scalar)
 
     @property

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
-from anydml.arrays.view import describe, is_tensor
+from anydml.arrays.view import is_tensor
+from anydml.broadcasting import is_number, number_types, read_as, spread_views, view_number, without_truths
 from anydml.builder import Expression
-from anydml.describing import Call, described, name_slots
+from anydml.describing import Call, argument_of, name_slots
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
+from anydml.memory import HOST
+from anydml.node_call import NodeCall
 from anydml.operators.description import CONVERT
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device, device_named
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
 
 
 # Calls that were made before, by what they are made of: 12 us a call instead of 270. Only those on NumPy arrays and
-# PyTorch's tensors, which say what they are at once. With each, what makes its result where there is one alone.
-known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None]] = {}
+# PyTorch's tensors, which say what they are at once. With each, what makes its result where there is one alone, and
+# the numbers among its inputs, with their places, as arrays.
+known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None, tuple[tuple[int, Any], ...]]] = {}
 _MOST_KNOWN = 1024
 
 
@@ -61,7 +65,9 @@ class Attempt:
         """The result, where the call is known and needs no closer look; None otherwise."""
         if (known := known_calls.get(self.key)) is None:
             return None
-        compiled, make_result = known
+        compiled, make_result, numbers = known
+        for place, number in numbers:
+            self._arrays.insert(place, number)
         if self._out is not None:
             bound = compiled.bind_known(self._arrays, self._out)
             return None if bound is None else bound.dispatch()
@@ -86,14 +92,18 @@ def make_call(
     output_sizes: Any = None,
     key: object = None,
     graph: Graph | None = None,
+    broadcasts: bool = False,
 ) -> Call:
-    """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph."""
+    """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph.
+
+    With `broadcasts` the inputs are given the sizes that they have together, and may be numbers.
+    """
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
     if graph is not None:
-        return NodeCall(cls, graph, device, out, inputs, output_sizes)
-    return ArrayCall(cls, device, out, inputs, output_sizes, key)
+        return NodeCall(cls, graph, device, out, inputs, output_sizes, broadcasts)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key, broadcasts)
 
 
 def _several(cls: type[OperatorDesc], out: object) -> list[object]:
@@ -118,23 +128,59 @@ class ArrayCall(Call):
         inputs: Sequence[object],
         output_sizes: Any,
         key: object,
+        broadcasts: bool,
     ) -> None:
         outs = None if out is None else _several(cls, out)
         if device is None:
-            place = place_of(next(iter((*inputs, *(outs or ()))), None))
+            place = place_of(next((x for x in (*inputs, *(outs or ())) if not is_number(x)), None))
             device = device_named(place if place.startswith("cuda:") else None)
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
         fields = name_slots(cls, cls.input_names(), len(inputs))
-        seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        self.key, self._out, self.cls, self.device = key, out, cls, device
+        self._numbers: list[tuple[int, Any]] = []
+        if broadcasts:
+            seen = self._broadcast(fields, inputs)
+            self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
+        else:
+            seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
             self.outs = [
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, outs, strict=True)
             ]
-        self.key, self._out = key, out
         super().__init__(cls, device, seen, output_sizes)
+        numbers = {place for place, _ in self._numbers}
+        self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
+        if self._like is None and seen:
+            self._like = seen[0].array
+
+    def _broadcast(self, fields: Sequence[str], inputs: Sequence[object]) -> list[ArrayView]:
+        """Inputs in their common sizes; a number is made an array of the type beside it."""
+        name, memory = self.cls.type.name, self.device.engine.memory
+        given = [without_truths(x) for x in inputs]
+        seen = [
+            None if is_number(x) else view(x, name, field, memory=memory)
+            for field, x in zip(fields, given, strict=True)
+        ]
+        # Beside arrays with dimensions, the host's without any are numbers too: one of another type takes theirs.
+        is_beside = any(x is not None and x.sizes for x in seen)
+        weak = [x is None or (is_beside and not x.sizes and x.buffer.device == HOST) for x in seen]
+        if any(weak):
+            types = [None if x is None else x.data_type for x in seen]
+            values = [x if is_number(x) else None for x in given]
+            for i, (kind, like) in enumerate(number_types(self.cls, self.device.feature_level, values, types, weak)):
+                known = seen[i]
+                if not weak[i] or (known is not None and known.data_type == kind):
+                    continue
+                number = read_as(given[i] if known is None else known.numpy()[()], kind, self.cls, fields[i], like)
+                seen[i] = made = view_number(number, memory, name, fields[i])
+                if known is None:
+                    self._numbers.append((i, made.array))
+                else:
+                    self.key = None  # which has no value in it
+        return spread_views(name, fields, [x for x in seen if x is not None])
 
     def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
         """An array as it lies."""
@@ -149,13 +195,14 @@ class ArrayCall(Call):
 
     def reword(self, fault: Fault) -> Fault:
         """FLOAT64 is what NumPy makes of floats: what helps is told first."""
-        field = bare_name(fault.field.removesuffix(".DataType"))
-        is_input = field.startswith("InputTensor")
+        slot = fault.field.removesuffix(".DataType")
+        slots = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
         if fault.value is not DataType.FLOAT64 or not (
-            is_input and self.cls.support.first_with(field, data_type=DataType.FLOAT32)
+            slot in slots and self.cls.support.first_with(bare_name(slot), data_type=DataType.FLOAT32)
         ):
             return fault
-        convert = "x.float()" if is_tensor(self.inputs[0].array) else 'x.astype("float32")'
+        x = argument_of(self.cls, slot)
+        convert = f"{x}.float()" if is_tensor(self.inputs[slots.index(slot)].array) else f'{x}.astype("float32")'
         reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
         return replace(fault, way_out=f"pass {convert}: {reason}")
 
@@ -170,85 +217,13 @@ class ArrayCall(Call):
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            known_calls[self.key] = (compiled, plain_maker(*kinds[0], memory) if len(kinds) == 1 else None)
+            maker = plain_maker(*kinds[0], memory) if len(kinds) == 1 else None
+            known_calls[self.key] = (compiled, maker, tuple(self._numbers))
         if self.outs is not None:
             return compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
-        like = self.inputs[0].array if self.inputs else None
+        like = self._like
         results = [allocate(*kind, memory=memory, like=like) for kind in kinds]
         targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
-        return found if self.cls.gives_several() else found[0]
-
-
-class NodeCall(Call):
-    """A call on expressions, which adds a node to their graph."""
-
-    inputs: list[Expression]
-
-    def __init__(
-        self,
-        cls: type[OperatorDesc],
-        graph: Graph,
-        device: object,
-        out: object,
-        inputs: Sequence[object],
-        output_sizes: Any,
-    ) -> None:
-        self._graph = graph
-        faults = []
-        for option, value in (("out", out), ("device", device)):
-            if value is not None:
-                rule = f"{option} must not be given with an Expression, which nothing is run for"
-                way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
-                faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
-        given: list[Expression] = []
-        for field, value in zip(name_slots(cls, cls.input_names(), len(inputs)), inputs, strict=True):
-            if not isinstance(value, Expression):
-                rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
-                way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
-                faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
-            elif value.graph is not graph:
-                rule = f"{field} must be an Expression of the same graph as the others"
-                faults.append(Fault(field=field, rule=rule, value=value, found=f"{value!r} of another graph"))
-            else:
-                given.append(value)
-        if faults:
-            raise DescriptionError(cls.type.name, faults)
-        super().__init__(cls, graph.device, given, output_sizes)
-
-    def describe(self, field: str, tensor: Expression) -> TensorDesc:
-        """What it is described as in the graph."""
-        if tensor.is_scalar and field not in self.scalars:
-            return described(self.cls, field, tensor.data_type, ())  # which says what is wrong
-        return tensor.desc
-
-    def lay_out(self, desc: OperatorDesc) -> OperatorDesc:
-        """The output with the strides of the graph's tensor policy."""
-        if any(desc.rules()):
-            return desc
-        names = desc.outputs()
-        return desc.with_tensors(lambda name, tensor: self._laid_out(name, tensor) if name in names else tensor)
-
-    def _laid_out(self, name: str, tensor: TensorDesc) -> TensorDesc:
-        output = self._bare(tensor)
-        try:
-            strides = self._graph.strides_for(output.sizes, output.data_type)
-            laid_out = TensorDesc(output.data_type, output.sizes, strides=strides)
-        except DescriptionError as error:
-            raise error.within(self.name, f"tensor_policy: {name}.") from None
-        return laid_out.padded(tensor.dimension_count)
-
-    def _bare(self, output: TensorDesc) -> TensorDesc:
-        """An output as the caller has it: without the dimensions that were added."""
-        first = output.dimension_count - max(self.result_rank, 1)
-        strides = None if output.strides is None else output.strides[first:]
-        return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
-
-    def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
-        """Add the node."""
-        outputs = [self._bare(output) for output in desc.outputs().values()]
-        found = self._graph.add(desc, tuple(self.inputs), outputs)
-        for expression in found:
-            expression.is_scalar = self.result_rank == 0
         return found if self.cls.gives_several() else found[0]

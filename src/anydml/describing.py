@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, raise_description_faults
-from anydml.operators.fields import dml_name
+from anydml.operators.fields import bare_name, dml_name
 from anydml.parse import read_int
 from anydml.tensor import TensorDesc
 
@@ -28,6 +28,16 @@ def described(cls: type[OperatorDesc], field: str, data_type: DataType, sizes: S
         return TensorDesc(data_type, sizes)
     except DescriptionError as error:
         raise error.within(cls.type.name, f"{field}.") from None
+
+
+def argument_name(name: str) -> str:
+    """What a function calls an input: `x` for `input_tensor`, `input_gradient` for `input_gradient_tensor`."""
+    return "x" if name == "input_tensor" else name.removesuffix("_tensor")
+
+
+def argument_of(cls: type[OperatorDesc], field: str) -> str:
+    """What a function calls an input of DirectML's name; `x` for one of several."""
+    return next((argument_name(name) for name in cls.input_names() if dml_name(name) == field), "x")
 
 
 def name_slots(cls: type[OperatorDesc], names: Sequence[str], count: int) -> list[str]:
@@ -111,6 +121,13 @@ class Call(abc.ABC):
             return
         self.common_rank = max(self.common_rank, self.result_rank)
 
+    def pad_to_least(self) -> None:
+        """Describe with as many dimensions as every level asks for: leading ones of size 1 are added."""
+        field = dml_name(self.cls.input_names()[0])
+        least = min(count for row in self.cls.support for count in row.tensors[field].dimension_counts)
+        if least > self.common_rank:
+            self.has_room, self.common_rank = True, least
+
     def run(
         self, fills: dict[str, int] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
     ) -> Any:
@@ -146,9 +163,29 @@ class Call(abc.ABC):
         if self.outs is not None:
             outputs = self._given_outputs(self.outs, outputs)
         if outputs is None:
-            return self.cls.draft(**tensors, **attributes)
+            return self._at_level(self.cls.draft(**tensors, **attributes))
         padded = [output.padded(self.common_rank) for output in outputs]
         return self.cls(**tensors, **_by_field(self.cls, self.cls.output_names(), padded), **attributes)
+
+    def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
+        """The same with an output that the level has, where its type is free: truths are UINT32 before 2_0."""
+        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
+
+        def has(field: str, tensor: TensorDesc) -> bool:
+            return tensor.data_type in row.tensors[bare_name(field)].data_types
+
+        if all(has(*output) for output in desc.outputs().items()):
+            return desc
+        if not all(has(*given) for given in desc.inputs().items()):
+            return desc  # whose faults are told
+        names = desc.outputs()
+
+        def change(field: str, tensor: TensorDesc) -> TensorDesc:
+            if field not in names or has(field, tensor):
+                return tensor
+            return TensorDesc(min(row.tensors[bare_name(field)].data_types), tensor.sizes)
+
+        return desc.with_tensors(change)
 
     def _given_outputs(self, outs: list[ArrayView], wanted: Sequence[TensorDesc] | None) -> list[TensorDesc]:
         """The outputs as the caller's arrays have them, which must be what the call says of them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import re
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -190,22 +191,48 @@ _TYPE_INTRODUCED = {
 }
 
 
-class AxisDirection(Spelled):
+class Option(Spelled):
+    """A field's enumeration, such as DML_AXIS_DIRECTION: it reads names with DirectML's prefix and without."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        if (member := read_name(cls, value, cls._prefix())) is None:
+            raise _no_member(cls, value, cls.__members__)
+        return member
+
+    @classmethod
+    def _prefix(cls) -> str:
+        return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', cls.__name__).upper()}_"
+
+    @property
+    def dml_name(self) -> str:
+        """DirectML's own constant: `DML_AXIS_DIRECTION_INCREASING`."""
+        return self._prefix() + self.name
+
+
+class AxisDirection(Option):
     """DML_AXIS_DIRECTION: the way an operator walks along its axis."""
 
     INCREASING = 0
     DECREASING = 1
 
-    @classmethod
-    def _missing_(cls, value: object) -> AxisDirection:
-        if (member := read_name(cls, value, "DML_AXIS_DIRECTION_")) is None:
-            raise _no_member(cls, value, cls.__members__)
-        return member
 
-    @property
-    def dml_name(self) -> str:
-        """DirectML's own constant: `DML_AXIS_DIRECTION_INCREASING`."""
-        return f"DML_AXIS_DIRECTION_{self.name}"
+class IsInfinityMode(Option):
+    """DML_IS_INFINITY_MODE: which infinities are looked for."""
+
+    EITHER = 0
+    POSITIVE = 1
+    NEGATIVE = 2
+
+
+class RoundingMode(Option):
+    """DML_ROUNDING_MODE: what becomes of a fraction."""
+
+    HALVES_TO_NEAREST_EVEN = 0
+    TOWARD_ZERO = 1
+    """It is cut off."""
+    TOWARD_INFINITY = 2
+    """Halves are rounded away from zero, and other fractions to the nearest."""
 
 
 class Feature(Spelled):

@@ -3,27 +3,66 @@
 Ranks are the arrays' own, negative axes count from the end, the result is a new array of the caller's library unless
 `out` is given, and `device` says where and at which feature level to run: where the first array lies, if not given.
 Given expressions of a graph, a function adds a node to it and gives an expression.
+
+Every operator has a function. Those that do more than its description says are written; the others are derived from
+the class when they are first asked for. DirectML has no booleans: comparisons give uint8, and an array of booleans is
+read as uint8.
 """
 
-from anydml.functions.copying import cast, identity, join, reverse_subsequences, split
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.functions import computing  # noqa: F401 - Python's operators on expressions
+from anydml.functions.copying import cast, join, reverse_subsequences, split
 from anydml.functions.cumulative import cumulative_product, cumulative_summation
+from anydml.functions.derived import function_name, function_of
 from anydml.functions.filling import fill_value_constant, fill_value_sequence
 from anydml.functions.gathering import gather, gather_elements, gather_nd
 from anydml.functions.slicing import slice, slice1
+from anydml.operators import OPERATORS
 
-__all__ = [
-    "cast",
-    "cumulative_product",
-    "cumulative_summation",
-    "fill_value_constant",
-    "fill_value_sequence",
-    "gather",
-    "gather_elements",
-    "gather_nd",
-    "identity",
-    "join",
-    "reverse_subsequences",
-    "slice",
-    "slice1",
-    "split",
-]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.operators import OperatorDesc
+
+WRITTEN: tuple[Callable[..., Any], ...] = (
+    cast,
+    cumulative_product,
+    cumulative_summation,
+    fill_value_constant,
+    fill_value_sequence,
+    gather,
+    gather_elements,
+    gather_nd,
+    join,
+    reverse_subsequences,
+    slice,
+    slice1,
+    split,
+)
+_SERVED = {"gather_nd1"}  # by gather_nd
+
+
+def derived_classes() -> dict[str, type[OperatorDesc]]:
+    """The operators whose functions are derived, by the functions' names."""
+    written = {function.__name__ for function in WRITTEN} | _SERVED
+    names = {function_name(kind): cls for kind, cls in OPERATORS.items()}
+    return {name: cls for name, cls in names.items() if name not in written}
+
+
+def function_names() -> list[str]:
+    """The names of all functions."""
+    return sorted([*derived_classes(), *(function.__name__ for function in WRITTEN)])
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if not name.startswith("_") and (cls := derived_classes().get(name)) is not None:
+        return function_of(cls)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *function_names()})

@@ -1,4 +1,4 @@
-"""ELEMENT_WISE_IDENTITY, CAST, JOIN, SPLIT and REVERSE_SUBSEQUENCES as functions."""
+"""CAST, JOIN, SPLIT and REVERSE_SUBSEQUENCES as functions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from anydml.calls import Attempt, make_call
 from anydml.describing import described
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.operators import Cast, ElementWiseIdentity, Join, ReverseSubsequences, ScaleBias, Split
-from anydml.operators.scalars import read_scale_bias
+from anydml.operators import Cast, Join, ReverseSubsequences, Split
 from anydml.parse import read_enum, read_ints
 
 if TYPE_CHECKING:
@@ -19,30 +18,6 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 2**16
 """Outputs of a SPLIT; DirectML counts them in 32 bits."""
-
-
-def identity(
-    x: Any,
-    scale_bias: ScaleBias | tuple[float, float] | None = None,
-    *,
-    out: Any = None,
-    device: Device | str | None = None,
-) -> Any:
-    """ELEMENT_WISE_IDENTITY: a copy of `x`, however it lies, or `x * scale + bias`. `out=x` works in place.
-
-    >>> identity(np.array([1, 2], "float32"), (10, 0.5))
-    array([10.5, 20.5], dtype=float32)
-    """
-    faults: list[Fault] = []
-    read = read_scale_bias(scale_bias, "ScaleBias", faults)
-    if faults:
-        raise DescriptionError(ElementWiseIdentity.type.name, faults)
-    attempt = Attempt(ElementWiseIdentity, device, out, (x,), read)
-    if (result := attempt.run()) is not None:
-        return result
-    call = make_call(ElementWiseIdentity, device, out, x, key=attempt.key)
-    call.scalars = ("InputTensor",)
-    return call.run(scale_bias=read)
 
 
 def cast(

@@ -14,10 +14,11 @@ from anydml.models.remarks import remark_spelling, remark_unknown
 from anydml.models.scalars import NumberReader
 from anydml.models.source import Items
 from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
+from anydml.operators.fused import FusedActivation, attributes_of, find_activation
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from anydml.enums import DataType
     from anydml.errors import Fault
@@ -64,18 +65,7 @@ class DescReader:
             self._findings.add(FILE, node, "the description must be an object", subject=self._operator)
             return None
         before = len(self._findings)
-        defaults = {f.name: f.default for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # each is a dataclass
-        values: dict[str, Any] = {}
-        for name, kind in cls.field_types().items():
-            child = node.get(dml_name(name))
-            if child is not None:
-                values[name] = self._read_field(child, dml_name(name), kind)
-            elif defaults[name] is dataclasses.MISSING:
-                self._add(node, dml_name(name), f"{dml_name(name)} must be given")
-            elif kind.kind != "addition" and defaults[name] is not None:  # None is what DirectML has as optional
-                default = getattr(defaults[name], "name", str(defaults[name]).lower())
-                rule = f"{dml_name(name)} is not given, and is {default}; DxDispatch asks for it"
-                self._findings.add(REMARK, node, rule, field=dml_name(name), found="", subject=self._operator)
+        values = self._read_fields(cls, cls.field_types(), node)
         counts = {dml_name(n): n for n in dir(cls) if isinstance(getattr(cls, n), property) and n[0] != "_"}
         known = [*map(dml_name, cls.field_types()), *counts, *self._ignored]
         remark_unknown(node, known, self._findings)
@@ -88,14 +78,35 @@ class DescReader:
         self._remark_owned(desc)
         return desc
 
+    def _read_fields(
+        self, cls: type[OperatorDesc], kinds: Mapping[str, FieldType], node: Node, prefix: str = ""
+    ) -> dict[str, Any]:
+        """The fields that are there, by their Python names."""
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # each is a dataclass
+        values: dict[str, Any] = {}
+        for name, kind in kinds.items():
+            child, field = node.get(dml_name(name)), prefix + dml_name(name)
+            if child is not None and child.raw is None and defaults[name] is None:
+                self._remark(child, field, f"{field} is null, and there is none; DxDispatch asks for it to be left out")
+            elif child is not None:
+                values[name] = self._read_field(child, field, kind)
+            elif defaults[name] is dataclasses.MISSING:
+                self._add(node, field, f"{field} must be given")
+            elif kind.kind != "addition" and defaults[name] is not None:  # None is what DirectML has as optional
+                default = getattr(defaults[name], "name", str(defaults[name]).lower())
+                self._remark(node, field, f"{field} is not given, and is {default}; DxDispatch asks for it")
+        return values
+
+    def _remark(self, node: Node, field: str, rule: str) -> None:
+        self._findings.add(REMARK, node, rule, field=field, found="", subject=self._operator)
+
     def _remark_owned(self, desc: OperatorDesc) -> None:
         for name in desc.input_names():
             tensors = getattr(desc, name) if desc.field_types()[name].is_tensor_array else ()
             if any(t.is_owned_by_dml for t in tensors) and not all(t.is_owned_by_dml for t in tensors):
                 field = dml_name(name)
                 rule = f"DxDispatch has all of {field} OWNED_BY_DML or none of them: it binds them together"
-                node = locate(self._node, field)
-                self._findings.add(REMARK, node, rule, field=field, found="", subject=self._operator)
+                self._remark(locate(self._node, field), field, rule)
 
     def _add(self, node: Node, field: str, rule: str, found: str | None = "") -> None:
         self._findings.add(DESCRIPTION, node, rule, field=field, found=found, subject=self._operator)
@@ -123,6 +134,14 @@ class DescReader:
             return self._numbers.read_scale_bias(node, field)
         if kind.type == "SCALAR_UNION":
             return self._numbers.read_scalar(node, field, self._value_type)
+        if kind.type == "FLOAT":
+            return self._numbers.read_float(node, field)
+        if kind.type == "FLOAT_ARRAY":
+            return self._numbers.read_floats(node, field)
+        if kind.type == "SIZE_2D":
+            return self._read_size(node, field, kind)
+        if kind.type == "OPERATOR_DESC":
+            return self._read_activation(node, field)
         if kind is FIELD_TYPES[ValueType]:
             self._value_type = self._read_data_type(node, field)
             return self._value_type
@@ -132,13 +151,50 @@ class DescReader:
         elif node.raw is None or isinstance(node.raw, Items):
             self._wrong_type(node, field, "a number, a string, true or false")
             return None
-        faults: list[Fault] = []
-        value = kind.read(node.plain(), field, faults)
-        for fault in faults:
-            self._put(fault)
+        value, faults = self._read_plain(node.plain(), field, kind)
         if not faults and (isinstance(value, bool) or hasattr(value, "dml_name")):
             remark_spelling(node, value, self._findings, self._operator)
         return value
+
+    def _read_plain(self, plain: Any, field: str, kind: FieldType) -> tuple[Any, list[Fault]]:
+        faults: list[Fault] = []
+        value = kind.read(plain, field, faults)
+        for fault in faults:
+            self._put(fault)
+        return value, faults
+
+    def _read_size(self, node: Node, field: str, kind: FieldType) -> Any:
+        """A width and a height."""
+        if not node.is_object:
+            self._wrong_type(node, field, "an object with Width and Height")
+            return None
+        remark_unknown(node, ("Width", "Height"), self._findings)
+        sizes = [node.get(name) for name in ("Width", "Height")]
+        if any(size is None or type(size.raw) is not int for size in sizes):
+            self._wrong_type(node, field, "an object with Width and Height, whole numbers")
+            return None
+        return self._read_plain([size.raw for size in sizes if size is not None], field, kind)[0]
+
+    def _read_activation(self, outer: Node, field: str) -> FusedActivation | None:
+        """An activation: `{"Type": "ACTIVATION_ELU", "Alpha": 0.5}`, or with its attributes in a `Desc`."""
+        kind = outer.get("Type") if outer.is_object else None
+        if kind is None or not isinstance(kind.raw, str):
+            self._wrong_type(outer, field, "an object with a Type, a string")
+            return None
+        node = outer.get("Desc") or outer
+        before = len(self._findings)
+        try:
+            cls = find_activation(kind.raw)
+        except DescriptionError as error:
+            for fault in error.within(self._operator, f"{field}.").faults:
+                self._put(fault)
+            return None
+        kinds = {name: cls.field_types()[name] for name in attributes_of(cls)}
+        values = self._read_fields(cls, kinds, node, f"{field}.")
+        remark_unknown(node, ["Type", "Desc", *map(dml_name, cls.field_types())], self._findings)
+        if any(found.kind is not REMARK for found in self._findings[before:]):
+            return None
+        return FusedActivation(cls, **values)
 
     def _is_ints(self, node: Node, field: str) -> bool:
         if not node.is_list:
@@ -167,11 +223,7 @@ class DescReader:
         tensors = [self._read_tensor(element, f"{field}[{i}]") for i, element in enumerate(node.elements())]
         if any(tensor is None for tensor in tensors):
             return None
-        faults: list[Fault] = []
-        value = kind.read(tensors, field, faults)
-        for fault in faults:
-            self._put(fault)
-        return value
+        return self._read_plain(tensors, field, kind)[0]
 
     def _read_tensor(self, outer: Node, field: str) -> TensorDesc | None:
         if not outer.is_object:

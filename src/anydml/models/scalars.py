@@ -41,12 +41,21 @@ class NumberReader:
             self._remark(node, _as_member(node.raw, number, data_type))
         return number
 
-    def read_scale_bias(self, node: Node, field: str) -> ScaleBias | None:
-        """A scale and a bias, or null for none, which is DirectML's own word."""
-        if node.raw is None:
-            rule = f"{field} is null, and there is none; DxDispatch asks for it to be left out"
-            self._findings.add(REMARK, node, rule, field=field, found="", subject=self._subject)
+    def read_float(self, node: Node, field: str) -> int | float | None:
+        """A FLOAT."""
+        return self._read_number(node, field, DataType.FLOAT32)
+
+    def read_floats(self, node: Node, field: str) -> list[int | float] | None:
+        """A list of FLOAT."""
+        if not node.is_list:
+            self._wrong_type(node, field, "a list of numbers")
             return None
+        numbers = [self.read_float(element, f"{field}[{i}]") for i, element in enumerate(node.elements())]
+        found = [number for number in numbers if number is not None]
+        return found if len(found) == len(numbers) else None
+
+    def read_scale_bias(self, node: Node, field: str) -> ScaleBias | None:
+        """A scale and a bias."""
         if not node.is_object:
             self._wrong_type(node, field, "an object with Scale and Bias, or null")
             return None

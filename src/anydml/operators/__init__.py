@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
 
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, UnsupportedError
 from anydml.operator_type import OperatorType
-from anydml.operators.cast import Cast
-from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
-from anydml.operators.description import OperatorDesc, Report
-from anydml.operators.fill import FillValueConstant, FillValueSequence
-from anydml.operators.gather import GatherND, GatherND1
-from anydml.operators.gather_along import Gather, GatherElements
-from anydml.operators.identity import ElementWiseIdentity
-from anydml.operators.join import Join, Split
-from anydml.operators.reverse import ReverseSubsequences
+from anydml.operators.description import OPERATORS, OperatorDesc, Report
+from anydml.operators.fused import FusedActivation
 from anydml.operators.scalars import ScaleBias
-from anydml.operators.slice import Slice, Slice1
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
-_FAMILIES: tuple[tuple[type[OperatorDesc], ...], ...] = (
-    (Slice, Slice1),
-    (GatherND, GatherND1),
-    (CumulativeSummation, CumulativeProduct),
-    (Gather, GatherElements),
-    (ElementWiseIdentity, Cast),
-    (Join, Split),
-    (FillValueConstant, FillValueSequence),
-    (ReverseSubsequences,),
-)
-OPERATORS: dict[OperatorType, type[OperatorDesc]] = {cls.type: cls for family in _FAMILIES for cls in family}
+_FAMILIES = (
+    "slice", "gather", "cumulative", "gather_along", "copies", "join", "fill", "reverse", "arithmetic",
+    "transcendental", "limits", "logic", "bitwise", "activations", "scaling",
+)  # fmt: skip
+for _family in _FAMILIES:  # each class enters itself in OPERATORS
+    import_module(f"anydml.operators.{_family}")
 
 OperatorLike: TypeAlias = "type[OperatorDesc] | OperatorDesc | OperatorType | str | int"
 
@@ -59,30 +47,24 @@ def support(
     return find_operator(operator).support.at(FeatureLevel(feature_level))
 
 
+_BUILT = {cls.__name__: cls for cls in OPERATORS.values()}
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[OperatorDesc]:
+        """Each operator's class."""
+else:
+    globals().update(_BUILT)
 __all__ = [
     "OPERATORS",
-    "Cast",
-    "CumulativeProduct",
-    "CumulativeSummation",
-    "ElementWiseIdentity",
-    "FillValueConstant",
-    "FillValueSequence",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "GatherND1",
-    "Join",
+    "FusedActivation",
     "LevelSupport",
     "OperatorDesc",
     "OperatorLike",
     "Report",
-    "ReverseSubsequences",
     "ScaleBias",
-    "Slice",
-    "Slice1",
-    "Split",
     "SupportTable",
     "TensorSupport",
     "find_operator",
     "support",
+    *_BUILT,
 ]

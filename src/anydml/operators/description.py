@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.locks import cached_property
-from anydml.operator_type import OperatorType  # noqa: TC001 - get_type_hints() reads the annotations
+from anydml.operator_type import OperatorType
 from anydml.operators.facts import runs_in_place, support_of
 from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
 from anydml.operators.tables import SupportTable, write_counts
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 CONVERT = ", so convert the data first"
 """What helps with a data type that no level takes, of which a caller with arrays is told more."""
+
+
+OPERATORS: dict[OperatorType, type[OperatorDesc]] = {}
+"""The description class of each operator that is built: a subclass of `OperatorDesc` enters itself."""
+_KINDS = {kind.name.replace("_", ""): kind for kind in OperatorType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class OperatorDesc(abc.ABC):
     """The common part of the operators' descriptions.
 
     A subclass is a frozen, keyword-only dataclass with DirectML's fields in snake case. Its annotations say what
-    each field is; bind points, parsing and DirectML's names follow from them.
+    each field is; bind points, parsing and DirectML's names follow from them. One that is called as an operator
+    (`ElementWiseAtanYX` as ELEMENT_WISE_ATAN_YX), or says its `type`, describes that operator from then on.
     """
 
     type: ClassVar[OperatorType]
@@ -65,8 +71,11 @@ class OperatorDesc(abc.ABC):
             """Each operator has its own fields."""
 
     def __init_subclass__(cls) -> None:
-        if (kind := cls.__dict__.get("type")) is not None:
+        kind = cls.__dict__.get("type") or _KINDS.get(cls.__name__.upper())
+        if kind is not None:
+            cls.type = kind
             cls.support, cls.in_place = support_of(kind, cls.other_types), runs_in_place(kind)
+            OPERATORS.setdefault(kind, cls)
 
     def __post_init__(self) -> None:
         """Parse every field, and report all that cannot be parsed."""
@@ -133,10 +142,11 @@ class OperatorDesc(abc.ABC):
     def _named(self, names: Sequence[str]) -> dict[str, TensorDesc]:
         found: dict[str, TensorDesc] = {}
         for name in names:
+            value = getattr(self, name)
             if self.field_types()[name].is_tensor_array:
-                found |= {f"{dml_name(name)}[{i}]": tensor for i, tensor in enumerate(getattr(self, name))}
-            else:
-                found[dml_name(name)] = getattr(self, name)
+                found |= {f"{dml_name(name)}[{i}]": tensor for i, tensor in enumerate(value)}
+            elif value is not None:
+                found[dml_name(name)] = value
         return found
 
     def with_tensors(self, change: Callable[[str, TensorDesc], TensorDesc], **others: Any) -> Self:
@@ -144,7 +154,10 @@ class OperatorDesc(abc.ABC):
         changes: dict[str, Any] = dict(others)
         for name in (*self.input_names(), *self.output_names()):
             changed = tuple(change(field, tensor) for field, tensor in self._named([name]).items())
-            changes[name] = changed if self.field_types()[name].is_tensor_array else changed[0]
+            if self.field_types()[name].is_tensor_array:
+                changes[name] = changed
+            elif changed:  # an optional tensor that is not there stays away
+                changes[name] = changed[0]
         return replace(self, **changes)  # type: ignore[type-var]  # every subclass is a dataclass
 
     # What subclasses say
@@ -159,6 +172,10 @@ class OperatorDesc(abc.ABC):
         Holds only where `rules()` finds no fault. An operator that implies no output has none.
         """
         raise NotImplementedError  # those that imply one say it
+
+    def implied_output_type(self) -> DataType:
+        """The output's type, or the usual one where there is a choice: the first input's."""
+        return next(iter(self.inputs().values())).data_type
 
     @abc.abstractmethod
     def output_rules(self) -> Iterator[Fault]:
@@ -214,14 +231,15 @@ class OperatorDesc(abc.ABC):
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
-        draft = cls(**{"output_tensor": stand_in, **others})
+        name = cls.output_names()[0]
+        draft = cls(**{name: stand_in, **others})
         if stand_in is None or any(draft.rules()):
             return draft
         try:
-            output = TensorDesc(stand_in.data_type, draft.implied_output_sizes())
+            output = TensorDesc(draft.implied_output_type(), draft.implied_output_sizes())
         except DescriptionError as error:
-            raise error.within(cls.type.name, "OutputTensor.") from None
-        return replace(draft, output_tensor=output)  # type: ignore[type-var]  # every subclass is a dataclass
+            raise error.within(cls.type.name, f"{dml_name(name)}.") from None
+        return replace(draft, **{name: output})  # type: ignore[type-var]  # every subclass is a dataclass
 
     @classmethod
     def infer(cls, **others: Any) -> Self:
@@ -288,6 +306,13 @@ class OperatorDesc(abc.ABC):
                 reported.add(count)
                 takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
                 yield self._count_fault(field, count, where + takes)
+        yield from self.attribute_level_faults(level, where)
+
+    def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        """Find the attributes that the level does not have: fused activations; operators may have others."""
+        for name, kind in self.field_types().items():
+            if kind.type == "OPERATOR_DESC" and (nested := getattr(self, name)) is not None:
+                yield from nested.level_faults(level, where)
 
     def _type_fault(self, field: str, data_type: DataType, where: str) -> Fault:
         first = self.support.first_with(bare_name(field), data_type=data_type)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import DataType, FeatureLevel
+from anydml.enums import NOT_BUILT, DataType, FeatureLevel
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
 if TYPE_CHECKING:
@@ -65,14 +65,17 @@ def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> Support
     """What an operator takes at each level; `others` are types that it takes besides, at every one."""
     rows = []
     for line in _facts()[kind.name]["support"]:
-        tensors = {name: _read(text, others) for name, text in line.items() if name != "level"}
-        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors))
+        tensors = {
+            name: _read(text, tuple(others)) for name, text in line.items() if name not in ("level", "functions")
+        }
+        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors, tuple(line.get("functions", "").split())))
     return SupportTable(tuple(rows))
 
 
-def _read(text: str, others: Collection[DataType]) -> TensorSupport:
+@functools.cache
+def _read(text: str, others: tuple[DataType, ...]) -> TensorSupport:
     counts, types = text.split("; ")[:2]
     first, _, last = counts.partition("-")
     listed = tuple(range(int(first), int(last) + 1)) if last else tuple(map(int, counts.split()))
-    named = (DataType(_LETTERS[word[0]] + word[1:]) for word in types.split())
-    return TensorSupport(listed, frozenset((*named, *others)))
+    named = (_LETTERS[word[0]] + word[1:] for word in types.split())
+    return TensorSupport(listed, frozenset((*(DataType[name] for name in named if name not in NOT_BUILT), *others)))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from anydml.enums import AxisDirection, DataType, IndexMode
+from anydml.enums import AxisDirection, DataType, IndexMode, IsInfinityMode, RoundingMode
 from anydml.errors import Fault, show
-from anydml.operators.scalars import ScaleBias, read_number, read_scale_bias
+from anydml.operators.scalars import ScaleBias, read_float, read_floats, read_number, read_scale_bias
 from anydml.parse import INT32_MAX, UINT32_MAX, read_bool, read_enum, read_int, read_ints
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
+    import enum
     from collections.abc import Callable
 
 
@@ -75,29 +76,43 @@ def _read_int_array(value: object, field: str, faults: list[Fault]) -> tuple[int
     return read_ints(value, field, faults, -INT32_MAX - 1, INT32_MAX)
 
 
-def _read_direction(value: object, field: str, faults: list[Fault]) -> AxisDirection:
-    return read_enum(AxisDirection, value, field, faults, AxisDirection.INCREASING)
+def _read_optional_tensor(value: object, field: str, faults: list[Fault]) -> Any:
+    return None if value is None else _read_tensor(value, field, faults)
 
 
-def _read_data_type(value: object, field: str, faults: list[Fault]) -> DataType:
-    return read_enum(DataType, value, field, faults, DataType.FLOAT32)
+def _read_size_2d(value: object, field: str, faults: list[Fault]) -> tuple[int, ...]:
+    """A width and a height."""
+    sizes = read_ints(value, field, faults, 0, UINT32_MAX)
+    if len(sizes) != 2 and not faults:
+        rule = f"{field} must be a width and a height"
+        faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+    return sizes
 
 
-def _read_index_mode(value: object, field: str, faults: list[Fault]) -> IndexMode:
-    return read_enum(IndexMode, value, field, faults, IndexMode.RAISE)
+def _member_of(cls: type[enum.Enum]) -> Callable[[object, str, list[Fault]], Any]:
+    """A reader of an enumeration's members, whose stand-in is the first."""
+    return lambda value, field, faults: read_enum(cls, value, field, faults, next(iter(cls)))
 
 
 Input: TypeAlias = Annotated[TensorDesc, "input"]
 Output: TypeAlias = Annotated[TensorDesc, "output"]
+OptionalInput: TypeAlias = Annotated[TensorDesc | None, "input"]
+OptionalOutput: TypeAlias = Annotated[TensorDesc | None, "output"]
 Inputs: TypeAlias = Annotated[Sequence[TensorDesc], "inputs"]
 Outputs: TypeAlias = Annotated[Sequence[TensorDesc], "outputs"]
 Uint: TypeAlias = Annotated[int, "UINT"]
 UintArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY"]
 SizeArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY of at least 1"]
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
+Float: TypeAlias = Annotated[float, "FLOAT"]
+FloatArray: TypeAlias = Annotated[Sequence[float], "FLOAT_ARRAY"]
+Size2D: TypeAlias = Annotated[Sequence[int], "SIZE_2D"]
+"""The width, then the height."""
 # Read as members; typed so that a caller may write the string.
 Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
 ValueType: TypeAlias = Annotated[DataType | str, "DML_TENSOR_DATA_TYPE"]
+Infinity: TypeAlias = Annotated[IsInfinityMode | str, "DML_IS_INFINITY_MODE"]
+Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
 WithFloat64: TypeAlias = Annotated[bool, "allow_float64"]
@@ -107,17 +122,25 @@ OutsideIndex: TypeAlias = Annotated[IndexMode | str, "IndexMode"]
 FIELD_TYPES: dict[Any, FieldType] = {
     Input: FieldType("input", "TENSOR_DESC", _read_tensor),
     Output: FieldType("output", "TENSOR_DESC", _read_tensor),
+    OptionalInput: FieldType("input", "TENSOR_DESC", _read_optional_tensor),
+    OptionalOutput: FieldType("output", "TENSOR_DESC", _read_optional_tensor),
     Inputs: FieldType("input", "TENSOR_DESC_ARRAY", _read_tensors),
     Outputs: FieldType("output", "TENSOR_DESC_ARRAY", _read_tensors),
     Uint: FieldType("attribute", "UINT", read_int),
     UintArray: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     SizeArray: FieldType("attribute", "UINT_ARRAY", _read_size_array),
     IntArray: FieldType("attribute", "INT_ARRAY", _read_int_array),
+    Float: FieldType("attribute", "FLOAT", read_float),
+    FloatArray: FieldType("attribute", "FLOAT_ARRAY", read_floats),
+    Size2D: FieldType("attribute", "SIZE_2D", _read_size_2d),
     bool: FieldType("attribute", "UINT", read_bool),
-    Direction: FieldType("attribute", "UINT", _read_direction),
-    ValueType: FieldType("attribute", "UINT", _read_data_type),
+    Direction: FieldType("attribute", "UINT", _member_of(AxisDirection)),
+    ValueType: FieldType("attribute", "UINT", _member_of(DataType)),
+    Infinity: FieldType("attribute", "UINT", _member_of(IsInfinityMode)),
+    Rounding: FieldType("attribute", "UINT", _member_of(RoundingMode)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
     WithFloat64: FieldType("addition", "", read_bool),
-    OutsideIndex: FieldType("addition", "", _read_index_mode),
+    OutsideIndex: FieldType("addition", "", _member_of(IndexMode)),
 }
+"""By the annotation. The kind of a fused activation is entered by `fused`."""

@@ -62,6 +62,19 @@ def read_number(value: Any, field: str, faults: list[Fault]) -> int | float:
         return 0
 
 
+def read_float(value: Any, field: str, faults: list[Fault]) -> float:
+    """Read a FLOAT, and round it to one."""
+    return float(as_type(read_number(value, field, faults), DataType.FLOAT32))
+
+
+def read_floats(value: Any, field: str, faults: list[Fault]) -> tuple[float, ...]:
+    """Read a list of FLOAT; a number alone is a list of one."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(read_float(item, f"{field}[{i}]", faults) for i, item in enumerate(items))
+
+
 def as_type(number: float, data_type: DataType) -> int | float:
     """A number as a type has it: a float rounded to it, or the integer."""
     if not data_type.is_float:
@@ -71,6 +84,16 @@ def as_type(number: float, data_type: DataType) -> int | float:
             return float(data_type.dtype.type(number))
     except OverflowError:  # an integer past every float
         return float("inf") if number > 0 else float("-inf")
+
+
+def saturated(number: float, data_type: DataType) -> int | float:
+    """A number as a type has it, an integer type too: without its fraction, at the nearer end, and 0 for NaN."""
+    if data_type.is_float:
+        return as_type(number, data_type)
+    limits = np.iinfo(data_type.dtype)
+    if number != number:
+        return 0
+    return int(min(max(number, int(limits.min)), int(limits.max)))
 
 
 def type_faults(number: float, data_type: DataType, field: str, *, is_step: bool = False) -> Iterator[Fault]:

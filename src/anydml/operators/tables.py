@@ -31,6 +31,8 @@ class LevelSupport:
     level: FeatureLevel
     tensors: Mapping[str, TensorSupport] = field(hash=False)
     """By DirectML's field name: `InputTensor`."""
+    functions: tuple[str, ...] = ()
+    """The functions that the row is of, where an operator has several: REDUCE."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""Examples for the derived functions: small numbers, and what the reference engine makes of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.enums import DataType, FeatureLevel
+from anydml.functions import derived_classes
+from anydml.functions.derived import function_of, parameters_of
+from anydml.ir.expressions import FUNCTIONS, walk
+from anydml.ir.verbs import Map
+from anydml.operators.fields import dml_name
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from anydml.operators import OperatorDesc
+
+# Tried in turn, until the results differ from one another and are numbers: for the first input, the second, ...
+FLOATS = (
+    ([-1.5, 0.5, 2.0], [5.0, 7.0, 9.0]),
+    ([5.0, -7.0, 2.5], [2.0, 3.0, 0.5]),
+    ([0.25, 0.5, 0.75], [0.5, 0.5, 2.0]),
+    ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]),
+    ([1.0, math.nan, -math.inf], [1.0, 2.0, 3.0]),
+)
+INTEGERS = (([12, 5, 0], [2, 1, 3]), ([1, 1, 0], [1, 0, 0]))
+ATTRIBUTES = {"min": 0, "max": 3, "alpha": 2, "beta": 0.5, "exponent": 2, "scale": 2, "bias": [1]}
+
+
+def examples() -> dict[str, list[str]]:
+    """The call and the result of each function, by its name."""
+    return {name: example_of(name, cls) for name, cls in sorted(derived_classes().items())}
+
+
+def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
+    """The first call that shows something, and its result."""
+    row = cls.support.row_at(FeatureLevel.highest()).tensors
+    types = [row[dml_name(field)].data_types for field in cls.input_names()]
+    required = [repr(ATTRIBUTES[key]) for key, default in parameters_of(cls).items() if default is MISSING]
+    is_float = DataType.FLOAT32 in types[-1] and "_BIT_" not in cls.type.name
+    found: list[str] = []
+    for numbers in FLOATS[len(types) > 1 :] if is_float else INTEGERS:
+        values = list(numbers[: len(types)]) if len(types) < 3 else [[1, 0, 1], *numbers]
+        words = [_array(own, allowed, is_float=is_float) for own, allowed in zip(values, types, strict=True)]
+        call = f"{name}({', '.join([*words, *required])})"
+        result = eval(call, {"np": np, name: _on_reference(cls)})  # noqa: S307 - ours
+        if _is_rounded(cls):
+            call, result = f"{call}.round(3)", result.round(3)
+        found = found or [call, repr(result)]
+        if np.isfinite(result).all() and len(set(result.tolist())) > 1:
+            return [call, repr(result)]
+    return found
+
+
+def _on_reference(cls: type[OperatorDesc]) -> Any:
+    return lambda *args: function_of(cls)(*args, device="reference")
+
+
+def _array(numbers: list[Any], allowed: frozenset[DataType], *, is_float: bool) -> str:
+    kind = "float32" if is_float and DataType.FLOAT32 in allowed else "uint8" if DataType.UINT8 in allowed else "int32"
+    texts = [f"{number:g}".replace("nan", "np.nan").replace("inf", "np.inf") for number in numbers]
+    return f'np.array([{", ".join(texts)}], "{kind}")'
+
+
+def _is_rounded(cls: type[OperatorDesc]) -> bool:
+    """Whether engines may differ in the last place: the tree has functions that are not rounded correctly."""
+    row = cls.support.row_at(FeatureLevel.highest()).tensors
+    inputs = {
+        name: TensorDesc(
+            DataType.FLOAT32 if DataType.FLOAT32 in (own := row[dml_name(name)].data_types) else min(own), (1,) * 4
+        )
+        for name in cls.input_names()
+    }
+    required = {key: ATTRIBUTES[key] for key, default in parameters_of(cls).items() if default is MISSING}
+    typed = {key: DataType.FLOAT32 for key in parameters_of(cls) if key.endswith("data_type")}
+    verbs = cls.infer(**inputs, **required, **typed).lower()
+    return any(node.op in FUNCTIONS for verb in verbs if isinstance(verb, Map) for node in walk(verb.value))

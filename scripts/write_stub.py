@@ -1,0 +1,164 @@
+"""Write `src/anydml/__init__.pyi`: what is public, with the types of the functions that are derived from classes.
+
+python -m scripts.write_stub
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import json
+import types
+from collections.abc import Sequence
+from dataclasses import MISSING
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import anydml
+from anydml.describing import argument_name
+from anydml.enums import DataType
+from anydml.functions import WRITTEN, derived_classes
+from anydml.functions.derived import document, parameters_of
+from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
+from anydml.operators.elementwise import ElementWise
+from anydml.operators.fields import dml_name
+from anydml.operators.fused import FusedActivation
+from scripts.examples import examples
+
+STUB = Path(anydml.__file__).with_suffix(".pyi")
+EXAMPLES = STUB.parent / "functions" / "examples.json"
+HEAD = '''# mypy: disable-error-code="overload-overlap"
+# Numbers alone are arrays, and with an expression belong to its graph.
+"""What `import anydml` gives. Written by `python -m scripts.write_stub`."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+'''
+TYPES = """
+class _HasShape(Protocol):
+    @property
+    def shape(self) -> Any: ...
+
+_S = TypeVar("_S", bound=np.generic)
+_A = TypeVar("_A", bound=_HasShape)
+_Number = float | np.number[Any] | np.bool_
+_Plain = _Number | Sequence[Any]
+_Device = Device | Literal["cpu", "cuda", "reference"] | str
+_Activation = FusedActivation | type[OperatorDesc] | OperatorType | str
+_ScaleBias = ScaleBias | tuple[float, float]
+_DataType = DataType | type[Any] | np.dtype[Any] | str"""
+ALIASES: dict[Any, str] = {ScaleBias: "_ScaleBias", FusedActivation: "_Activation", DataType: "_DataType"}
+
+
+def written(hint: Any) -> str:
+    """A type as a stub has it: an enumeration as one of its members or their names."""
+    if get_origin(hint) is Annotated:
+        return written(get_args(hint)[0])
+    if get_origin(hint) in (Union, types.UnionType):
+        is_spelled = any(isinstance(part, type) and issubclass(part, enum.Enum) for part in get_args(hint))
+        return " | ".join(written(part) for part in get_args(hint) if not (part is str and is_spelled))
+    if get_origin(hint) is Sequence:
+        return f"Sequence[{written(get_args(hint)[0])}]"
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return ALIASES.get(hint) or f"_{hint.__name__}"
+    return "None" if hint is type(None) else ALIASES.get(hint) or str(hint.__name__)
+
+
+def spellings() -> list[str]:
+    """The enumerations of attributes, each a member or the name of one."""
+    found: dict[str, type[enum.Enum]] = {}
+    for cls in derived_classes().values():
+        hints = get_type_hints(cls)
+        for name in parameters_of(cls):
+            for part in get_args(hints[name]):
+                if isinstance(part, type) and issubclass(part, enum.Enum) and part not in ALIASES:
+                    found[part.__name__] = part
+    names = {key: [*part.__members__, *map(str.lower, part.__members__)] for key, part in found.items()}
+    return [f"_{key} = {key} | Literal[{', '.join(map(repr, names[key]))}]" for key in sorted(names)]
+
+
+def attributes(cls: type[OperatorDesc]) -> str:
+    """The parameters after the inputs."""
+    hints = get_type_hints(cls, include_extras=True)
+    parts = []
+    for name, default in parameters_of(cls).items():
+        hint = written(hints[name])
+        if default is None and "None" not in hint:
+            hint += " | None"
+        parts.append(f"{name}: {hint}" if default is MISSING else f"{name}: {hint} = ...")
+    return "".join(f", {part}" for part in parts)
+
+
+def declare(name: str, cls: type[OperatorDesc]) -> str:
+    """The overloads of a function: NumPy's arrays, those of other libraries, and a graph's expressions."""
+    inputs = {dml_name(field): argument_name(field) for field in cls.input_names()}
+    alike = cls.typed_alike() if issubclass(cls, ElementWise) else {}
+    output = dml_name(cls.output_names()[0])
+    like = alike.get(output, output)
+    shares = like in inputs
+    kept = {field: shares and alike.get(field, field) == like for field in inputs}
+    arrays = {field: "NDArray[_S]" if kept[field] else "NDArray[Any]" for field in inputs}
+    result = "NDArray[_S]" if shares else "NDArray[np.uint8]"
+    number = " | _Number" if issubclass(cls, ElementWise) and len(inputs) > 1 else ""
+    cases = (
+        (arrays, " | _Plain", result, f"out: {result} | None = None, device: _Device | None = None"),
+        (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "out: _A | None = None, device: _Device | None = None"),
+        (dict.fromkeys(inputs, "Expression"), number, "Expression", "out: None = None, device: None = None"),
+    )
+    lines: list[str] = []
+    for own, others, given, options in cases:
+        tensors = ", ".join(f"{argument}: {own[field]}{others}" for field, argument in inputs.items())
+        text = f"def {name}({tensors}{attributes(cls)}, *, {options}) -> {given}:"
+        said = f'\n    """{document(cls).splitlines()[0]}"""'
+        lines += ["@overload", f"{text} ..." if lines else text + said]
+    return "\n".join(lines)
+
+
+def imports() -> list[str]:
+    """What `__init__.py` imports, the operators' classes and the written functions, by their modules."""
+    found = []
+    for node in ast.parse(Path(anydml.__file__).read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            found += [(node.module, alias.name) for alias in node.names if not (alias.asname or "").startswith("_")]
+    found += [(cls.__module__, cls.__name__) for cls in OPERATORS.values()]
+    found += [(function.__module__, function.__name__) for function in WRITTEN]
+    modules: dict[str, list[str]] = {}
+    for module, name in found:
+        modules.setdefault(str(module), []).append(name)
+    return [
+        f"from {module} import " + ", ".join(f"{name} as {name}" for name in sorted(names))
+        for module, names in sorted(modules.items())
+    ]
+
+
+def stub() -> str:
+    """The whole text."""
+    functions = [declare(name, cls) for name, cls in sorted(derived_classes().items())]
+    return "\n".join(
+        [
+            HEAD,
+            *imports(),
+            TYPES,
+            *spellings(),
+            "",
+            "__version__: str",
+            f"__all__ = {anydml.__all__!r}",
+            "",
+            *functions,
+            "",
+        ]
+    )
+
+
+def json_examples() -> str:
+    """The examples, a line each."""
+    lines = [f"{json.dumps(name)}: {json.dumps(example)}" for name, example in examples().items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub())
+    EXAMPLES.write_text(json_examples())

@@ -1,0 +1,154 @@
+"""Inputs of one size, as NumPy broadcasts them: strides of 0, and numbers in the type of the arrays beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+from anydml.arrays import upload, view
+from anydml.arrays.view import ArrayView, is_tensor
+from anydml.describing import argument_of
+from anydml.enums import DataType
+from anydml.errors import DescriptionError, Fault, show
+from anydml.memory import HOST
+from anydml.operators.fields import dml_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.enums import FeatureLevel
+    from anydml.operators import OperatorDesc
+
+NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+"""What has a value and no array's type: Python's numbers and NumPy's."""
+_WHOLE = (DataType.INT64, DataType.INT32, DataType.UINT32, DataType.UINT8)
+
+
+def is_number(given: object) -> TypeGuard[float]:
+    """Whether an input is a number."""
+    return isinstance(given, NUMBERS)
+
+
+def common_sizes(subject: str, fields: Sequence[str], sizes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The sizes that all inputs have together: from the last dimension on equal ones, or 1."""
+    rank = max(map(len, sizes))
+    padded = [(1,) * (rank - len(own)) + own for own in sizes]
+    found = []
+    for dimension in zip(*padded, strict=True):
+        sizes_here = {size for size in dimension if size != 1}
+        if len(sizes_here) > 1:
+            first = next(i for i, size in enumerate(dimension) if size != 1)
+            other = next(i for i, size in enumerate(dimension) if size not in (1, dimension[first]))
+            rule = f"{fields[first]}.Sizes and {fields[other]}.Sizes must be equal from the last on, or 1"
+            got = f"{sizes[first]} and {sizes[other]}"
+            raise DescriptionError(
+                subject, Fault(field=f"{fields[other]}.Sizes", rule=rule, value=sizes[other], found=got)
+            )
+        found.append(sizes_here.pop() if sizes_here else 1)
+    return tuple(found)
+
+
+def spread(own: Sequence[int], strides: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a tensor in larger sizes: 0 where it repeats."""
+    added = len(sizes) - len(own)
+    kept = (stride if mine == size else 0 for mine, stride, size in zip(own, strides, sizes[added:], strict=True))
+    return (0,) * added + tuple(kept)
+
+
+def spread_views(subject: str, fields: Sequence[str], seen: Sequence[ArrayView]) -> list[ArrayView]:
+    """Arrays in their common sizes: the same memory."""
+    if len({x.sizes for x in seen}) == 1:
+        return list(seen)
+    sizes = common_sizes(subject, fields, [x.sizes for x in seen])
+    return [x if x.sizes == sizes else replace(x, sizes=sizes, strides=spread(x.sizes, x.strides, sizes)) for x in seen]
+
+
+def without_truths(array: Any) -> Any:
+    """An array of booleans as UINT8, which DirectML has in their place: the same bytes."""
+    if isinstance(array, np.ndarray):
+        return array.view(np.uint8) if array.dtype == np.bool_ else array
+    if is_tensor(array) and str(array.dtype) == "torch.bool":
+        import torch
+
+        return array.view(torch.uint8)
+    return array
+
+
+def number_types(
+    cls: type[OperatorDesc],
+    level: FeatureLevel,
+    given: Sequence[float | None],
+    types: Sequence[DataType | None],
+    weak: Sequence[bool] | None = None,
+) -> list[tuple[DataType, str]]:
+    """The type that each number is taken in, and the field it comes from: an array's whose field takes the same types.
+
+    `given` has the numbers, None for arrays; `types` the arrays' types; `weak` which arrays give way to others.
+    """
+    row = cls.support.row_at(max(level, cls.introduced()))
+    names = [dml_name(name) for name in cls.input_names()]
+    allowed = [row.tensors[name].data_types for name in names]
+    found = []
+    for own in allowed:
+        beside = [i for i, other in enumerate(allowed) if other == own]
+        arrays = [i for i in beside if types[i] is not None]
+        like = next((i for i in arrays if not (weak and weak[i])), arrays[0] if arrays else None)
+        if like is not None:
+            found.append((types[like] or DataType.FLOAT32, names[like]))
+            continue
+        alone = {_own_type(number) for i in beside if (number := given[i]) is not None}
+        kind = alone.pop() if len(alone) == 1 else DataType.FLOAT32 if any(t.is_float for t in alone) else _WHOLE[0]
+        found.append((kind if kind in own else next((t for t in _WHOLE if t in own), min(own)), ""))
+    return found
+
+
+def _own_type(number: float) -> DataType:
+    """What a number alone is taken in: NumPy's in its own type, Python's in FLOAT32 and INT64."""
+    if isinstance(number, (bool, np.bool_)):
+        return DataType.UINT8
+    if isinstance(number, np.generic):
+        return DataType(number.dtype)
+    return DataType.FLOAT32 if isinstance(number, float) else DataType.INT64
+
+
+def read_as(
+    number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str, *, in_graph: bool = False
+) -> np.ndarray[Any, Any]:
+    """A number in the type of an array, whose field is named, as NumPy 2 has it: none that the type has not."""
+
+    def refuse(rule: str, way_out: str) -> DescriptionError:
+        fault = Fault(field=field, rule=rule, value=number, found=show(number), way_out=way_out)
+        return DescriptionError(cls.type.name, fault)
+
+    if not like and data_type is _own_type(number) and not isinstance(number, (bool, np.bool_)):
+        return view(number, cls.type.name, field).numpy()
+    beside = f"being of {data_type.name} as {like} is" if like else f"being of {data_type.name}"
+    if data_type.is_float:
+        with np.errstate(over="ignore"):
+            try:
+                made = np.array(float(number), data_type.dtype)
+            except OverflowError:
+                made = np.array(math.inf, data_type.dtype)
+        if np.isinf(made) and not (isinstance(number, (float, np.floating)) and math.isinf(number)):
+            raise refuse(f"{field} must be a number that the type can hold, {beside}", "convert the array first")
+        return made
+    if isinstance(number, (float, np.floating)):
+        rule = f"{field} must be a whole number, {beside}"
+        x = argument_of(cls, like)
+        convert = f'cast({x}, "float32")' if in_graph else f'{x}.astype("float32")'
+        raise refuse(rule, f"pass {convert} to compute with floats")
+    limits = np.iinfo(data_type.dtype)
+    if not limits.min <= int(number) <= limits.max:
+        raise refuse(f"{field} must lie in {limits.min} .. {limits.max}, {beside}", "convert the array first")
+    return np.array(int(number), data_type.dtype)
+
+
+def view_number(number: np.ndarray[Any, Any], memory: str, subject: str, field: str) -> ArrayView:
+    """A number in the memory that a device works in."""
+    if memory == HOST:
+        return view(number, subject, field)
+    buffer = upload(number.reshape(1).view(np.uint8), memory)
+    return ArrayView(buffer.owner, buffer, 0, DataType(number.dtype), (), ())

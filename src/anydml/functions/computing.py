@@ -1,0 +1,127 @@
+"""Python's operators on the expressions of a graph, as DirectMLX has them: see `Arithmetic`.
+
+A number with a float tensor is ELEMENT_WISE_IDENTITY with a ScaleBias wherever that is exact. It is a constant beside
+integers, which a ScaleBias computes in floats, and for quotients, whose reciprocals are rounded: the results are those
+of the functions, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from anydml.arithmetic import operations
+from anydml.broadcasting import is_number, read_as
+from anydml.builder import Expression
+from anydml.enums import DataType
+from anydml.functions.derived import function_of
+from anydml.operator_type import OperatorType
+from anydml.operators import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.operators import OperatorDesc
+
+
+def _class(name: str) -> type[OperatorDesc]:
+    return OPERATORS[OperatorType[f"ELEMENT_WISE_{name}"]]
+
+
+def _element_wise(name: str, *operands: Any) -> Expression:
+    made: Expression = function_of(_class(name))(*operands)
+    return made
+
+
+def _is_float(x: object) -> TypeGuard[Expression]:
+    """Whether a ScaleBias, which is of FLOAT32, is exact with it."""
+    return isinstance(x, Expression) and x.data_type in (DataType.FLOAT32, DataType.FLOAT16)
+
+
+def _scaled(x: Expression, scale: float, bias: float = -0.0) -> Expression:
+    """x·scale + bias: a bias of -0.0 leaves every product as it is, -0.0 too."""
+    return _element_wise("IDENTITY", x, (scale, bias))
+
+
+def _as(number: object, x: Expression, name: str, field: str) -> float:
+    """A number as the tensor's type has it."""
+    like = "BTensor" if field == "ATensor" else "ATensor"
+    return float(read_as(number, x.data_type, _class(name), field, like))
+
+
+def _add(a: Any, b: Any) -> Expression:
+    if _is_float(a) and is_number(b):
+        return _scaled(a, 1.0, _as(b, a, "ADD", "BTensor"))
+    if is_number(a) and _is_float(b):
+        return _scaled(b, 1.0, _as(a, b, "ADD", "ATensor"))
+    return _element_wise("ADD", a, b)
+
+
+def _subtract(a: Any, b: Any) -> Expression:
+    if _is_float(a) and is_number(b):
+        return _scaled(a, 1.0, -_as(b, a, "SUBTRACT", "BTensor"))
+    if is_number(a) and _is_float(b):
+        return _scaled(b, -1.0, _as(a, b, "SUBTRACT", "ATensor"))
+    return _element_wise("SUBTRACT", a, b)
+
+
+def _multiply(a: Any, b: Any) -> Expression:
+    if _is_float(a) and is_number(b):
+        return _scaled(a, _as(b, a, "MULTIPLY", "BTensor"))
+    if is_number(a) and _is_float(b):
+        return _scaled(b, _as(a, b, "MULTIPLY", "ATensor"))
+    return _element_wise("MULTIPLY", a, b)
+
+
+def _divide(a: Any, b: Any) -> Expression:
+    if _is_float(a) and is_number(b):
+        number = _as(b, a, "DIVIDE", "BTensor")
+        if math.frexp(number)[0] in (0.5, -0.5) and 2.0**-126 <= abs(number) <= 2.0**126:  # its reciprocal is a FLOAT
+            return _scaled(a, 1 / number)
+    if is_number(a) and _is_float(b) and a == 1:
+        return _element_wise("RECIP", b)
+    return _element_wise("DIVIDE", a, b)
+
+
+def _power(a: Any, b: Any) -> Expression:
+    return _element_wise("CONSTANT_POW" if _is_float(a) and is_number(b) else "POW", a, b)
+
+
+def _negate(a: Expression) -> Expression:
+    """NEGATE, which has been there from 5_0 on; before, of floats, a scale."""
+    if a.graph.device.feature_level < _class("NEGATE").introduced() and a.data_type.is_float:
+        return _scaled(a, -1.0)
+    return _element_wise("NEGATE", a)
+
+
+def _absolute(a: Expression) -> Expression:
+    """ABS, which takes no unsigned types: a copy of those."""
+    is_unsigned = not (a.data_type.is_float or a.data_type.is_signed)
+    return _element_wise("IDENTITY" if is_unsigned else "ABS", a)
+
+
+def _plain(name: str) -> Callable[..., Expression]:
+    return lambda *operands: _element_wise(name, *operands)
+
+
+operations.update(
+    add=_add,
+    sub=_subtract,
+    mul=_multiply,
+    truediv=_divide,
+    pow=_power,
+    neg=_negate,
+    abs=_absolute,
+    mod=_plain("MODULUS_TRUNCATE"),
+    and_=_plain("BIT_AND"),
+    or_=_plain("BIT_OR"),
+    xor=_plain("BIT_XOR"),
+    invert=_plain("BIT_NOT"),
+    lshift=_plain("BIT_SHIFT_LEFT"),
+    rshift=_plain("BIT_SHIFT_RIGHT"),
+    lt=_plain("LOGICAL_LESS_THAN"),
+    le=_plain("LOGICAL_LESS_THAN_OR_EQUAL"),
+    gt=_plain("LOGICAL_GREATER_THAN"),
+    ge=_plain("LOGICAL_GREATER_THAN_OR_EQUAL"),
+    eq=_plain("LOGICAL_EQUALS"),
+)

@@ -1,0 +1,155 @@
+"""Functions that follow from descriptions: inputs by place, then attributes by place or name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import keyword
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anydml.broadcasting import is_number
+from anydml.calls import Attempt, make_call
+from anydml.describing import argument_name
+from anydml.errors import show
+from anydml.operator_type import OperatorType
+from anydml.operators.elementwise import ElementWise
+from anydml.operators.fields import FIELD_TYPES, ValueType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.operators import OperatorDesc
+    from anydml.operators.fields import FieldType
+
+_PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
+
+
+def function_name(kind: OperatorType) -> str:
+    """DirectML's name in lower case, without its family's where no other operator has what is left.
+
+    ELEMENT_WISE_ADD is `add`, ACTIVATION_RELU is `relu`, and ACTIVATION_TANH is not `tanh`, which is ELEMENT_WISE_TANH.
+    """
+    for i, prefix in enumerate(_PREFIXES):
+        short = kind.name.removeprefix(prefix)
+        others = (short, *(before + short for before in _PREFIXES[:i]))
+        if short != kind.name and not any(other in OperatorType.__members__ for other in others):
+            name = short.lower()
+            return f"{name}_" if keyword.iskeyword(name) else name
+    return kind.name.lower()
+
+
+def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
+    """The attributes by name, with their defaults, MISSING for none: those without one first.
+
+    A data type is the first input's, where it is not said.
+    """
+    kinds, inputs = cls.field_types(), cls.input_names()
+    given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
+    names = [name for name, kind in kinds.items() if kind.kind not in ("input", "output")]
+    defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
+    return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
+
+
+def _is_type(kind: FieldType) -> bool:
+    return kind is FIELD_TYPES[ValueType]
+
+
+def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
+    """Inputs by place, attributes by place or name, `out` and `device` by name."""
+    place, name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    tensors = [inspect.Parameter(argument_name(field), place) for field in cls.input_names()]
+    attributes = [
+        inspect.Parameter(key, place, default=inspect.Parameter.empty if default is MISSING else default)
+        for key, default in parameters_of(cls).items()
+    ]
+    options = [inspect.Parameter(key, name, default=None) for key in ("out", "device")]
+    return inspect.Signature([*tensors, *attributes, *options])
+
+
+@functools.cache
+def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
+    """The function of an operator: on arrays of any library, or expressions of a graph.
+
+    Inputs of an element-wise operator have sizes that broadcast as NumPy's do, and may be numbers.
+    """
+    name, signature = function_name(cls.type), signature_of(cls)
+    parameters, count = parameters_of(cls), len(cls.input_names())
+    names, defaults = tuple(parameters), tuple(parameters.values())
+    places = tuple({**dict.fromkeys(map(argument_name, cls.input_names()), MISSING), **parameters}.items())
+    least = sum(default is MISSING for _, default in places)
+    most = len(places)
+    typed = [key for key in names if _is_type(cls.field_types()[key])]
+    broadcasts = issubclass(cls, ElementWise)
+
+    def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments, by place: in a microsecond, where `inspect` takes 40."""
+        found = (*args, *[named.get(key, default) for key, default in places[len(args) :]])
+        taken = sum(key in named for key, _ in places[len(args) :])
+        if taken < len(named) or len(args) > most or any(value is MISSING for value in found):
+            try:
+                signature.bind(*args, **named)
+            except TypeError as error:
+                message = f"{error}; it is {name}{signature}"
+                raise TypeError(message) from None
+        return found
+
+    def function(*args: Any, out: Any = None, device: Any = None, **named: Any) -> Any:
+        if named or not least <= len(args) <= most:
+            args = in_order(args, named)
+        elif len(args) < most:
+            args += defaults[len(args) - count :]
+        inputs, attributes = args[:count], args[count:]
+        numbers = [(i, type(x), x or repr(x)) for i, x in enumerate(inputs) if is_number(x)] if broadcasts else ()
+        arrays = tuple(x for x in inputs if not is_number(x)) if numbers else inputs
+        attempt = Attempt(cls, device, out, arrays, *numbers, *map(_exact, attributes))
+        if (result := attempt.run()) is not None:
+            return result
+        call = make_call(cls, device, out, *inputs, key=attempt.key, broadcasts=broadcasts)
+        values = dict(zip(names, attributes, strict=True))
+        for key in typed:
+            values[key] = call.inputs[0].data_type if values[key] is None else values[key]
+        if "axis" in values:
+            values["axis"] = call.axis(values["axis"])
+        call.pad_to_least()
+        return call.run(**values)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "anydml"
+    function.__doc__ = document(cls)
+    function.__signature__ = signature  # type: ignore[attr-defined]  # what inspect asks for
+    return function
+
+
+def _exact(value: Any) -> Any:
+    """What tells an attribute from others: -0.0 is 0.0, and does not compute the same."""
+    kind = type(value)
+    if kind is float or kind is int:
+        return value or (kind, repr(value))
+    if kind is list or kind is tuple:
+        return (kind, *map(show, value))
+    return value
+
+
+def document(cls: type[OperatorDesc]) -> str:
+    """A docstring: the operator's name, what its class says of it, and an example."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    notes = []
+    if len(cls.input_names()) > 1 and issubclass(cls, ElementWise):
+        notes.append("Sizes broadcast as NumPy's do, and a number takes the type of the array beside it.")
+    if cls.in_place:
+        notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
+    call, result = _examples().get(function_name(cls.type), ("", ""))
+    example = [f">>> {call}\n{result}"] if call else []
+    word = text.partition(" ")[0]
+    text = text[:1].lower() + text[1:] if word.isalpha() and word[1:].islower() else text
+    return "\n\n".join([f"{cls.type.name}: {text}", *([" ".join(notes)] if notes else []), *example])
+
+
+@functools.cache
+def _examples() -> dict[str, tuple[str, str]]:
+    """A call of each function and its result, as `scripts/examples.py` finds them."""
+    found: dict[str, tuple[str, str]] = json.loads((Path(__file__).parent / "examples.json").read_text())
+    return found

@@ -1,0 +1,120 @@
+"""One call of a function on the expressions of a graph: a node is described and checked, and added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.arrays.view import describe
+from anydml.broadcasting import common_sizes, is_number, number_types, read_as, spread
+from anydml.builder import Expression
+from anydml.describing import Call, described, name_slots
+from anydml.errors import DescriptionError, Fault
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.builder import Graph
+    from anydml.operators import OperatorDesc
+
+
+class NodeCall(Call):
+    """A call on expressions, which adds a node to their graph."""
+
+    inputs: list[Expression]
+
+    def __init__(
+        self,
+        cls: type[OperatorDesc],
+        graph: Graph,
+        device: object,
+        out: object,
+        inputs: Sequence[object],
+        output_sizes: Any,
+        broadcasts: bool,
+    ) -> None:
+        self._graph, self.name = graph, cls.type.name
+        faults = []
+        for option, value in (("out", out), ("device", device)):
+            if value is not None:
+                rule = f"{option} must not be given with an Expression, which nothing is run for"
+                way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
+                faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
+        fields = name_slots(cls, cls.input_names(), len(inputs))
+        given: list[Any] = []
+        for field, value in zip(fields, inputs, strict=True):
+            if broadcasts and is_number(value):
+                given.append(value)
+            elif not isinstance(value, Expression):
+                rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
+                way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
+                faults.append(Fault(field=field, rule=rule, value=value, found=found, way_out=way_out))
+            elif value.graph is not graph:
+                rule = f"{field} must be an Expression of the same graph as the others"
+                faults.append(Fault(field=field, rule=rule, value=value, found=f"{value!r} of another graph"))
+            else:
+                given.append(value)
+        if faults:
+            raise DescriptionError(cls.type.name, faults)
+        if broadcasts:
+            given = self._broadcast(cls, fields, given)
+            self.scalars = tuple(fields)
+        super().__init__(cls, graph.device, given, output_sizes)
+
+    def _broadcast(self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any]) -> list[Expression]:
+        """Inputs in their common sizes; a number is made a constant of the type beside it."""
+        types = [None if is_number(x) else x.data_type for x in given]
+        values = [x if is_number(x) else None for x in given]
+        found = number_types(cls, self._graph.device.feature_level, values, types)
+        numbers = {
+            i: read_as(value, kind, cls, field, like, in_graph=True)
+            for i, (value, field, (kind, like)) in enumerate(zip(values, fields, found, strict=True))
+            if value is not None
+        }
+        sizes = common_sizes(self.name, fields, [() if i in numbers else x.sizes for i, x in enumerate(given)])
+        made = [self._graph.constant(numbers[i]) if i in numbers else x for i, x in enumerate(given)]
+        return [x if x.sizes == sizes else self._spread(x, sizes, field) for x, field in zip(made, fields, strict=True)]
+
+    def _spread(self, x: Expression, sizes: tuple[int, ...], field: str) -> Expression:
+        strides, signed = spread(x.sizes, x.strides, sizes), x.desc.signed_strides
+        try:
+            other = TensorDesc(x.data_type, sizes, strides=strides, flags=x.desc.flags, signed_strides=signed)
+        except DescriptionError as error:
+            raise error.within(self.name, f"{field}.") from None
+        return x.seen_as(other)
+
+    def describe(self, field: str, tensor: Expression) -> TensorDesc:
+        """What it is described as in the graph."""
+        if tensor.is_scalar and field not in self.scalars:
+            return described(self.cls, field, tensor.data_type, ())  # which says what is wrong
+        return tensor.desc
+
+    def lay_out(self, desc: OperatorDesc) -> OperatorDesc:
+        """The output with the strides of the graph's tensor policy."""
+        if any(desc.rules()):
+            return desc
+        names = desc.outputs()
+        return desc.with_tensors(lambda name, tensor: self._laid_out(name, tensor) if name in names else tensor)
+
+    def _laid_out(self, name: str, tensor: TensorDesc) -> TensorDesc:
+        output = self._bare(tensor)
+        try:
+            strides = self._graph.strides_for(output.sizes, output.data_type)
+            laid_out = TensorDesc(output.data_type, output.sizes, strides=strides)
+        except DescriptionError as error:
+            raise error.within(self.name, f"tensor_policy: {name}.") from None
+        return laid_out.padded(tensor.dimension_count)
+
+    def _bare(self, output: TensorDesc) -> TensorDesc:
+        """An output as the caller has it: without the dimensions that were added."""
+        first = output.dimension_count - max(self.result_rank, 1)
+        strides = None if output.strides is None else output.strides[first:]
+        return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
+
+    def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
+        """Add the node."""
+        outputs = [self._bare(output) for output in desc.outputs().values()]
+        found = self._graph.add(desc, tuple(self.inputs), outputs)
+        for expression in found:
+            expression.is_scalar = self.result_rank == 0
+        return found if self.cls.gives_several() else found[0]

@@ -1,0 +1,158 @@
+"""The element-wise operators' common part: an operator is its fields and the expression of one element."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+
+from anydml.enums import DataType, FeatureLevel
+from anydml.ir.expressions import call, given, load
+from anydml.ir.verbs import Exact, Map
+from anydml.ir.views import View
+from anydml.operators.description import OperatorDesc
+from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
+from anydml.operators.rules import same_data_type, same_sizes
+from anydml.operators.scalars import saturated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.errors import Fault
+    from anydml.ir.expressions import Expr
+    from anydml.operators.scalars import ScaleBias
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
+class ElementWise(Exact, OperatorDesc):
+    """Computes each element of the output from the inputs' elements of the same coordinates.
+
+    A subclass has its fields and `value`, and is made a frozen dataclass. All tensors have the same sizes, which
+    strides of 0 make of smaller ones. Those that take the same types at the highest level are of one type.
+
+    Where `ScaleBias` is given, the first input's elements are x·Scale + Bias, computed in FLOAT64 and converted back.
+    """
+
+    keeps_type: ClassVar[bool] = False
+    """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
+    free_types: ClassVar[tuple[str, ...]] = ()
+    """The tensors whose type is their own although they take the same types as others."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True, eq=False)(cls)
+
+    # What subclasses say
+
+    @abc.abstractmethod
+    def value(self, *elements: Any, **none: Any) -> Expr:
+        """The output's element of the inputs', which it takes one by one; it is converted to the output's type."""
+
+    # What follows
+
+    @classmethod
+    @functools.cache
+    def typed_alike(cls) -> Mapping[str, str]:
+        """The tensors that must be of another one's type, which stands before them."""
+        taken = cls.support.row_at(FeatureLevel.highest()).tensors
+        firsts: dict[frozenset[DataType], str] = {}
+        for field, support in taken.items():
+            if field not in cls.free_types:
+                firsts.setdefault(support.data_types, field)
+        pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
+        return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
+
+    def rules(self) -> Iterator[Fault]:
+        """The inputs are alike."""
+        fields = list(self.inputs())
+        for field in fields[1:]:
+            yield from self._like_others(field, fields[0])
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is like the inputs."""
+        (field,) = self.outputs()
+        yield from self._like_others(field, next(iter(self.inputs())))
+
+    def _like_others(self, field: str, first: str) -> Iterator[Fault]:
+        if other := self.typed_alike().get(field):
+            yield from same_data_type(self, field, other)
+        yield from same_sizes(self, field, first)
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The inputs'."""
+        return next(iter(self.inputs().values())).sizes
+
+    def implied_output_type(self) -> DataType:
+        """The inputs', or UINT8 for what is true or false, and for counts."""
+        (field,) = self.outputs()
+        other = self.typed_alike().get(field)
+        return self.inputs()[other].data_type if other else DataType.UINT8
+
+    def lower(self) -> tuple[Map]:
+        """A map."""
+        ((field, target),) = self.outputs().items()
+        sources = tuple(View.of(name, tensor) for name, tensor in self.inputs().items())
+        elements = [load(slot, source.data_type) for slot, source in enumerate(sources)]
+        if not self.keeps_type:
+            elements = [_wide(element) for element in elements]
+        scale_bias: ScaleBias | None = getattr(self, "scale_bias", None)
+        if scale_bias is not None:
+            elements[0] = _scaled(elements[0], scale_bias)
+        return (Map(sources, View.of(field, target), self.value(*elements).to(target.data_type)),)
+
+
+def _wide(element: Expr) -> Expr:
+    return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element
+
+
+def _scaled(x: Expr, scale_bias: ScaleBias) -> Expr:
+    if scale_bias.scale == 1.0 and scale_bias.bias == 0.0:
+        return x  # and -0.0, which + 0.0 would make 0.0, stays
+    wide = x.to(DataType.FLOAT64) * given(scale_bias.scale, DataType.FLOAT64) + given(scale_bias.bias, DataType.FLOAT64)
+    return wide.to(type_of(x))
+
+
+def type_of(x: Expr) -> DataType:
+    """The type of a number, which is no truth value."""
+    assert x.type is not None  # noqa: S101 - for type checkers
+    return x.type
+
+
+def is_float(x: Expr) -> bool:
+    """Whether an element is a float."""
+    return type_of(x).is_float
+
+
+def number(value: float, x: Expr, data_type: DataType | None = None) -> Expr:
+    """A number of the user's to compute with an element; of a tensor's type, where it must be a number of that."""
+    return given(saturated(value if data_type is None else saturated(value, data_type), type_of(x)), type_of(x))
+
+
+class Unary(ElementWise):
+    """One input."""
+
+    input_tensor: Input
+    output_tensor: Output
+
+
+class Scaled(Unary):
+    """One input, with a scale and a bias."""
+
+    scale_bias: OptionalScaleBias = None
+
+
+class Function(Unary):
+    """One of the functions that expressions have, by the operator's name."""
+
+    def value(self, *elements: Expr) -> Expr:
+        """The function."""
+        return call(self.type.name.rpartition("_")[2].lower(), *elements)
+
+
+class Binary(ElementWise):
+    """Two inputs."""
+
+    a_tensor: Input
+    b_tensor: Input
+    output_tensor: Output

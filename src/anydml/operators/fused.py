@@ -1,0 +1,151 @@
+"""Fused activations: an activation that an operator applies to its result, as a value and as a kind of field."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from anydml.enums import DataType
+from anydml.errors import DescriptionError, Fault, show
+from anydml.operator_type import OperatorType
+from anydml.operators.description import OPERATORS, OperatorDesc
+from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from anydml.enums import FeatureLevel
+    from anydml.ir.expressions import Expr
+
+FUSED = frozenset(
+    OperatorType[f"ACTIVATION_{name}"]
+    for name in (
+        "LINEAR", "SIGMOID", "HARD_SIGMOID", "TANH", "SCALED_TANH", "RELU", "LEAKY_RELU", "THRESHOLDED_RELU", "ELU",
+        "CELU", "SCALED_ELU", "SOFTPLUS", "PARAMETRIC_SOFTPLUS", "SOFTSIGN", "IDENTITY", "SHRINK", "GELU",
+    )
+)  # fmt: skip
+"""The activations that every operator with a fused activation takes."""
+_STAND_IN = TensorDesc(DataType.FLOAT32, (1,))
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class FusedActivation:
+    """An activation with its attributes: `FusedActivation("ACTIVATION_ELU", alpha=0.5)`.
+
+    It is named by its class, its type, or its name, with or without ACTIVATION_.
+    """
+
+    desc: OperatorDesc
+    """The activation, of tensors that stand in for those that it is fused with."""
+
+    def __init__(self, activation: type[OperatorDesc] | OperatorType | str | int, **attributes: Any) -> None:
+        cls = find_activation(activation)
+        own = attributes_of(cls)
+        faults = []
+        for name, value in attributes.items():
+            if name not in own:
+                has = f"has {', '.join(map(dml_name, own))}" if own else "has none"
+                rule = f"{dml_name(name)} is no attribute of {cls.type.name}, which {has}"
+                faults.append(Fault(field=dml_name(name), rule=rule, value=value))
+        for name, default in own.items():
+            if default is MISSING and name not in attributes:
+                faults.append(Fault(field=dml_name(name), rule=f"{dml_name(name)} must be given", value=None))
+        if faults:
+            raise DescriptionError(cls.type.name, faults)
+        tensors = dict.fromkeys((*cls.input_names(), *cls.output_names()), _STAND_IN)
+        object.__setattr__(self, "desc", cls(**tensors, **attributes))
+
+    @property
+    def type(self) -> OperatorType:
+        """The activation's."""
+        return self.desc.type
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Its attributes by name."""
+        return {name: getattr(self.desc, name) for name in attributes_of(type(self.desc))}
+
+    def __repr__(self) -> str:
+        numbers = (f"{name}={value!r}" for name, value in self.attributes.items())
+        return f"FusedActivation({', '.join([repr(self.type.name), *numbers])})"
+
+    def apply(self, x: Expr) -> Expr:
+        """The activation of a number of FLOAT32."""
+        desc: Any = self.desc
+        found: Expr = desc.value(x)
+        return found
+
+    def level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        """Find what the level does not have."""
+        first = self.desc.introduced()
+        if level < first:
+            rule = f"FusedActivation of {self.type.name} needs {first.dml_name}"
+            yield Fault(field="FusedActivation", rule=rule, value=self.type, way_out=where, level=first)
+        for fault in self.desc.attribute_level_faults(level, where):
+            yield replace(fault, field=f"FusedActivation.{fault.field}", rule=f"FusedActivation.{fault.rule}")
+
+
+def attributes_of(cls: type[OperatorDesc]) -> dict[str, Any]:
+    """The attributes of an operator with their defaults, MISSING for those without."""
+    defaults = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every one is a dataclass
+    return {name: defaults[name] for name, kind in cls.field_types().items() if kind.kind == "attribute"}
+
+
+def find_activation(activation: object) -> type[OperatorDesc]:
+    """The description class of an activation, by class, type or name."""
+    if isinstance(activation, type) and issubclass(activation, OperatorDesc):
+        return activation
+    kind = (
+        OperatorType.__members__.get(f"ACTIVATION_{activation.strip().upper()}")
+        if isinstance(activation, str)
+        else None
+    )
+    try:
+        cls = OPERATORS.get(OperatorType(activation) if kind is None else kind)
+    except DescriptionError:
+        cls = None
+    if cls is None or not hasattr(cls, "value"):
+        fault = Fault(field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation))
+        raise DescriptionError("FusedActivation", fault)
+    return cls
+
+
+def _must_be(allowed: Collection[OperatorType]) -> str:
+    return f"must be one of {', '.join(sorted(kind.name for kind in allowed))}"
+
+
+def activation_faults(activation: FusedActivation | None, allowed: Collection[OperatorType] = FUSED) -> Iterator[Fault]:
+    """Check that an activation is one of those that an operator takes."""
+    if activation is not None and activation.type not in allowed:
+        rule = f"FusedActivation.Type {_must_be(allowed)}"
+        yield Fault(field="FusedActivation.Type", rule=rule, value=activation, found=activation.type.name)
+
+
+def read_activation(value: object, field: str, faults: list[Fault]) -> FusedActivation | None:
+    """Read an activation: None, one with its attributes, one by name, or DxDispatch's object with a `Type`."""
+    if value is None or isinstance(value, FusedActivation):
+        return value
+    attributes: dict[str, Any] = {}
+    activation: Any = value
+    try:
+        if isinstance(value, dict):
+            attributes = {_snake(str(name)): number for name, number in value.items() if name != "Type"}
+            activation = value.get("Type")
+        if isinstance(activation, (str, int, type)):
+            return FusedActivation(activation, **attributes)
+    except DescriptionError as error:
+        faults += error.within("", f"{field}.").faults
+        return None
+    rule = f"{field} must be a FusedActivation, the name of an activation, or None"
+    faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+    return None
+
+
+def _snake(name: str) -> str:
+    return re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+OptionalActivation: TypeAlias = Annotated[FusedActivation | None, "OPERATOR_DESC"]
+FIELD_TYPES[OptionalActivation] = FieldType("attribute", "OPERATOR_DESC", read_activation)

@@ -1,0 +1,125 @@
+"""The operators of truths: comparisons, logic, tests of floats, and the choice by a condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.enums import DataType, IsInfinityMode
+from anydml.ir.expressions import absolute, const, where
+from anydml.operators.elementwise import Binary, ElementWise, Unary
+from anydml.operators.fields import Infinity, Input, Output  # noqa: TC001 - read at run time
+
+if TYPE_CHECKING:
+    from anydml.ir.expressions import Expr
+
+
+class ElementWiseLogicalEquals(Binary):
+    """Whether two are equal: a = b, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A = b."""
+        return a.equals(b)
+
+
+class ElementWiseLogicalGreaterThan(Binary):
+    """Whether the first is larger: a > b, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A > b."""
+        return a > b
+
+
+class ElementWiseLogicalGreaterThanOrEqual(Binary):
+    """Whether the first is larger or equal: a ≥ b, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A ≥ b."""
+        return a >= b
+
+
+class ElementWiseLogicalLessThan(Binary):
+    """Whether the first is smaller: a < b, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A < b."""
+        return a < b
+
+
+class ElementWiseLogicalLessThanOrEqual(Binary):
+    """Whether the first is smaller or equal: a ≤ b, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A ≤ b."""
+        return a <= b
+
+
+class ElementWiseLogicalNot(Unary):
+    """Whether a number is 0, as 1 or 0."""
+
+    def value(self, x: Expr) -> Expr:
+        """Not x."""
+        return x.equals(0)
+
+
+class ElementWiseLogicalAnd(Binary):
+    """Whether neither of two is 0, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A and b."""
+        return _truth(a) & _truth(b)
+
+
+class ElementWiseLogicalOr(Binary):
+    """Whether one of two is not 0, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A or b."""
+        return _truth(a) | _truth(b)
+
+
+class ElementWiseLogicalXor(Binary):
+    """Whether exactly one of two is 0, as 1 or 0."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """Either a or b."""
+        return _truth(a) ^ _truth(b)
+
+
+class ElementWiseIsNaN(Unary):
+    """Whether a number is a NaN, as 1 or 0."""
+
+    def value(self, x: Expr) -> Expr:
+        """x ≠ x."""
+        return x.is_nan
+
+
+class ElementWiseIsInfinity(Unary):
+    """Whether a number is an infinity, either of the two or one of them, as 1 or 0."""
+
+    infinity_mode: Infinity = IsInfinityMode.EITHER
+
+    def value(self, x: Expr) -> Expr:
+        """x = ±inf."""
+        number = absolute(x) if self.infinity_mode is IsInfinityMode.EITHER else x
+        return number.equals(float("-inf" if self.infinity_mode is IsInfinityMode.NEGATIVE else "inf"))
+
+
+class ElementWiseIf(ElementWise):
+    """One of two, by a condition: a where it is not 0, b where it is. Bits are moved."""
+
+    keeps_type = True
+
+    condition_tensor: Input
+    a_tensor: Input
+    b_tensor: Input
+    output_tensor: Output
+
+    def value(self, condition: Expr, a: Expr, b: Expr) -> Expr:
+        """A or b."""
+        if a.type is not DataType.FLOAT16:
+            return where(_truth(condition), a, b)
+        return where(_truth(condition), a.bits(DataType.UINT16), b.bits(DataType.UINT16)).bits(DataType.FLOAT16)
+
+
+def _truth(x: Expr) -> Expr:
+    return ~x.equals(const(0, x.type))

@@ -1,0 +1,264 @@
+"""The element-wise operators' table: attributes to try, values at which arithmetic goes wrong, and what comes out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.operators.elementwise import ElementWise
+from anydml.operators.fields import dml_name
+from anydml.operators.fused import attributes_of
+from drawing import special_values
+from elementwise_oracle import ORACLE, Array, f32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml import DataType
+
+HIGHEST = dml.FeatureLevel.highest()
+ELEMENT_WISE: list[type[ElementWise]] = [cls for cls in dml.OPERATORS.values() if issubclass(cls, ElementWise)]
+BOUNDS = [{"min": -2.5, "max": 2.5}, {"min": 3, "max": 1}, {"min": -math.inf, "max": 1e30}]
+TYPED_BOUNDS = [{"min": 1, "max": 3}, {"min": 3, "max": 1}]
+ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
+    "ELEMENT_WISE_CLIP": BOUNDS,
+    "ELEMENT_WISE_CLIP1": TYPED_BOUNDS,
+    "ELEMENT_WISE_CLIP_GRAD": BOUNDS,
+    "ELEMENT_WISE_CLIP_GRAD1": TYPED_BOUNDS,
+    "ELEMENT_WISE_THRESHOLD": [{"min": -0.5}, {"min": 1.5}, {"min": math.nan}],
+    "ELEMENT_WISE_CONSTANT_POW": [{"exponent": one} for one in (2, 0.5, -1, 3, 0, math.inf)],
+    "ELEMENT_WISE_ROUND": [{"rounding_mode": one} for one in dml.RoundingMode],
+    "ELEMENT_WISE_IS_INFINITY": [{"infinity_mode": one} for one in dml.IsInfinityMode],
+    "ELEMENT_WISE_ADD1": [{}, {"fused_activation": "RELU"}, {"fused_activation": {"Type": "ELU", "Alpha": 0.5}}],
+    "ACTIVATION_CELU": [{}, {"alpha": 0.3}],
+    "ACTIVATION_ELU": [{}, {"alpha": 0.3}],
+    "ACTIVATION_HARD_SIGMOID": [{}, {"alpha": 0.7, "beta": -0.1}],
+    "ACTIVATION_LEAKY_RELU": [{}, {"alpha": -2}],
+    "ACTIVATION_LINEAR": [{"alpha": 1.5, "beta": 0.1}],
+    "ACTIVATION_PARAMETRIC_SOFTPLUS": [{"alpha": 1.5, "beta": 0.1}],
+    "ACTIVATION_SCALED_TANH": [{}, {"alpha": 1.7, "beta": 0.3}],
+    "ACTIVATION_SHRINK": [{}, {"bias": 1.5, "threshold": 1.5}],
+    "ACTIVATION_SOFTPLUS": [{}, {"steepness": 3.3}],
+    "ACTIVATION_SWISH": [{}, {"sigmoid_input_scale": 1.3}],
+    "ACTIVATION_THRESHOLDED_RELU": [{}, {"alpha": -2.5}],
+    "VALUE_SCALE_2D": [{"scale": 1.3, "bias": (0.1,)}],
+}  # fmt: skip
+"""Those of the others are the defaults."""
+STEPS = {
+    **dict.fromkeys(("DIFFERENCE_SQUARE", "HARD_SWISH", "SOFTSIGN", "SOFTPLUS", "PARAMETRIC_SOFTPLUS", "SWISH"), 2),
+    **dict.fromkeys(("CELU", "ELU", "SCALED_TANH"), 2),
+    **dict.fromkeys(("SCALED_ELU", "ADD1"), 3),
+    **dict.fromkeys(
+        ("ACOS", "ACOSH", "ASIN", "ASINH", "ATAN", "ATANH", "ATAN_YX", "COS", "COSH", "ERF", "EXP", "LOG", "SIN",
+         "SINH", "TAN", "TANH", "POW", "CONSTANT_POW", "GELU", "SIGMOID"), 1,
+    ),
+}  # fmt: skip
+"""From one float to the next, that results may be off: operations that an operator rounds one after the other."""
+EITHER_ZERO = {"MAX", "MIN", "CLIP", "CLIP1", "THRESHOLD", "RELU", "HARD_SIGMOID", "HARD_SWISH", "CELU", "MULTIPLY"}
+"""The operators of which the sign of a zero is left open."""
+_RAW = ("ELEMENT_WISE_BIT_COUNT", "ELEMENT_WISE_BIT_NOT", "ELEMENT_WISE_BIT_AND", "ELEMENT_WISE_BIT_OR",
+        "ELEMENT_WISE_BIT_XOR", "ELEMENT_WISE_IF", "ELEMENT_WISE_IDENTITY", "ACTIVATION_IDENTITY")  # fmt: skip
+
+
+def short_name(cls: type[dml.OperatorDesc]) -> str:
+    """`ADD` of ELEMENT_WISE_ADD."""
+    return cls.type.name.removeprefix("ELEMENT_WISE_").removeprefix("ACTIVATION_")
+
+
+# Descriptions
+
+
+def describe(
+    cls: type[dml.OperatorDesc],
+    data_type: DataType,
+    sizes: tuple[int, ...],
+    attributes: dict[str, Any] | None = None,
+    level: dml.FeatureLevel = HIGHEST,
+    **others: DataType,
+) -> dml.OperatorDesc:
+    """An operator of tensors of one type, where they may be; the others are of the first that the level takes."""
+    given = dict(ATTRIBUTES.get(cls.type.name, [{}])[0] if attributes is None else attributes)
+    if "min_max_data_type" in cls.field_types():
+        given["min_max_data_type"] = data_type
+    row = cls.support.row_at(level)
+    tensors = {}
+    for name in (*cls.input_names(), *cls.output_names()):
+        taken = row.tensors[dml_name(name)].data_types
+        other = others.get(name, data_type if data_type in taken else max(taken))
+        tensors[name] = dml.TensorDesc(other, sizes)
+    return cls(**tensors, **given)
+
+
+def data_types(cls: type[dml.OperatorDesc], level: dml.FeatureLevel = HIGHEST) -> list[DataType]:
+    """The types that an operator takes at a level."""
+    row = cls.support.row_at(level)
+    return sorted(row.tensors["ATensor" if "ATensor" in row.tensors else "InputTensor"].data_types)
+
+
+# Values
+
+
+def values(data_type: DataType, count: int, seed: int) -> Array:
+    """Random numbers of moderate size, and of every size."""
+    rng = np.random.default_rng(seed)
+    if not data_type.is_float:
+        info = np.iinfo(data_type.dtype)
+        wide = rng.integers(info.min, info.max, count, data_type.dtype, endpoint=True)
+        near = rng.integers(max(info.min, -9), 10, count).astype(data_type.dtype)
+        return np.where(np.arange(count) % 2 == 0, near, wide)
+    return (rng.standard_normal(count) * np.array([1, 10])[np.arange(count) % 2]).astype(data_type.dtype)
+
+
+def inputs(desc: dml.OperatorDesc) -> list[Array]:
+    """Every special value with every other, then random ones."""
+    types = [tensor.data_type for tensor in desc.inputs().values()]
+    special = list(zip(*itertools.product(*[special_values(kind) for kind in types[-2:]]), strict=True))
+    if len(types) == 3:
+        special.insert(0, (1, 0) * (len(special[0]) // 2) + (1,) * (len(special[0]) % 2))  # a condition
+    found = []
+    (count,) = {math.prod(tensor.sizes) for tensor in desc.inputs().values()}
+    for number, (kind, first) in enumerate(zip(types, special, strict=True)):
+        both = np.concatenate([np.array(first, kind.dtype), values(kind, count, number)])
+        if isinstance(desc, dml.ElementWisePow) and kind.is_float and not types[0].is_float:
+            both = np.where(np.abs(both) > 1, np.rint(both), both)  # a fraction is cut off: one step is one too many
+        found.append(both[:count].reshape(next(iter(desc.inputs().values())).sizes))
+    return found
+
+
+def examples(cls: type[dml.OperatorDesc]) -> Iterator[tuple[dml.OperatorDesc, list[Array]]]:
+    """Every type that the highest level takes, with all attributes."""
+    sizes = (2, 1, 12, 12) if cls is dml.ValueScale2D else (288,)
+    for data_type in data_types(cls):
+        exponents: list[Any] = [{}]
+        if cls is dml.ElementWisePow:
+            exponents = [{"exponent_tensor": other} for other in data_types(cls)]
+        for attributes in ATTRIBUTES.get(cls.type.name, [{}]):
+            for other in exponents:
+                desc = describe(cls, data_type, sizes, attributes, **other)
+                yield desc, inputs(desc)
+    if "scale_bias" in cls.field_types() and cls is not dml.ElementWiseIdentity:
+        for data_type in data_types(cls):
+            attributes = {**ATTRIBUTES.get(cls.type.name, [{}])[0], "scale_bias": (0.5, 0.25)}
+            desc = describe(cls, data_type, sizes, attributes)
+            yield desc, [values(tensor.data_type, 288, 3) for tensor in desc.inputs().values()]
+
+
+# What comes out
+
+
+def expected(desc: dml.OperatorDesc, arrays: list[Array]) -> Array:
+    """The oracle's answer, in the output's type."""
+    (output,) = desc.outputs().values()
+    dtype = output.data_type.dtype
+    if desc.type.name in _RAW and getattr(desc, "scale_bias", None) is None:
+        words = [array.view(f"u{array.itemsize}").astype(object) for array in arrays]
+        found = ORACLE[desc.type.name](*words)
+        return wrapped(found, np.dtype(f"u{dtype.itemsize}")).view(dtype)
+    numbers = [array.astype(np.float64 if array.dtype.kind == "f" else object) for array in arrays]
+    attributes = {}
+    first = arrays[0].dtype
+    for name in attributes_of(type(desc)):
+        value = getattr(desc, name)
+        if name == "scale_bias":
+            if value is not None:
+                scaled = arrays[0].astype(np.float64) * value.scale + value.bias
+                numbers[0] = f32(scaled) if first.kind == "f" else saturated(scaled, first).astype(object)
+        elif name in ("min", "max") and first.kind != "f":
+            attributes[name] = saturated(np.array([value], object), first).astype(object)[0]
+        elif name in ("min", "max"):
+            with np.errstate(over="ignore"):
+                attributes[name] = float(first.type(value))
+        elif name != "min_max_data_type":
+            attributes[name] = value
+    with np.errstate(all="ignore"):
+        found = np.asarray(ORACLE[desc.type.name](*numbers, **attributes))
+        if dtype.kind == "f":
+            return found.astype(np.float64).astype(dtype).reshape(output.sizes)
+    whole = [isinstance(one, int) for one in found.astype(object).ravel()]
+    ends = [
+        one if is_whole else saturated(np.array([one]), dtype)[0]
+        for one, is_whole in zip(found.ravel(), whole, strict=True)
+    ]
+    return wrapped(np.array(ends, object).reshape(found.shape), dtype)
+
+
+def wrapped(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Integers without width as a type has them."""
+    bits = 8 * dtype.itemsize
+    words = [int(number) % 2**bits for number in numbers.ravel()]
+    return np.array(words, f"u{dtype.itemsize}").view(dtype).reshape(numbers.shape)
+
+
+def saturated(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers as CAST converts them."""
+    info = np.iinfo(dtype)
+    found = [
+        0 if math.isnan(one) else int(min(max(one, int(info.min)), int(info.max))) for one in numbers.ravel().tolist()
+    ]
+    return np.array(found, dtype).reshape(numbers.shape)
+
+
+def assert_within(got: Array, wanted: Array, steps: int, *, either_zero: bool = False, about: object = "") -> None:
+    """Compare within steps from one float to the next, infinity being past the largest; NaN is NaN."""
+    assert got.dtype == wanted.dtype, about
+    assert got.shape == wanted.shape, about
+    if got.dtype.kind != "f":
+        wrong = got != wanted
+    else:
+        first, second = (ordered(array) for array in (got, wanted))
+        apart = np.abs(first - second)
+        if not either_zero:
+            apart[(got == 0) & (wanted == 0) & (np.signbit(got) != np.signbit(wanted))] = steps + 1
+        wrong = (apart > steps) & ~(np.isnan(got) & np.isnan(wanted)) | (np.isnan(got) ^ np.isnan(wanted))
+    places = np.argwhere(wrong)[:5]
+    assert not wrong.any(), (about, places.tolist(), got[wrong][:5], wanted[wrong][:5])
+
+
+def ordered(array: Array) -> Array:
+    """Numbers of floats in their order, one apart from one to the next."""
+    bits = array.view(f"i{array.itemsize}").astype(np.int64)
+    lowest = -(2 ** (8 * array.itemsize - 1))
+    return np.where(bits < 0, lowest - bits, bits)
+
+
+def missing_attributes(cls: type[dml.OperatorDesc]) -> list[str]:
+    """Those without a default."""
+    return [name for name, default in attributes_of(cls).items() if default is MISSING]
+
+
+# Examples of small whole numbers, which every type can hold, with results that every engine has exactly
+
+GRID = np.arange(1, 17).reshape(1, 1, 4, 4)
+_AT_ZERO = ("ASIN", "ASINH", "ATAN", "ATANH", "COS", "COSH", "ERF", "EXP", "SIN", "SINH", "TAN", "TANH", "ATAN_YX",
+            "ELU", "CELU", "GELU", "SCALED_ELU", "SCALED_TANH", "SIGMOID", "SWISH", "HARD_SWISH")  # fmt: skip
+_AT_ONE = ("ACOS", "ACOSH", "LOG", "RECIP", "POW", "CONSTANT_POW", "SOFTSIGN")
+_SOURCES: dict[str, tuple[Array, ...]] = {
+    "SQRT": (GRID**2,),
+    "SUBTRACT": (GRID * 2, GRID),
+    "DIVIDE": (GRID * 2, GRID),
+    "MODULUS_TRUNCATE": (GRID, GRID % 5 + 1),
+    "MODULUS_FLOOR": (GRID, GRID % 5 + 1),
+    "BIT_SHIFT_LEFT": (GRID % 4, GRID % 4),
+    "PARAMETRIC_SOFTPLUS": (GRID + 40,),  # ln(1 + e^x) is x there
+    "SOFTPLUS": (GRID + 40,),
+    "IF": (GRID % 2, GRID, GRID * 2),
+}
+_BOUNDS = {"min": 3, "max": 9}
+_SMALL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("CLIP", "CLIP1", "CLIP_GRAD", "CLIP_GRAD1"), _BOUNDS), "THRESHOLD": {"min": 5},
+    "CONSTANT_POW": {"exponent": 3}, "LINEAR": {"alpha": 2, "beta": 3}, "PARAMETRIC_SOFTPLUS": {"alpha": 2, "beta": 1},
+    "SHRINK": {"bias": 1, "threshold": 4}, "HARD_SIGMOID": {"alpha": 0.25, "beta": 0},
+    "VALUE_SCALE_2D": {"scale": 2, "bias": [3]}, "ADD1": {"fused_activation": "RELU"},
+}  # fmt: skip
+
+
+def small_example(cls: type[dml.OperatorDesc]) -> tuple[tuple[Array, ...], dict[str, Any]]:
+    """Inputs and attributes."""
+    name, count = short_name(cls), len(cls.input_names())
+    usual = (GRID * 0 + (name in _AT_ONE),) * count if name in (*_AT_ZERO, *_AT_ONE) else (GRID, GRID % 5)[:count]
+    return _SOURCES.get(name, usual), _SMALL.get(name, {})

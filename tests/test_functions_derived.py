@@ -1,0 +1,252 @@
+"""The functions that are derived from classes: what they look like, broadcasting, numbers, errors, and known calls."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml import calls
+from anydml.describing import argument_name
+from anydml.functions import WRITTEN, derived_classes, function_names
+from anydml.functions.derived import function_name, parameters_of
+from anydml.operators.elementwise import ElementWise
+from anydml.operators.fields import dml_name
+from scripts import write_stub
+from scripts.examples import ATTRIBUTES, examples
+
+DERIVED = derived_classes()
+REFERENCE = dml.Device("reference")
+X = np.array([[1.5, -2, 3], [-0.0, 5, 0.25]], "float32")
+
+
+def attributes(cls: type[dml.OperatorDesc]) -> dict[str, Any]:
+    """A value for each attribute that must be given."""
+    return {name: ATTRIBUTES[name] for name, default in parameters_of(cls).items() if not default_is(default)}
+
+
+def default_is(default: object) -> bool:
+    return default is None or not repr(default).startswith("<dataclasses._MISSING")
+
+
+def small_inputs(cls: type[dml.OperatorDesc]) -> list[np.ndarray[Any, Any]]:
+    """Arrays of the smallest type that each input takes, of sizes that every operator takes."""
+    row = cls.support.row_at(dml.FeatureLevel.highest()).tensors
+    made = []
+    for k, name in enumerate(cls.input_names()):
+        kind = min(row[dml_name(name)].data_types)
+        made.append((np.arange(6).reshape(1, 1, 2, 3) * (k + 1) / 4).astype(kind.dtype))
+    return made
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_function_is_what_its_class_says(name: str) -> None:
+    cls, function = DERIVED[name], getattr(dml, name)
+    assert getattr(dml.functions, name) is function
+    assert (function.__name__, function.__module__) == (name, "anydml")
+    found = list(inspect.signature(function).parameters.values())
+    assert [p.name for p in found[: len(cls.input_names())]] == [argument_name(field) for field in cls.input_names()]
+    assert [(p.name, p.default, p.kind) for p in found[-2:]] == [
+        (option, None, inspect.Parameter.KEYWORD_ONLY) for option in ("out", "device")
+    ]
+    assert function.__doc__.startswith(f"{cls.type.name}: ")
+    assert f"\n>>> {name}(" in function.__doc__
+    # The same as the compiled operator, by place, by name, and into an array of the caller's.
+    inputs, named = small_inputs(cls), attributes(cls)
+    given = {argument_name(field): x for field, x in zip(cls.input_names(), inputs, strict=True)}
+    result = function(*inputs, **named, device="reference")
+    typed = {"min_max_data_type": result.dtype} if "min_max_data_type" in parameters_of(cls) else {}
+    descs = {field: dml.TensorDesc.of(x) for field, x in zip(cls.input_names(), inputs, strict=True)}
+    wanted = REFERENCE.compile(cls.infer(**descs, **named, **typed))(*inputs)
+    np.testing.assert_array_equal(result, wanted, strict=True)
+    np.testing.assert_array_equal(function(**given, **named, device="reference"), wanted, strict=True)
+    out = np.empty_like(wanted)
+    assert function(*inputs, *named.values(), out=out, device=REFERENCE) is out
+    np.testing.assert_array_equal(out, wanted)
+    with pytest.raises(TypeError, match=rf"it is {name}\("):
+        function(*inputs, **named, nothing=1)
+    with pytest.raises(TypeError, match=rf"missing a required argument: .*; it is {name}\("):
+        function()
+    if cls.in_place and inputs[0].dtype == wanted.dtype:
+        own = inputs[0].copy()
+        assert function(own, *inputs[1:], **named, out=own, device="reference") is own
+        np.testing.assert_array_equal(own, wanted)
+
+
+def test_names() -> None:
+    named = {kind.name: function_name(kind) for kind in dml.OperatorType}
+    assert len(set(named.values())) == len(named)
+    assert named["ELEMENT_WISE_TANH"] == "tanh"
+    assert named["ACTIVATION_TANH"] == "activation_tanh"
+    assert named["ELEMENT_WISE_IF"] == "if_"
+    assert named["ACTIVATION_RELU"] == "relu"
+    assert named["ELEMENT_WISE_QUANTIZE_LINEAR"] == "quantize_linear"
+    assert named["VALUE_SCALE_2D"] == "value_scale_2d"
+    assert set(function_names()) <= set(dml.__all__)
+    assert set(dml.__all__) <= set(dir(dml))
+    with pytest.raises(AttributeError, match="module 'anydml' has no attribute 'nothing'"):
+        dml.nothing  # type: ignore[attr-defined]  # noqa: B018 - what is asked
+
+
+def test_examples_in_docstrings_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "device_named", lambda _name: REFERENCE)
+    functions = {name: getattr(dml, name) for name in function_names()}
+    runner, finder = doctest.DocTestRunner(), doctest.DocTestParser()
+    for name, function in functions.items():
+        test = finder.get_doctest(function.__doc__, {"np": np, **functions}, name, None, 0)
+        assert test.examples, name
+        assert runner.run(test).failed == 0, name
+
+
+def test_the_stub_and_the_examples_are_up_to_date() -> None:
+    assert write_stub.STUB.read_text() == write_stub.stub(), "write it anew with `make stub`"
+    assert write_stub.EXAMPLES.read_text() == write_stub.json_examples(), "write it anew with `make stub`"
+    assert set(examples()) == set(DERIVED)
+
+
+BROADCASTS = [((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((1,), (2, 3)), ((), (2, 3)), ((2, 3), ()), ((), ()),
+              ((4, 1, 3), (2, 1)), ((1, 1), (3,)), ((2, 1, 1, 3), (5, 1, 1))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second"), BROADCASTS)
+def test_sizes_broadcast_as_numpys_do(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    a, b = rng.random(first, "float32"), rng.random(second, "float32")
+    for function, ufunc in ((dml.add, np.add), (dml.subtract, np.subtract), (dml.logical_less_than, np.less)):
+        wanted = np.asarray(ufunc(a, b))
+        for _ in range(2):  # the second call is a known one
+            result = function(a, b, device="reference")
+            np.testing.assert_array_equal(result, wanted)
+            assert result.shape == wanted.shape
+        out = np.empty(wanted.shape, result.dtype)
+        np.testing.assert_array_equal(function(a, b, out=out, device="reference"), wanted)
+    c = rng.integers(0, 2, second, "uint8")
+    np.testing.assert_array_equal(dml.if_(c, a, 7, device="reference"), np.where(c, a, np.float32(7)))
+    flipped = a[::-1] if a.ndim else a
+    np.testing.assert_array_equal(dml.add(flipped, b.T.T, device="reference"), flipped + b)
+    if not (a.ndim and b.ndim):
+        return  # no input of a graph is without dimensions
+    g = dml.Graph("reference")
+    x, y = g.input(a), g.input(b)
+    np.testing.assert_array_equal(g.compile(dml.subtract(x, y))(a, b), (a - b).reshape(g.compile(x - y).results[0][1]))
+
+
+def test_numbers_take_the_type_beside_them() -> None:
+    for dtype in ("float32", "float16", "int8", "uint64"):
+        x = np.arange(3).astype(dtype)
+        for number in (2, np.int64(2), np.uint8(2), True, np.array(2)):
+            for _ in range(2):
+                np.testing.assert_array_equal(
+                    dml.add(x, number, device="reference"), x + x.dtype.type(number), strict=True
+                )
+                np.testing.assert_array_equal(
+                    dml.subtract(number, x, device="reference"), (x.dtype.type(number) - x), strict=True
+                )
+    x = np.arange(3, dtype="float16")
+    np.testing.assert_array_equal(dml.add(0.1, x, device="reference"), np.float16(0.1) + x, strict=True)
+    # Known calls tell 0.0 from -0.0, 1 from 1.0 and from True, and one number from the next.
+    with np.errstate(all="ignore"):
+        for number in (0.0, -0.0, 1, 1.0, np.nan, np.nan, np.inf):
+            np.testing.assert_array_equal(dml.divide(X, number, device="reference"), X / np.float32(number))
+            product = dml.multiply(X, number, device="reference")
+            np.testing.assert_array_equal(
+                np.signbit(product)[~np.isnan(product)], np.signbit(X * number)[~np.isnan(product)]
+            )
+    assert dml.add(2, 3, device="reference").dtype == np.int64
+    assert dml.add(2, 3.5, device="reference").dtype == np.float32
+    assert dml.linear(X, -0.0, 0.0, device="reference")[0, 0] == 0
+    np.testing.assert_array_equal(dml.pow(X, 2, device="reference"), X**2)
+
+
+def test_an_array_without_dimensions_is_read_each_time() -> None:
+    number = np.array(2.0)
+    for value in (2.0, 3.0):
+        number[...] = value
+        np.testing.assert_array_equal(dml.add(X, number, device="reference"), X + np.float32(value), strict=True)
+
+
+def test_booleans_are_uint8() -> None:
+    mask = X > 1
+    np.testing.assert_array_equal(dml.logical_not(mask, device="reference"), (~mask).view("uint8"), strict=True)
+    np.testing.assert_array_equal(
+        dml.if_(mask, X, 0, device="reference"), np.where(mask, X, np.float32(0)), strict=True
+    )
+    np.testing.assert_array_equal(dml.logical_and(mask, True, device="reference"), mask.view("uint8"), strict=True)
+
+
+def test_truths_are_of_a_type_that_the_level_has() -> None:
+    old = dml.Device("reference", feature_level="1_0")
+    assert dml.logical_less_than(X, 2, device=old).dtype == np.uint32
+    assert dml.logical_less_than(X, 2, device="reference").dtype == np.uint8
+    assert dml.is_nan(X, device="reference").dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: dml.add(X, X.T),
+            r"ATensor.Sizes and BTensor.Sizes must be equal from the last on, or 1; got \(2, 3\) and",
+        ),
+        (
+            lambda: dml.if_(np.ones(4, bool), X, 0),
+            r"ConditionTensor.Sizes and ATensor.Sizes must be equal .*\(4,\) and \(2, 3\)",
+        ),
+        (
+            lambda: dml.add(np.arange(3), 2.0),
+            r'BTensor must be a whole number, being of INT64 .* pass a\.astype\("float32"\)',
+        ),
+        (lambda: dml.add(2.5, np.arange(3)), r'ATensor must be a whole number.* pass b\.astype\("float32"\)'),
+        (
+            lambda: dml.add(np.arange(3, dtype="uint8"), 256),
+            r"BTensor must lie in 0 \.\. 255, being of UINT8 as ATensor is",
+        ),
+        (lambda: dml.add(X, 1e300), "BTensor must be a number that the type can hold, being of FLOAT32 as ATensor is"),
+        (lambda: dml.add(X, 10**400), "BTensor must be a number that the type can hold"),
+        (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
+        (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
+        (lambda: dml.add(X, np.arange(3)), "BTensor.DataType must be ATensor.DataType, FLOAT32; got INT64"),
+        (lambda: dml.elu(X, "much"), "ACTIVATION_ELU: Alpha must be a number; got 'much'"),
+        (lambda: dml.round(X, "up"), "RoundingMode must be one of"),
+        (lambda: dml.add(X, "text"), "BTensor must be an array"),
+        (lambda: dml.add(X, X, out=np.empty((3, 3), "float32")), r"OutputTensor.Sizes must be \(2, 3\)"),
+        (lambda: dml.value_scale_2d(X[None], 2, [1, 2, 3]), r"must be 3"),
+        (lambda: dml.value_scale_2d(np.ones((1, 3, 2, 2, 1), "float32"), 2, [1, 2, 3]), "dimensions"),
+        (lambda: dml.add1(X, X, fused_activation="ABS"), "FusedActivation"),
+    ],
+)
+def test_errors_name_the_field_and_the_way_out(call: Any, words: str) -> None:
+    with pytest.raises(dml.DmlError, match=words):
+        call()
+
+
+def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_call(*_args: object, **_options: object) -> None:
+        raise AssertionError("made anew")
+
+    row = X[0].copy()
+    made: list[Any] = [
+        lambda: dml.add(X, X, device="reference"),
+        lambda: dml.add(X, row, device="reference"),
+        lambda: dml.add(2.0, X, device="reference"),
+        lambda: dml.clip(X, min=0, max=1, device="reference"),
+        lambda: dml.identity(X, (2, -0.0), device="reference"),
+        lambda: dml.add1(X, X, "RELU", device="reference"),
+    ]
+    results = [call() for call in made]
+    monkeypatch.setattr("anydml.functions.derived.make_call", no_call)
+    for call, wanted in zip(made, results, strict=True):
+        np.testing.assert_array_equal(call(), wanted)
+    with pytest.raises(AssertionError, match="made anew"):
+        dml.identity(X, (2, 0.0), device="reference")
+
+
+def test_every_operator_has_a_function() -> None:
+    written = {function.__name__ for function in WRITTEN}
+    names = {function_name(kind) for kind in dml.OPERATORS}
+    assert names - written - set(DERIVED) == {"gather_nd1"}
+    assert all(issubclass(cls, ElementWise) for cls in DERIVED.values())
