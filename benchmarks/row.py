@@ -18,7 +18,7 @@ class Row:
 
     name: str
     family: str
-    """`slice`, `gather`, `scan` or `chain`; `tiny`, `launch` or `compile` of a size where only the call counts."""
+    """`slice`, `gather`, `scan`, `map` or `chain`; `tiny`, `launch` or `compile` of a size where only the call counts."""
     desc: dml.OperatorDesc
     """What is computed; of a chain, the one operator that it amounts to."""
     chain: Chain | None = None
