@@ -126,7 +126,9 @@ class ElementWiseCase(Case):
         taken = data_types(self.operator)
         own = data_type if data_type in taken else taken[0]
         name = self.operator.output_names()[0]
-        is_result = result_type in self.operator.support.row_at(dml.FeatureLevel.highest()).tensors[dml_name(name)].data_types
+        is_result = (
+            result_type in self.operator.support.row_at(dml.FeatureLevel.highest()).tensors[dml_name(name)].data_types
+        )
         results = {name: result_type} if result_type is not None and is_result else {}
         return describe(self.operator, own, self.x.shape, self.attributes, **results)
 
