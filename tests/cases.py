@@ -117,7 +117,7 @@ class Case:
 
 
 class ElementWiseCase(Case):
-    """An element-wise operator, whose results are the oracle's; a type that it does not take is the first that it does."""
+    """An element-wise operator, whose results are the oracle's; for a type that it does not take it has its first."""
 
     def desc(
         self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
@@ -129,7 +129,7 @@ class ElementWiseCase(Case):
         is_result = (
             result_type in self.operator.support.row_at(dml.FeatureLevel.highest()).tensors[dml_name(name)].data_types
         )
-        results = {name: result_type} if result_type is not None and is_result else {}
+        results: dict[str, Any] = {name: result_type} if result_type is not None and is_result else {}
         return describe(self.operator, own, self.x.shape, self.attributes, **results)
 
     def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:

@@ -92,12 +92,12 @@ def test_an_activation_in_other_words(tmp_path: Path, activation: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "at", "message"),
     [
-        ("FusedActivation.Alpha", "x", "FusedActivation.Alpha", 'FusedActivation.Alpha must be a number, "nan", "inf" or "-inf"'),
+        ("FusedActivation.Alpha", "x", "FusedActivation.Alpha", 'Alpha must be a number, "nan", "inf" or "-inf"'),
         ("FusedActivation.Alpha", 1e39, "FusedActivation.Alpha", "FusedActivation.Alpha must fit FLOAT32"),
-        ("FusedActivation.Alpha", REMOVED, "FusedActivation", "FusedActivation.Alpha is not given, and is 1.0; DxDispatch asks"),
+        ("FusedActivation.Alpha", REMOVED, "FusedActivation", "FusedActivation.Alpha is not given, and is 1.0"),
         ("FusedActivation.Gamma", 1, "FusedActivation.Gamma", ""),
         ("FusedActivation.Type", "ACTIVATION_LINEAR", "FusedActivation", "FusedActivation.Beta must be given"),
-        ("FusedActivation.Type", "GEMM", "FusedActivation.Type", "FusedActivation.Type must be one of ACTIVATION_CELU, "),
+        ("FusedActivation.Type", "GEMM", "FusedActivation.Type", "Type must be one of ACTIVATION_CELU, "),
         ("FusedActivation.Type", "ACTIVATION_SWISH", "FusedActivation", "FusedActivation."),
         ("FusedActivation.Type", 7, "FusedActivation", "FusedActivation must be an object with a Type, a string"),
         ("FusedActivation", "ELU", "FusedActivation", "FusedActivation must be an object with a Type, a string"),
@@ -106,16 +106,16 @@ def test_an_activation_in_other_words(tmp_path: Path, activation: Any) -> None:
 )  # fmt: skip
 def test_what_is_said_of_an_activation(tmp_path: Path, path: str, value: Any, at: str, message: str) -> None:
     found = findings(tmp_path, changed(ADD1, f"dispatchables.it.desc.{path}", value))
-    assert [place for _, place, _ in found][0] == f"$.dispatchables.it.desc.{at}"
+    assert found[0][1] == f"$.dispatchables.it.desc.{at}"
     assert message in found[0][2]
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "field", "value", "message"),
     [
-        ("ELEMENT_WISE_CLIP", {"Min": 0, "Max": 1}, "Min", None, 'Min must be a number, "nan", "inf" or "-inf", for FLOAT32'),
+        ("ELEMENT_WISE_CLIP", {"Min": 0, "Max": 1}, "Min", None, 'Min must be a number, "nan", "inf" or "-inf"'),
         ("ELEMENT_WISE_CLIP", {"Min": 0, "Max": 1}, "Min", REMOVED, "Min must be given"),
-        ("ELEMENT_WISE_ROUND", {}, "RoundingMode", "UP", "RoundingMode must be one of HALVES_TO_NEAREST_EVEN, TOWARD_ZERO"),
+        ("ELEMENT_WISE_ROUND", {}, "RoundingMode", "UP", "RoundingMode must be one of HALVES_TO_NEAREST_EVEN, "),
         ("ELEMENT_WISE_IDENTITY", {}, "ScaleBias", 3, "ScaleBias must be an object with Scale and Bias, or null"),
     ],
 )  # fmt: skip
