@@ -11,7 +11,7 @@ import pytest
 
 import anydml as dml
 from anydml.describing import argument_name
-from anydml.functions.derived import function_name, function_of
+from anydml.functions.derived import function_name
 from anydml.ir.expressions import absolute, given
 from anydml.operators.elementwise import Unary
 from anydml.operators.facts import fields_of
@@ -57,7 +57,6 @@ def made_up() -> Iterator[type[Unary]]:
     finally:
         del dml.OPERATORS[KIND]
         vars(dml).pop(NAME, None)
-        function_of.cache_clear()
 
 
 def test_a_new_operator_is_at_every_door(made_up: type[Unary], tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_a_new_operator_is_at_every_door(made_up: type[Unary], tmp_path: Path) -
     picture = program("explain", NAME, "--data", "1,-2,3", "--slope", "3").stdout
     assert "output[1] = abs(input[1]) * 3 + 1 = abs(-2) * 3 + 1 = 7" in picture
     with pytest.raises(dml.DmlError, match=f"{KIND.name}: Slope must be a number"):
-        function(X, "steep")
+        function(X, "steep", device=device)
     assert KIND.name in program("support", NAME).stdout
     rows = json.loads(program("support", NAME, "--json").stdout)
     assert {row["operator"] for row in rows} == {KIND.dml_name}
