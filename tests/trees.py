@@ -13,9 +13,7 @@ from anydml.ir.expressions import Expr
 Array = np.ndarray[Any, Any]
 FLOATS = (DataType.FLOAT32, DataType.FLOAT64)
 """What is computed in; FLOAT16 is converted before."""
-WIDE = {
-    8 * size: [one for one in DataType if one.size_in_bytes == size] for size in (1, 2, 4, 8)
-}
+WIDE = {8 * size: [one for one in DataType if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
 
 
 class Trees:
@@ -91,7 +89,8 @@ def numbers(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -
     """Numbers of every size that a type has; of floats also zeros, infinities, NaN and the smallest."""
     bits = chance.integers(0, 256, (*shape, of.size_in_bytes), np.uint8).view(of.dtype).reshape(shape)
     if not of.is_float:
-        return np.where(chance.random(shape) < 0.5, bits >> chance.integers(0, 8 * of.size_in_bytes, dtype=bits.dtype), bits).astype(of.dtype)
+        few = bits >> chance.integers(0, 8 * of.size_in_bytes, dtype=bits.dtype)
+        return np.where(chance.random(shape) < 0.5, few, bits).astype(of.dtype)
     common = (chance.standard_normal(shape) * 2.0 ** chance.integers(-3, 12, shape)).astype(of.dtype)
     least = np.finfo(of.dtype).smallest_subnormal
     special = chance.choice(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, least, -least, 0.5, -2.5], of.dtype), shape)
@@ -117,7 +116,9 @@ def room(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -> A
     steps = [int(chance.choice([1, 1, 1, 2, -1, -2])) for _ in shape]
     sizes = [size * abs(step) for size, step in zip(shape, steps, strict=True)]
     held = np.zeros([sizes[k] for k in order], of.dtype).transpose(np.argsort(order))
-    return held[(..., *(slice(None, None, step) for step in steps))]
+    cut: tuple[Any, ...] = (..., *(slice(None, None, step) for step in steps))
+    found: Array = held[cut]
+    return found
 
 
 def source(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -> Array:

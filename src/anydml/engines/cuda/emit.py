@@ -18,14 +18,14 @@ from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
 from anydml.ir.expressions import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from anydml.enums import DataType
     from anydml.ir.expressions import Expr
 
-NAMES = {"triton": triton, "tl": tl, "number_of": number_of, "begin": begin, "fetch": fetch, "reach": reach, "arithmetic": arithmetic}
+NAMES = {
+    "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
+    "number_of": number_of, "arithmetic": arithmetic,
+}  # fmt: skip
 """What the text of a kernel refers to."""
-
 _numbers = itertools.count()
 
 ANY = {
@@ -41,7 +41,8 @@ FLOAT = ANY | {
 }  # fmt: skip
 WHOLE = ANY | {
     **{name: f"tl.{name}({{0}}, {{1}}, sanitize_overflow=False)" for name in ("add", "sub", "mul")},
-    "div": "{0} // {1}", "rem": "{0} % {1}", "neg": "tl.sub({zero}, {0}, sanitize_overflow=False)", "not": "{0} ^ {ones}",
+    "div": "{0} // {1}", "rem": "{0} % {1}",
+    "neg": "tl.sub({zero}, {0}, sanitize_overflow=False)", "not": "{0} ^ {ones}",
 }  # fmt: skip
 TRUTH = ANY | {"not": "~{0}"}
 """Operations in Triton by the kind of what they give: a node's arguments, and constants of its type by name."""
@@ -52,7 +53,7 @@ class Emitted:
     """A kernel, and what it is to be given."""
 
     function: Any
-    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers; then TILE and a REACH a view."""
+    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a REACH for a view."""
     slots: tuple[int, ...]
     """The sources that it reads."""
     dimensions: tuple[int, ...]
@@ -62,43 +63,38 @@ class Emitted:
     operations: int
 
 
-
 def emit(value: Expr) -> Emitted:
     """A kernel for a tree of operations alone."""
     nodes = list(walk(value))
-    loads, coordinates, given = (
-        [node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")
-    )
+    loads, coordinates, given = ([node for node in nodes if node.op == op] for op in ("load", "coordinate", "given"))
     names = {node: f"v{number}" for number, node in enumerate(nodes)}
-    pointers = [f"p{view}" for view in range(len(loads))] + ["target"]
-    views = len(loads) + len(coordinates) + 1
-    starts = [f"start{view}" for view in range(len(coordinates))]
+    views = range(len(loads) + len(coordinates) + 1)
+    pointers = [*(f"p{view}" for view in range(len(loads))), "target"]
+    numbers = ["counts", "blocks", "sizes", *(f"{of}{view}" for view in views for of in ("steps", "strides"))]
+    starts = [f"start{number}" for number in range(len(coordinates))]
     chosen = [f"given{number}" for number in range(len(given))]
-    parameters = [
-        *pointers, "counts", "blocks", "sizes", *(f"{kind}{view}" for view in range(views) for kind in ("steps", "strides")),
-        *starts, *chosen,
-        "TILE: tl.constexpr", *(f"REACH{view}: tl.constexpr" for view in range(views)),
-    ]  # fmt: skip
-    walked = [f"steps{view}, sizes, strides{view}, TILE, REACH{view}" for view in range(views)]
-    read, counted, written = walked[: len(loads)], walked[len(loads) : -1], walked[-1]
+    constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"REACH{view}" for view in views))]
+    bases = [*pointers[:-1], *(f"{start}.to(tl.int64)" for start in starts), "target"]
+    walked = [f"steps{view}, sizes, strides{view}, TILE, REACH{view}" for view in views]
+    places = [f"reach({base}, row, first, number, {how})" for base, how in zip(bases, walked, strict=True)]
+    computed = {
+        **{
+            node: f"fetch(p{view}, row, first, number, mask, counts, {walked[view]})" for view, node in enumerate(loads)
+        },
+        **dict(zip(coordinates, places[len(loads) : -1], strict=True)),
+        **{node: _from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
+    }
+    computed |= {node: _text(node, names) for node in nodes if node not in computed}  # loads come first
     lines = [
         "@triton.jit",
-        f"def generated_map({', '.join(parameters)}):",
+        f"def generated_map({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):",
         "    row, first, number, mask = begin(counts, blocks, TILE)",
-        *(
-            f"    {names[node]} = fetch({pointer}, row, first, number, mask, counts, {how})"
-            for node, pointer, how in zip(loads, pointers[:-1], read, strict=True)
-        ),
-        *(
-            f"    {names[node]} = reach({start}.to(tl.int64), row, first, number, {how})"
-            for node, start, how in zip(coordinates, starts, counted, strict=True)
-        ),
-        *(f"    {names[node]} = {_from_bits(f'{of}.to(tl.int64)', node.type)}" for node, of in zip(given, chosen, strict=True)),
-        *(f"    {names[node]} = {_text(node, names)}" for node in nodes if node.op not in ("load", "coordinate", "given")),
-        f"    tl.store(reach(target, row, first, number, {written}), {names[value]}, mask=mask)",
+        *(f"    {names[node]} = {text}" for node, text in computed.items()),
+        f"    tl.store({places[-1]}, {names[value]}, mask=mask)",
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
-    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), sum(bool(node.args) for node in nodes))
+    operations = sum(bool(node.args) for node in nodes)
+    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations)
 
 
 @functools.cache
@@ -131,8 +127,9 @@ def _text(node: Expr, names: dict[Expr, str]) -> str:
 def _words(of: DataType) -> dict[str, str]:
     width = 8 * of.size_in_bytes
     kind, bits = type_of(of), f"tl.int{width}"
-    return {"type": kind, "bits": bits, "sign": f"tl.full((), {-1 << (width - 1)}, {bits})",
-            "zero": f"tl.full((), 0, {kind})", "ones": f"tl.full((), {-1 if of.is_signed else 2**width - 1}, {kind})"}  # fmt: skip
+    ones = -1 if of.is_signed else 2**width - 1
+    numbers = {"sign": (-1 << (width - 1), bits), "zero": (0, kind), "ones": (ones, kind)}
+    return {"type": kind, "bits": bits} | {name: f"tl.full((), {n}, {type})" for name, (n, type) in numbers.items()}
 
 
 def _constant(node: Expr) -> str:

@@ -35,16 +35,21 @@ class MapProgram:
     def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
         made = emit(expand(primitive.value))
-        views = (*(primitive.sources[slot] for slot in made.slots), primitive.target)
-        sizes, read = primitive.target.sizes, len(made.slots)
+        read = [primitive.sources[slot] for slot in made.slots]
+        target, rank = primitive.target, len(primitive.target.sizes)
         # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
-        counted = [tuple(int(k == dimension) for k in range(len(sizes))) for dimension in made.dimensions]
-        strides = (*(view.strides for view in views[:-1]), *counted, views[-1].strides)
-        offsets = (*(view.offset for view in views[:-1]), *(0 for _ in counted), views[-1].offset)
-        loops = simplify(Loops(sizes, strides, offsets), len(strides) - 1)
-        widths = [view.data_type.size_in_bytes for view in views]
-        walk = walk_of(loops, (*widths[:-1], *(0 for _ in counted), widths[-1]), figures, is_long=made.operations > SHORT)
-        starts = loops.offsets[read : read + len(counted)]
+        counted = [tuple(int(k == dimension) for k in range(rank)) for dimension in made.dimensions]
+        rows = (*(view.strides for view in read), *counted, target.strides)
+        offsets = (*(view.offset for view in read), *(0 for _ in counted), target.offset)
+        loops = simplify(Loops(target.sizes, rows, offsets), len(rows) - 1)
+        widths = [
+            *(view.data_type.size_in_bytes for view in read),
+            *(0 for _ in counted),
+            target.data_type.size_in_bytes,
+        ]
+        walk = walk_of(loops, widths, figures, is_long=made.operations > SHORT)
+        starts = loops.offsets[len(read) : -1]
+        views = (*read, target)
         kernel = Kernel(
             made.function,
             tuple(kind_of(view.data_type) for view in views),
@@ -56,9 +61,9 @@ class MapProgram:
             fuses=False,
         )
         kernel.prepare()
-        firsts = (*loops.offsets[:read], loops.offsets[-1])
-        bases = tuple((view.tensor, first * width) for view, first, width in zip(views, firsts, widths, strict=True))
-        return cls(kernel, bases)
+        firsts = (*loops.offsets[: len(read)], loops.offsets[-1])
+        bases = ((view.tensor, first * view.data_type.size_in_bytes) for view, first in zip(views, firsts, strict=True))
+        return cls(kernel, tuple(bases))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""

@@ -152,14 +152,14 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_long: b
         inner_align=alignment_of((n0,)) if is_wide else 1,
         middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,
     )
-    reaches = tuple(
-        Reach(*map(step_of, pair), align) for pair, align in zip(steps, aligns, strict=True)
-    )
+    views = list(zip(steps, others, aligns, strict=True))
+    reaches = tuple(Reach(step_of(s0), step_of(s1), align) for (s0, s1), _, align in views)
     blocks = (-(-n0 // inner), -(-n1 // middle))
     sizes = cut.others(loops.sizes) if cut.outer else (1,)
-    rows = [over(row, align) for pair, align in zip(zip(steps, others, strict=True), aligns, strict=True) for row in pair]
+    rows = [over(row, align) for pair, other, align in views for row in (pair, other)]
     programs = math.prod(blocks) * (1 if is_flat else math.prod(sizes))
-    return Walk(tile, reaches, ((n0, n1), blocks, sizes, *rows), programs, warps_for(inner * middle, 8 if is_flat else 4))
+    warps = warps_for(inner * middle, 8 if is_flat else 4)
+    return Walk(tile, reaches, ((n0, n1), blocks, sizes, *rows), programs, warps)
 
 
 def _cut(loops: Loops, sources: Sequence[int]) -> Cut:
