@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+from anydml.functions.derived import function_name
+from anydml.operators.fields import dml_name
+from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +76,7 @@ class Case:
             arrays.append(self.indices.astype(index_type.dtype))
         return arrays
 
-    def outputs(self, result_type: dml.DataType) -> list[np.ndarray]:
+    def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
         """What the document says, wrapped to the width of a narrow type (products reach 504)."""
         return [y.astype(result_type.dtype) for y in self.results]
 
@@ -111,6 +114,41 @@ class Case:
         elif self.operator is dml.Cast:
             options["data_type"] = result_type
         return function(*arrays, **attributes, **options)
+
+
+class ElementWiseCase(Case):
+    """An element-wise operator, whose results are the oracle's; a type that it does not take is the first that it does."""
+
+    def desc(
+        self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
+    ) -> dml.OperatorDesc:
+        """The description: results of UINT8 or UINT32 are of UINT8, if not told."""
+        taken = data_types(self.operator)
+        own = data_type if data_type in taken else taken[0]
+        name = self.operator.output_names()[0]
+        is_result = result_type in self.operator.support.row_at(dml.FeatureLevel.highest()).tensors[dml_name(name)].data_types
+        results = {name: result_type} if result_type is not None and is_result else {}
+        return describe(self.operator, own, self.x.shape, self.attributes, **results)
+
+    def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:
+        """The input arrays in binding order."""
+        tensors = self.desc(data_type).inputs().values()
+        return [x.astype(tensor.data_type.dtype) for x, tensor in zip(self.sources, tensors, strict=True)]
+
+    def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
+        """What the oracle says."""
+        data_type = data_type or result_type
+        return [expected(self.desc(data_type, result_type=result_type), self.inputs(data_type))]
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function."""
+        return getattr(dml, function_name(self.operator.type))(*arrays, **self.attributes, **options)
+
+
+def _element_wise(operator: type[dml.OperatorDesc]) -> ElementWiseCase:
+    sources, attributes = small_example(operator)
+    case = ElementWiseCase(f"{operator.type.name} of small numbers", operator, sources, sources[:1], attributes)
+    return replace(case, results=tuple(case.outputs(FLOAT32)))
 
 
 def _leading_ones(array: np.ndarray) -> int:
@@ -219,7 +257,7 @@ NESTED = [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]
 SQUARE = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 SQUARES = [np.arange(first, first + 4).reshape(1, 1, 2, 2) for first in (1, 5, 9)]
 
-CASES = [
+DOCUMENTS = [
     _slice("example 1", (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1), [7, 8, 11, 12, 15, 16]),
     _slice("example 2", (0, 0, 1, 0), (1, 1, 2, 2), (1, 1, 2, 3), [5, 8, 13, 16]),
     _slice1("example 1", (1, 1, 2, 2), [2, 4, 10, 12]),
@@ -261,7 +299,7 @@ CASES = [
         indices=[[[[1, 2, 0], [2, 0, 0]]]],
         axis=2,
     ),
-    # The pages of these two have formulas, and no example.
+    # The pages of these two have formulas, and no example; so have those of the other element-wise operators.
     _of(dml.ElementWiseIdentity, "f(x) = x", GRID, GRID),
     _of(dml.ElementWiseIdentity, "g(x) = x * scale + bias", GRID, GRID * 3 + 2, scale_bias=(3.0, 2.0)),
     _of(dml.Cast, "of small numbers", GRID, GRID),
@@ -283,3 +321,4 @@ CASES = [
     _reverse("example 1", 3, [[[[2], [4], [3]]]], [2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12]),
     _reverse("example 2", 2, [[[[2, 3, 1, 0]]]], [5, 10, 3, 4, 1, 6, 7, 8, 9, 2, 11, 12]),
 ]
+CASES = [*DOCUMENTS, *(_element_wise(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity))]

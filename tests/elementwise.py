@@ -34,7 +34,7 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "ELEMENT_WISE_CONSTANT_POW": [{"exponent": one} for one in (2, 0.5, -1, 3, 0, math.inf)],
     "ELEMENT_WISE_ROUND": [{"rounding_mode": one} for one in dml.RoundingMode],
     "ELEMENT_WISE_IS_INFINITY": [{"infinity_mode": one} for one in dml.IsInfinityMode],
-    "ELEMENT_WISE_ADD1": [{}, {"fused_activation": dml.FusedActivation("ELU", alpha=0.5)}, {"fused_activation": "RELU"}],
+    "ELEMENT_WISE_ADD1": [{}, {"fused_activation": "RELU"}, {"fused_activation": {"Type": "ELU", "Alpha": 0.5}}],
     "ACTIVATION_CELU": [{}, {"alpha": 0.3}],
     "ACTIVATION_ELU": [{}, {"alpha": 0.3}],
     "ACTIVATION_HARD_SIGMOID": [{}, {"alpha": 0.7, "beta": -0.1}],
@@ -49,14 +49,13 @@ ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "VALUE_SCALE_2D": [{"scale": 1.3, "bias": (0.1,)}],
 }  # fmt: skip
 """Those of the others are the defaults."""
-FUNCTION_STEPS = 1
 STEPS = {
     **dict.fromkeys(("DIFFERENCE_SQUARE", "HARD_SWISH", "SOFTSIGN", "SOFTPLUS", "PARAMETRIC_SOFTPLUS", "SWISH"), 2),
     **dict.fromkeys(("CELU", "ELU", "SCALED_TANH"), 2),
     **dict.fromkeys(("SCALED_ELU", "ADD1"), 3),
     **dict.fromkeys(
-        ("ACOS", "ACOSH", "ASIN", "ASINH", "ATAN", "ATANH", "ATAN_YX", "COS", "COSH", "ERF", "EXP", "LOG", "SIN", "SINH",
-         "TAN", "TANH", "POW", "CONSTANT_POW", "GELU", "SIGMOID"), FUNCTION_STEPS,
+        ("ACOS", "ACOSH", "ASIN", "ASINH", "ATAN", "ATANH", "ATAN_YX", "COS", "COSH", "ERF", "EXP", "LOG", "SIN",
+         "SINH", "TAN", "TANH", "POW", "CONSTANT_POW", "GELU", "SIGMOID"), 1,
     ),
 }  # fmt: skip
 """From one float to the next, that results may be off: operations that an operator rounds one after the other."""
@@ -179,7 +178,7 @@ def expected(desc: dml.OperatorDesc, arrays: list[Array]) -> Array:
     with np.errstate(all="ignore"):
         found = np.asarray(ORACLE[desc.type.name](*numbers, **attributes))
         if dtype.kind == "f":
-            return found.astype(np.float64).astype(dtype)
+            return found.astype(np.float64).astype(dtype).reshape(output.sizes)
     whole = [isinstance(one, int) for one in found.astype(object).ravel()]
     ends = [
         one if is_whole else saturated(np.array([one]), dtype)[0]
@@ -230,3 +229,36 @@ def ordered(array: Array) -> Array:
 def missing_attributes(cls: type[dml.OperatorDesc]) -> list[str]:
     """Those without a default."""
     return [name for name, default in attributes_of(cls).items() if default is MISSING]
+
+
+# Examples of small whole numbers, which every type can hold, with results that every engine has exactly
+
+GRID = np.arange(1, 17).reshape(1, 1, 4, 4)
+_AT_ZERO = ("ASIN", "ASINH", "ATAN", "ATANH", "COS", "COSH", "ERF", "EXP", "SIN", "SINH", "TAN", "TANH", "ATAN_YX",
+            "ELU", "CELU", "GELU", "SCALED_ELU", "SCALED_TANH", "SIGMOID", "SWISH", "HARD_SWISH")  # fmt: skip
+_AT_ONE = ("ACOS", "ACOSH", "LOG", "RECIP", "POW", "CONSTANT_POW", "SOFTSIGN")
+_SOURCES: dict[str, tuple[Array, ...]] = {
+    "SQRT": (GRID**2,),
+    "SUBTRACT": (GRID * 2, GRID),
+    "DIVIDE": (GRID * 2, GRID),
+    "MODULUS_TRUNCATE": (GRID, GRID % 5 + 1),
+    "MODULUS_FLOOR": (GRID, GRID % 5 + 1),
+    "BIT_SHIFT_LEFT": (GRID % 4, GRID % 4),
+    "PARAMETRIC_SOFTPLUS": (GRID + 40,),  # ln(1 + e^x) is x there
+    "SOFTPLUS": (GRID + 40,),
+    "IF": (GRID % 2, GRID, GRID * 2),
+}
+_BOUNDS = {"min": 3, "max": 9}
+_SMALL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("CLIP", "CLIP1", "CLIP_GRAD", "CLIP_GRAD1"), _BOUNDS), "THRESHOLD": {"min": 5},
+    "CONSTANT_POW": {"exponent": 3}, "LINEAR": {"alpha": 2, "beta": 3}, "PARAMETRIC_SOFTPLUS": {"alpha": 2, "beta": 1},
+    "SHRINK": {"bias": 1, "threshold": 4}, "HARD_SIGMOID": {"alpha": 0.25, "beta": 0},
+    "VALUE_SCALE_2D": {"scale": 2, "bias": [3]}, "ADD1": {"fused_activation": "RELU"},
+}  # fmt: skip
+
+
+def small_example(cls: type[dml.OperatorDesc]) -> tuple[tuple[Array, ...], dict[str, Any]]:
+    """Inputs and attributes."""
+    name, count = short_name(cls), len(cls.input_names())
+    usual = (GRID * 0 + (name in _AT_ONE),) * count if name in (*_AT_ZERO, *_AT_ONE) else (GRID, GRID % 5)[:count]
+    return _SOURCES.get(name, usual), _SMALL.get(name, {})

@@ -2,8 +2,8 @@
 """The element-wise operators in plain NumPy, one line each.
 
 Floats come as float64, and integers as Python's own, which have no width: what is given back is rounded or wrapped to
-the output's type, and of a float that is to be an integer, converted as CAST converts. Operators of bits, and the choice by a condition, take bits. Attributes are those of the operator,
-with bounds made numbers of the tensors' type.
+the output's type, and a float that is to be an integer is converted as CAST converts. Operators of bits, and the choice
+by a condition, take bits. Attributes are those of the operator, with bounds made numbers of the tensors' type.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
 from anydml.operators.facts import fields_of, runs_in_place
 from anydml.operators.fields import dml_name
-from cases import CASES, Case
+from cases import CASES, Case, ElementWiseCase
 from doors import all_through_objects, as_list, through_compiled, through_objects
 from places import get, put, wipe
 
@@ -24,14 +24,22 @@ if TYPE_CHECKING:
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
-IMPLIED = ("DimensionCount", "InputCount", "OutputCount")
+IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount")
 """What follows from the arrays."""
 
 
-@pytest.fixture(params=CASES, ids=str)
-def case(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
+def levels_of(case: Case) -> list[FeatureLevel]:
+    """Every level; of the element-wise operators those at which a row of the table begins, and the one below them all."""
+    levels, begins = list(FeatureLevel), {row.level for row in case.operator.support}
+    if not isinstance(case, ElementWiseCase):
+        return levels
+    first = levels.index(min(begins))
+    return [level for i, level in enumerate(levels) if level in begins or i == first - 1]
+
+
+at_its_levels = pytest.mark.parametrize(
+    ("case", "level"), [(case, level) for case in CASES for level in levels_of(case)], ids=str
+)
 
 
 class Types(NamedTuple):
@@ -53,7 +61,11 @@ def allowed(case: Case, level: FeatureLevel) -> list[Types]:
 def types_of(case: Case, row: LevelSupport, level: FeatureLevel) -> list[Types]:
     """Every type with every type of indices; those that CAST gives go round from level to level."""
     own = row.tensors.get("IndicesTensor", row.tensors.get("SequenceLengthsTensor"))
-    data_types = sorted(next(iter(row.tensors.values())).data_types)
+    data_types = sorted(row.tensors.get("ATensor", next(iter(row.tensors.values()))).data_types)
+    if isinstance(case, ElementWiseCase):
+        output = dml_name(case.operator.output_names()[0])
+        other = None if output in case.operator.typed_alike() else max(row.tensors[output].data_types)  # type: ignore[attr-defined]
+        return [Types(t, DataType.UINT32, other or t) for t in data_types]
     index_types = [DataType.UINT32] if own is None else sorted(own.data_types)
     first = list(FeatureLevel).index(level) if case.operator is dml.Cast else 0
     results = [data_types[(first + k) % len(data_types)] for k in range(len(data_types))]
@@ -91,10 +103,11 @@ def test_every_level_has_the_examples_that_it_should() -> None:
         *(f"GATHER example {number}" for number in range(1, 6)),
         "GATHER_ELEMENTS example 1",
     ]
-    assert all(allowed(case, FeatureLevel.LEVEL_3_0) for case in CASES if "PRODUCT" not in case.name)
+    level = FeatureLevel.LEVEL_3_0
+    assert all(allowed(case, level) for case in CASES if case.operator.introduced() <= level)
 
 
-@pytest.mark.parametrize("level", FeatureLevel, ids=str)
+@at_its_levels
 def test_example_through_every_door(case: Case, level: FeatureLevel, engine: str) -> None:
     device = dml.Device(engine, feature_level=level)
     found = allowed(case, level)
@@ -103,11 +116,11 @@ def test_example_through_every_door(case: Case, level: FeatureLevel, engine: str
             device.create_operator(case.desc(DataType.FLOAT32))
     for types in some(case, found, level):
         desc, arrays = case.desc(*types), case.inputs(types.data, types.indices)
-        check_results(through_compiled(device, desc, arrays), case.outputs(types.result))
-        check_results(all_through_objects(device, desc, arrays), case.outputs(types.result))
+        check_results(through_compiled(device, desc, arrays), case.outputs(types.result, types.data))
+        check_results(all_through_objects(device, desc, arrays), case.outputs(types.result, types.data))
 
 
-@pytest.mark.parametrize("level", FeatureLevel, ids=str)
+@at_its_levels
 def test_example_through_the_functions_without_padding(case: Case, level: FeatureLevel, engine: str) -> None:
     """The leading 1s that a document writes are left away; the function adds what the level asks for."""
     device = dml.Device(engine, feature_level=level)
@@ -118,7 +131,7 @@ def test_example_through_the_functions_without_padding(case: Case, level: Featur
             bare(case, Types(DataType.FLOAT32, DataType.UINT32, DataType.FLOAT32), device)
         return
     for types in some(case, types_of(case, row, level), level):
-        check_results(bare(case, types, device), case.bare().outputs(types.result))
+        check_results(bare(case, types, device), case.bare().outputs(types.result, types.data))
 
 
 def bare(case: Case, types: Types, device: dml.Device) -> list[np.ndarray]:
@@ -133,8 +146,8 @@ def test_in_place_through_every_door(case: Case, engine: str) -> None:
     device = dml.Device(engine)
     desc, expected = case.desc(DataType.FLOAT32), case.expected
     for run in (functools.partial(case.call, device=device), device.compile(desc)):
-        x = put(case.inputs(DataType.FLOAT32)[0], device)
-        assert run(x, out=x) is x
+        x, *others = (put(array, device) for array in case.inputs(DataType.FLOAT32))
+        assert run(x, *others, out=x) is x
         np.testing.assert_array_equal(get(x), expected)
     in_place = through_objects(device, desc, case.inputs(DataType.FLOAT32), in_place=True)
     np.testing.assert_array_equal(in_place, expected)
@@ -145,18 +158,19 @@ def test_results_in_arrays_of_the_callers(case: Case, engine: str) -> None:
     """Other than what was in them, and where they lie in another order."""
     device, bare_case = dml.Device(engine), case.bare()
     arrays = [put(array, device) for array in bare_case.inputs(DataType.FLOAT32)]
-    outs = [put(np.full(y.shape[::-1], 99, "float32").T, device) for y in bare_case.results]
+    wanted = bare_case.outputs(DataType.FLOAT32)
+    outs = [put(np.full(y.shape[::-1], 99, y.dtype).T, device) for y in wanted]
     given = outs if case.operator is dml.Split else outs[0]
     back = bare_case.call(*arrays, out=given, device=device)
     assert all(result is out for result, out in zip(as_list(back), outs, strict=True))
-    check_results([get(out) for out in outs], bare_case.outputs(DataType.FLOAT32))
+    check_results([get(out) for out in outs], wanted)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.sources], ids=str)
 def test_an_input_owned_by_dml(case: Case, engine: str) -> None:
     device, desc = dml.Device(engine), case.desc(DataType.FLOAT32)
     first = next(iter(desc.inputs()))
-    tensor = dml.TensorDesc("float32", case.x.shape, flags="DML_TENSOR_FLAG_OWNED_BY_DML")
+    tensor = dml.TensorDesc(desc.inputs()[first].data_type, case.x.shape, flags="DML_TENSOR_FLAG_OWNED_BY_DML")
     desc = desc.with_tensors(lambda field, own: tensor if field == first else own)
     x, *others = case.inputs(DataType.FLOAT32)
     wanted = case.outputs(DataType.FLOAT32)
@@ -209,7 +223,8 @@ def test_a_support_table_is_read_as_it_is_written() -> None:
     assert dml.Join.support.row_at(FeatureLevel("3_0")).tensors["InputTensors"].dimension_counts == (4, 5)
     assert DataType.UINT16 in dml.CumulativeSummation.support.at("2_1").tensors["InputTensor"].data_types  # type: ignore[union-attr]  # the edition of 2021
     assert DataType.UINT16 not in dml.CumulativeProduct.support.at("5_0").tensors["InputTensor"].data_types  # type: ignore[union-attr]
-    assert [cls.type.name for cls in dml.OPERATORS.values() if cls.in_place] == [
-        "CUMULATIVE_SUMMATION", "CUMULATIVE_PRODUCT", "ELEMENT_WISE_IDENTITY", "FILL_VALUE_CONSTANT",
-        "FILL_VALUE_SEQUENCE",
-    ]  # fmt: skip
+    in_place = {cls.type.name: cls.in_place for cls in dml.OPERATORS.values() if cls.input_names()}
+    assert in_place["CUMULATIVE_SUMMATION"]
+    assert in_place["ELEMENT_WISE_ADD"]
+    assert not in_place["ELEMENT_WISE_LOGICAL_EQUALS"]
+    assert sum(in_place.values()) == 75
