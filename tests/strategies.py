@@ -23,7 +23,7 @@ from drawing import (
     pick,
     upto,
 )
-from more_strategies import MORE_MAKERS
+from moving_strategies import MORE_MAKERS
 
 if TYPE_CHECKING:
     from drawing import Maker

@@ -14,11 +14,10 @@ from anydml.engines.cpu.programs import (
     plan_reverse,
     plan_scaled,
 )
-from anydml.engines.cpu.programs.fill import is_constant
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.expressions import walk
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan, views_of
+from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan, views_of
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
-    Map: (plan_copy, plan_scaled, plan_map),
+    Map: (plan_copy, plan_scaled, plan_fill, plan_map),
     IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
-    Fill: (plan_fill,),
     Reverse: (plan_reverse,),
 }
 """The ways to carry a verb out, the first that takes a primitive before the others; the last takes every one."""
@@ -63,9 +61,7 @@ def needs_more(primitive: Primitive) -> bool:
         halves = any(DataType.FLOAT16 in (node.type, *(arg.type for arg in node.args)) for node in computed)
     else:
         ops = set()
-        moves = isinstance(primitive, (IndexedCopy, Reverse)) or (
-            isinstance(primitive, Fill) and is_constant(primitive)
-        )
+        moves = isinstance(primitive, (IndexedCopy, Reverse))
         halves = not moves and any(view.data_type is DataType.FLOAT16 for view in views_of(primitive))
     lacks_fma, lacks_rounding = "fma" in ops and not has_fma(), not ops.isdisjoint(_ROUNDINGS) and not has_rounding()
     return (halves and not has_float16()) or lacks_fma or lacks_rounding

@@ -8,15 +8,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.map import Shape, givens, make_map
 from anydml.engines.cpu.kernels.rows import FIXED, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
-from anydml.ir.expressions import walk, write
+from anydml.ir.expressions import number_of, walk, write
 from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
@@ -128,8 +126,7 @@ def _streams(loops: Loops, width: int) -> bool:
 
 def _word(node: Expr) -> int:
     """A number's bits, in the low bytes of a word."""
-    assert node.type is not None  # noqa: S101 - for type checkers: users give numbers
-    bits = np.array(node.value, node.type.dtype).tobytes().ljust(8, b"\0")
+    bits = number_of(node).tobytes().ljust(8, b"\0")
     return int.from_bytes(bits, "little", signed=True)
 
 
