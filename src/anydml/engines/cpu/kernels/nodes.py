@@ -5,11 +5,13 @@ Text takes a twentieth of the time that llvmlite's objects take. Equal nodes are
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.number import convert, scalar_of
 from anydml.enums import DataType
 
@@ -80,8 +82,32 @@ class Text:
         return self.new(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
 
-def write_node(text: Text, node: Expr, args: Sequence[str], lanes: int) -> str:
-    """A constant or an operation, given its arguments' names."""
+def _is_above(node: Expr) -> Expr | None:
+    """The test a < b of `(a < b) | isnan(…)`, where one of the two is a constant and the other may be NaN."""
+    test, other = node.args
+    is_alike = test.op == "lt" and other.op == "not" and other.args[0].op == "eq" and other.args[0].args[0] is other.args[0].args[1]
+    if not is_alike:
+        return None
+    numbers = [arg for arg in test.args if arg is not other.args[0].args[0]]
+    is_constant = len(numbers) == 1 and numbers[0].op == "const" and numbers[0].value == numbers[0].value
+    return test if is_constant else None
+
+
+def _limit(node: Expr) -> str | None:
+    """The instruction of an Arm for `maximum` and `minimum` with a constant; of two zeros they take the second."""
+    test, a, b = node.args
+    if not IS_ARM or test.op != "or" or (found := _is_above(test)) is None or b.op != "const":
+        return None
+    if found.args == (b, a) and (b.value or math.copysign(1, b.value) > 0):
+        return "maximum"
+    if found.args == (a, b) and (b.value or math.copysign(1, b.value) < 0):
+        return "minimum"
+    return None
+
+
+def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) -> str:
+    """A constant or an operation, given the names of its arguments, and of theirs."""
+    args = [found[arg] for arg in node.args]
     kind = kind_of(node.type)
     vector = f"<{lanes} x {scalar_text(kind)}>"
     op = node.op
@@ -92,6 +118,10 @@ def write_node(text: Text, node: Expr, args: Sequence[str], lanes: int) -> str:
     if op in _TESTS:
         test = _TESTS[op]["fiu".index(of[0])]
         return text.new(f"{'fcmp' if of[0] == 'f' else 'icmp'} {test} {source} {args[0]}, {args[1]}")
+    if op == "or" and (test := _is_above(node)):
+        return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(test.args[0].type))}> {', '.join(found[arg] for arg in test.args)}")
+    if op == "where" and (limit := _limit(node)):
+        return text.call(limit, vector, args[1:])
     if op == "where":
         return text.new(f"select {source} {args[0]}, {vector} {args[1]}, {vector} {args[2]}")
     if op == "bits":
@@ -119,7 +149,7 @@ def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], la
     found = dict(leaves)
     for node in nodes:
         if node not in found:
-            found[node] = write_node(text, node, [found[arg] for arg in node.args], lanes)
+            found[node] = write_node(text, node, found, lanes)
     return found[nodes[-1]]
 
 
