@@ -283,6 +283,8 @@ def test_powers_of_64_bits_are_exact() -> None:
     assert found[6:].tolist() == wanted[6:]
     fine = run(node("Pow", "x y", "z"), outputs="z", x=np.array([2.5, -1], "float32"), y=np.array([2, 3], "uint64"))
     assert fine.tolist() == [6.25, -1]
+    root = run(node("Pow", "x y", "z"), outputs="z", x=np.array([4_000_000]), y=np.array([0.5], "float16"))
+    assert root.tolist() == [2000]  # by way of FLOAT32, FLOAT16 having no numbers so large
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
