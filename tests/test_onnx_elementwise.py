@@ -233,6 +233,8 @@ def test_what_opset_6_does_not_broadcast() -> None:
         run(node("Add", "a b", "y"), 6, a=a, b=a[0])
     with pytest.raises(dml.ModelError, match=r"B must have the sizes of a part of A, \(2, 3\), from axis 0 on; got"):
         run(node("Add", "a b", "y", broadcast=1, axis=0), 6, a=a, b=a[0])
+    with pytest.raises(dml.ModelError, match=r"axis must lie in -2 .. 1; got 2"):
+        run(node("Add", "a b", "y", broadcast=1, axis=2), 6, a=a, b=a[0])
     with pytest.raises(dml.ModelError, match="the inputs must have one shape below opset 8"):
         run(node("Max", "a b", "y"), 6, a=a, b=a[0])
     with pytest.raises(dml.ModelError, match="the inputs must have shapes that can be broadcast to one another; got"):
