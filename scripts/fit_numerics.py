@@ -179,17 +179,13 @@ def exchange_one(chosen: list[int], errors: list[D]) -> list[int]:
 
 
 class Fit(NamedTuple):
-    """target(x) as a polynomial of so many terms on low .. high; its error counts times weight(x).
-
-    The first coefficient may be a sum of several floats, as many as `parts`.
-    """
+    """target(x) as a polynomial of so many terms on low .. high; its error counts times weight(x)."""
 
     target: Callable[[D], D]
     terms: int
     low: D
     high: D
     weight: Callable[[D], D]
-    parts: int = 1
 
 
 def floats(number: D, count: int) -> list[float]:
@@ -209,10 +205,9 @@ def fit(job: Fit) -> tuple[list[float], float]:
     rounded: list[float] = []
     for left in range(job.terms, 0, -1):
         lowest = remez(points, values, weights, left)[0]
-        parts = floats(lowest, job.parts if left == job.terms else 1)
-        rounded += parts
+        rounded += floats(lowest, 1)
         # What is left is divided by x: the higher powers alone could not alternate at will around 0.
-        values = [(v - sum(map(D, parts))) / x for x, v in zip(points, values, strict=True)]
+        values = [(v - D(rounded[-1])) / x for x, v in zip(points, values, strict=True)]
         weights = [w * abs(x) for x, w in zip(points, weights, strict=True)]
     return rounded, float(max(abs(v) * w for v, w in zip(values, weights, strict=True)))
 
@@ -228,10 +223,10 @@ def odd(function: Callable[[D], D], terms: int, high: D | str) -> Fit:
 
 
 def mills(u: D) -> D:
-    """(t + 3)·e^(t²/2)·Φ(-t) for t = 0 .. 16 as t/(t + 3) = (1 + u)/2.375."""
-    v = (1 + u) / D("2.375")
-    t = 3 * v / (1 - v)
-    return (t + 3) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
+    """(t + 1.5)·e^(t²/2)·Φ(-t) for t = 0 .. 16 as t/(t + 1.5) = (1 + u)/2.1875."""
+    v = (1 + u) / D("2.1875")
+    t = D("1.5") * v / (1 - v)
+    return (t + D("1.5")) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
 
 
 JOBS: dict[str, Fit] = {
@@ -258,7 +253,7 @@ JOBS: dict[str, Fit] = {
     "gelu_near": Fit(
         lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())
     ),
-    "gelu": Fit(mills, 11, D(-1), D(1), lambda u: 1 / mills(u), parts=2),
+    "gelu": Fit(mills, 14, D(-1), D(1), lambda u: 1 / mills(u)),
     # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)
     "log2": Fit(
         lambda s: (atanh(s.sqrt()) / s.sqrt() - 1 - s / 3) * 2 / LN2 / s**2,

@@ -13,6 +13,7 @@ from anydml.ir.numerics.parts import (
     coefficients,
     exactly,
     is_tiny,
+    more_exactly,
     polynomial,
     product_of,
     scaled,
@@ -50,7 +51,12 @@ def log(x: Expr) -> Pair:
     y = where(is_denormal, x * 2.0**23, x)
     k = exponent(y)
     f = (y.bits(I) - (k << 23)).bits(F) - 1.0
-    found = logarithm(f, None, k.to(F) + where(is_denormal, const(-23.0, F), 0.0))
+    multiple = k.to(F) + where(is_denormal, const(-23.0, F), 0.0)
+    high, low, _ = split("ln2")
+    square = f * f
+    rest = fma(polynomial(f, coefficients("log")), f * square, multiple * low)
+    single = fma(multiple, high, f + fma(square, -0.5, rest))
+    found = more_exactly(single, logarithm(f, None, multiple))
     found = select(x < INF, found, exactly(x))
     return select(x > 0.0, found, exactly(where(x.equals(0.0), const(-INF, F), float("nan"))))
 

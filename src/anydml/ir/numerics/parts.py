@@ -100,6 +100,11 @@ def exactly(x: Expr | float) -> Pair:
     return Pair(x if isinstance(x, Expr) else const(x, F), const(0.0, F))
 
 
+def more_exactly(x: Expr, exact: Pair) -> Pair:
+    """A result that few operations give, with what a pair that takes more of them has and it lacks."""
+    return Pair(x, (exact.high - x) + exact.low)
+
+
 def clamp(x: Expr, low: float, high: float) -> Expr:
     """Within bounds; NaN stays."""
     return where(x < low, const(low, F), where(x > high, const(high, F), x))
