@@ -5,7 +5,7 @@ from __future__ import annotations
 from anydml.ir.expressions import Expr, absolute, const, fma, where
 from anydml.ir.numerics.exponential import exponential
 from anydml.ir.numerics.parts import (
-    F,
+    FLOAT,
     Pair,
     coefficients,
     more_exactly,
@@ -26,10 +26,10 @@ def erf(x: Expr) -> Pair:
     factor = polynomial(x * x, coefficients("erf"))
     total = fma(factor, t, t)
     near = Pair(total, fma(factor, t, t - total))
-    bounded = where(t > 4.0, const(4.0, F), t)
+    bounded = where(t > 4.0, const(4.0, FLOAT), t)
     e = exponential(polynomial(bounded, coefficients("erfc")) * bounded)
     power = power_of_two(e.n)
-    far = sum_of(const(1.0, F) - power, -power * e.rest.high)
+    far = sum_of(const(1.0, FLOAT) - power, -power * e.rest.high)
     return signed(select(t < 1.0, near, far), x)
 
 
@@ -38,10 +38,10 @@ def gelu(x: Expr) -> Pair:
 
     G is nearly constant, from 0.75 to 0.44, so that little of u's error shows in it.
     """
-    t = where(absolute(x) > 14.5, const(14.5, F), absolute(x))
+    t = where(absolute(x) > 14.5, const(14.5, FLOAT), absolute(x))
     is_near = t < 1.5
-    below = sum_of(where(is_near, const(1.5, F), t), where(is_near, t, 1.5))
-    inverse = const(1.0, F) / below.high
+    below = sum_of(where(is_near, const(1.5, FLOAT), t), where(is_near, t, 1.5))
+    inverse = const(1.0, FLOAT) / below.high
     v = t * inverse
     v_low = fma(-v, below.low, fma(-v, below.high, t)) * inverse
     u = fma(v_low, 2.1875, fma(v, 2.1875, -1.0))

@@ -1,0 +1,1 @@
+"""What derives and measures the numbers in the package."""
