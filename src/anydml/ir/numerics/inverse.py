@@ -12,6 +12,7 @@ from anydml.ir.numerics.parts import (
     exactly,
     negate_if,
     polynomial,
+    product_of,
     select,
     signed,
     split,
@@ -62,9 +63,11 @@ def _sum(base: Pair, angle: Expr, rest: Expr) -> Pair:
 
 def _arc(quotient: Expr, low: Expr) -> Expr:
     """atan (q + low) - q for a q of 0 to 1."""
-    square = quotient * quotient
-    rest = low * fma(square, -0.5, 1.0)  # the derivative, 1/(1 + q²), nearly
-    return fma(polynomial(square, coefficients("atan")), square * quotient, rest)
+    square = product_of(quotient, quotient)
+    cubic = square.high * quotient
+    # The derivative is 1/(1 + q²); the square's error counts where q is near 1, a quarter of it.
+    rest = fma(square.low * -0.25, cubic, low * fma(square.high, -0.5, 1.0))
+    return fma(polynomial(square.high, coefficients("atan")), cubic, rest)
 
 
 def atan(x: Expr) -> Pair:
