@@ -86,10 +86,9 @@ def atan2(y: Expr, x: Expr) -> Pair:
     """The angle of the point (x, y)."""
     up, along = absolute(y), absolute(x)
     is_steep = up > along
-    larger = where(
-        where(is_steep, up, along) < 2.0**-60, const(2.0**60, FLOAT), 1.0
-    )  # the quotient's error is no denormal
-    up, along = up * larger, along * larger
+    is_small = where(is_steep, up, along) < 2.0**-60  # the quotient's error would be denormal
+    factor = where(is_small, const(2.0**60, FLOAT), 1.0)
+    up, along = up * factor, along * factor
     above, below = where(is_steep, along, up), where(is_steep, up, along)
     equal = where(below.equals(0.0), const(0.0, FLOAT), 1.0)  # neither 0/0 nor inf/inf is a number
     ratio = above / below
