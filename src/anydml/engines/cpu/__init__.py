@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,10 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
 """The ways to carry a verb out, the first that takes a primitive before the others; the last takes every one."""
 
 
+_expand = functools.lru_cache(maxsize=256)(expand)
+"""It takes some milliseconds, and models have a few functions in many places."""
+
+
 class CpuEngine:
     """Compiled kernels over the host's memory."""
 
@@ -51,7 +56,7 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
-        written = replace(primitive, value=expand(primitive.value)) if isinstance(primitive, Map) else primitive
+        written = replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, Map) else primitive
         if needs_more(written):
             return ReferenceEngine().compile(primitive)
         return next(program for plan in SCHEDULES[type(written)] if (program := plan(written)) is not None)

@@ -142,6 +142,11 @@ def _word(node: Expr) -> int:
 
 
 def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{write(value, numbers=False)} {shape.rows} {shape.lanes} {shape.stream}"
+    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(value: Expr) -> str:
+    return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()
