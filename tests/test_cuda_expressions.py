@@ -128,6 +128,13 @@ def test_one_kernel_serves_every_number_of_the_users() -> None:
     assert len(seen) == 1
 
 
+def test_a_test_of_numbers_alone_beside_one_of_elements() -> None:
+    x = values((33,), "float32")
+    for number in (1.0, 2.0):
+        test = (ex.given(number, F32) < 1.5) | (ex.load(0, F32) < 0.0)
+        agree(ex.where(test, ex.load(0, F32), 5.0), framed(x), x)
+
+
 def test_a_number_alone() -> None:
     for of in TYPES:
         agree(ex.const(3, of), framed(np.zeros((3, 4), of.dtype)))

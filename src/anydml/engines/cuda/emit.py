@@ -29,7 +29,8 @@ NAMES = {
 _numbers = itertools.count()
 
 ANY = {
-    "lt": "{0} < {1}", "le": "{0} <= {1}", "eq": "{0} == {1}", "where": "tl.where({0}, {1}, {2})",
+    **{name: f"arithmetic.truth({{0}} {sign} {{1}})" for name, sign in (("lt", "<"), ("le", "<="), ("eq", "=="))},
+    "where": "tl.where({0}, {1}, {2})",
     "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}",
     "abs": "tl.abs({0})", "cast": "number_of({0}, {type})", "bits": "{0}.to({type}, bitcast=True)",
 }  # fmt: skip

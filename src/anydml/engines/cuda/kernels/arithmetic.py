@@ -61,8 +61,19 @@ def trunc(x):
     return libdevice.trunc(x)
 
 
+@triton.jit
+def chosen_truth(test):
+    """A test that is right when it is repeated: the interpreter makes numbers of the type compared of a single one."""
+    return tl.where(test, tl.full((), 1, tl.int1), tl.full((), 0, tl.int1))
+
+
+@triton.jit
+def truth(test):
+    return test
+
+
 if triton.knobs.runtime.interpret:  # which has neither libdevice nor a product that is not rounded
-    fma, rint, trunc = odd_fma, near_rint, cut_trunc
+    fma, rint, trunc, truth = odd_fma, near_rint, cut_trunc, chosen_truth
 
 
 @triton.jit
