@@ -11,6 +11,7 @@ def odd_fma(a, b, c):
 
     The interpreter's own rounds the product as well.
     """
+    tl.static_assert(a.dtype == tl.float32)
     product = a.to(tl.float64) * b.to(tl.float64)
     wide = c.to(tl.float64)
     total = product + wide
