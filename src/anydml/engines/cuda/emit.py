@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import linecache
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,9 @@ def _words(of: DataType) -> dict[str, str]:
 def _constant(node: Expr) -> str:
     if node.type is None:
         return f"tl.full((), {int(node.value)}, tl.int1)"
-    if node.type.is_float:  # -0.0, infinities and NaN have no literals
+    if node.type.is_float and (not math.isfinite(node.value) or str(node.value) == "-0.0"):  # which have no literals
         return _from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
-    return f"tl.full((), {int(node.value)}, {type_of(node.type)})"
+    return f"tl.full((), {node.value!r}, {type_of(node.type)})"
 
 
 def _from_bits(text: str, of: DataType | None) -> str:
