@@ -3,7 +3,7 @@
 #                                 nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
 #   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing
-#   make stub                     writes the types of what is public anew, after a change of the operators
+#   make written                  writes the type stub and the page of operators anew, after a change of the operators
 #   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 #   make bench-gpu                the cuda engine, with the PyTorch that GPU_PYTHON has; installs nothing
 #   make stress                   random work by every door under every pressure, for half an hour; SECONDS=120 for less
@@ -17,11 +17,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-gpu lint stub stress bench bench-gpu clean
+.PHONY: run test test-gpu lint written stress bench bench-gpu clean
 
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
-ENGINE_TESTS := tests/test_cuda_engine.py tests/test_cuda_maps.py tests/test_documents.py tests/test_random.py \
+ENGINE_TESTS := tests/test_cuda_engine.py tests/test_cuda_maps.py tests/test_cuda_expressions.py tests/test_documents.py tests/test_random.py \
   tests/test_precision.py tests/test_casts.py tests/test_graph_random.py
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
@@ -51,8 +51,10 @@ lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-stub: $(VENV)/ready
+# What is derived from the descriptions and kept: the type stub, and the page of operators.
+written: $(VENV)/ready
 	$(BIN)/python -m scripts.write_stub
+	$(BIN)/python -m scripts.write_operators
 
 stress: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
 	$(BIN)/python -m stress --seconds $(SECONDS)

@@ -10,6 +10,7 @@ import anydml as dml
 
 if TYPE_CHECKING:
     from benchmarks.chain import Chain
+    from benchmarks.formula import Formula
 
 
 @dataclass(kw_only=True)
@@ -18,11 +19,13 @@ class Row:
 
     name: str
     family: str
-    """`slice`, `gather`, `scan` or `chain`; `tiny`, `launch` or `compile` of a size where only the call counts."""
+    """`slice`, `gather`, `scan`, `chain` or `map`; `tiny`, `launch` or `compile` of a size where only the call counts."""
     desc: dml.OperatorDesc
     """What is computed; of a chain, the one operator that it amounts to."""
     chain: Chain | None = None
     """What ours is then made of: the operators of a graph."""
+    formula: Formula | None = None
+    """Likewise, for arithmetic."""
     goal: float = 1.0
     """How far ahead of the best peer the row should be."""
     share: float = 0.0
@@ -40,6 +43,8 @@ class Row:
     lines: int = 0
     """Bytes of whole cache lines that memory must deliver and take, where that is more than the elements needed."""
     exact: bool = True
+    rtol: float = 2e-2
+    """How far answers that are not exact may lie apart."""
 
     @property
     def output(self) -> dml.TensorDesc:
@@ -54,6 +59,8 @@ class Row:
     @property
     def bytes(self) -> int:
         """Each element needed read once, each written once."""
+        if self.formula is not None:
+            return self.formula.bytes
         indices = self.desc.tensors().get("IndicesTensor")
         return 2 * size(self.output) + (size(indices) if indices is not None else 0)
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import anydml as dml
-from places import get, put
+from anydml.ir.views import View
+from anydml.memory import numpy_address
+from places import Moved, get, put
+
+if TYPE_CHECKING:
+    from anydml.engines.protocol import Engine
+    from anydml.ir.verbs import Primitive
 
 Array = np.ndarray[Any, Any]
 
@@ -118,4 +124,35 @@ def answer(device: dml.Device, desc: dml.OperatorDesc, *inputs: Array, layout: A
         root = root.base
     got[...] = 0
     assert not bits(np.asarray(root)).any(), "something was written outside the output"
+    return kept
+
+
+# Engines on their own
+
+OFFSET = 3
+"""Elements from where a tensor begins to where its views do."""
+
+
+def view(name: str, array: Array) -> View:
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    return View(name, dml.DataType(array.dtype), array.shape, strides, OFFSET)
+
+
+def begin(array: Any, itemsize: int) -> int:
+    """The address of a tensor of which an array is a view."""
+    first: int = array.shown["data"][0] if isinstance(array, Moved) else numpy_address(array)
+    return first - OFFSET * itemsize
+
+
+def run(engine: Engine, primitive: Primitive, **arrays: Array) -> Array:
+    """What an engine writes into the array named `target`, and nowhere beside it."""
+    there = {name: put(array, engine.name) for name, array in arrays.items()}
+    places = {name: begin(x, arrays[name].itemsize) for name, x in there.items()}
+    engine.compile(primitive).bind(places)()
+    got = get(there["target"])
+    kept, root = got.copy(), got
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    got[...] = 0
+    assert not bits(np.asarray(root)).any(), "something was written outside the target"
     return kept

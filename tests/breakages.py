@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import anydml as dml
-import more_breakages  # noqa: F401 - it enters its own in the list
+import moving_breakages  # noqa: F401 - it enters its own in the list
 from breaking import (
     ALWAYS_WRONG,
     NO_LEVELS,

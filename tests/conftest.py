@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 if "cuda" not in ENGINES:
-    # `make test` runs the first two interpreted, in a process of their own; `make test-gpu` runs all.
-    collect_ignore = ["test_cuda_engine.py", "test_cuda_maps.py", "test_cuda_arrays.py", "test_cuda_graphs.py"]
+    # `make test` runs the first three interpreted, in a process of their own; `make test-gpu` runs all.
+    ignored = ("engine", "maps", "expressions", "arrays", "graphs")
+    collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
 
 
 def pytest_configure() -> None:
@@ -51,6 +52,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     kinds: dict[str, int] = {}
     numbers = [kinds.setdefault(re.sub(r"-\d_\d]$", "", item.nodeid), len(kinds)) for item in items]
     items[:] = [item for item, k in zip(items, numbers, strict=True) if k % int(parts) == int(part) - 1]
+    if not os.environ.get("CI"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes several seconds: CI=1 make test runs it"))
     if reason := why_not_interpreted():
         for item in items:
             item.add_marker(pytest.mark.skip(reason=reason))

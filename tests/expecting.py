@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import anydml as dml
-import more_oracle
+import moving_oracle
 import oracle
 from agreement import bits
 
@@ -99,36 +99,36 @@ def _identity(case: Case, engine: str) -> list[Values]:
     if not computes(case):
         return [values]
     scale, bias = case.attributes["scale_bias"]
-    return [more_oracle.scaled(values, scale, bias, case.tensors["input_tensor"].data_type.name)]
+    return [moving_oracle.scaled(values, scale, bias, case.tensors["input_tensor"].data_type.name)]
 
 
 def _cast(case: Case, engine: str) -> list[Values]:
     values = tensor_of(case)
-    return [more_oracle.cast(values, case.tensors["output_tensor"].data_type.name) if computes(case) else values]
+    return [moving_oracle.cast(values, case.tensors["output_tensor"].data_type.name) if computes(case) else values]
 
 
 def _join(case: Case, engine: str) -> list[Values]:
     axis, names = case.attributes["axis"], list(case.contents)
     lengths = [case.tensors[name].sizes[axis] for name in names]
-    return [more_oracle.join([tensor_of(case, name) for name in names], lengths, axis)]
+    return [moving_oracle.join([tensor_of(case, name) for name in names], lengths, axis)]
 
 
 def _split(case: Case, engine: str) -> list[Values]:
     axis = case.attributes["axis"]
     lengths = [case.tensors[name].sizes[axis] for name in case.outputs]
-    return more_oracle.split(tensor_of(case), lengths, axis)
+    return moving_oracle.split(tensor_of(case), lengths, axis)
 
 
 def _fill(case: Case, engine: str) -> list[Values]:
     data_type, *numbers = case.attributes.values()
     start, delta = (*numbers, 0)[:2]
-    return [more_oracle.fill(case.tensors["output_tensor"].sizes, start, delta, data_type.name)]
+    return [moving_oracle.fill(case.tensors["output_tensor"].sizes, start, delta, data_type.name)]
 
 
 def _reverse(case: Case, engine: str) -> list[Values]:
     lengths = tensor_of(case, "sequence_lengths_tensor", as_numbers=True)
     sizes, axis = case.tensors["input_tensor"].sizes, case.attributes["axis"]
-    return [more_oracle.reverse_subsequences(tensor_of(case), sizes, lengths, axis)]
+    return [moving_oracle.reverse_subsequences(tensor_of(case), sizes, lengths, axis)]
 
 
 _ORACLES: dict[Operator, Callable[[Case, str], list[Values]]] = {
@@ -138,8 +138,8 @@ _ORACLES: dict[Operator, Callable[[Case, str], list[Values]]] = {
     dml.GatherND1: _gathers(oracle.gather_nd),
     dml.CumulativeSummation: _tally("sum"),
     dml.CumulativeProduct: _tally("product"),
-    dml.Gather: _gathers(more_oracle.gather),
-    dml.GatherElements: _gathers(more_oracle.gather_elements),
+    dml.Gather: _gathers(moving_oracle.gather),
+    dml.GatherElements: _gathers(moving_oracle.gather_elements),
     dml.ElementWiseIdentity: _identity,
     dml.Cast: _cast,
     dml.Join: _join,

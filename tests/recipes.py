@@ -15,8 +15,9 @@ from anydml.engines import find_engine
 from anydml.enums import DataType
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
-from anydml.ir.patterns import copy_of, scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Reverse, Scan
+from anydml.ir.expressions import coordinate, given, load, maximum, where
+from anydml.ir.patterns import copy_of, filled, scaled
+from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
 from anydml.ir.views import View
 from anydml.memory import numpy_address, span
 from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
@@ -254,11 +255,26 @@ class Random:
         scale, bias = pick(self.draw, ((1.0, 0.0), (-0.5, 1.0), (3.0, -0.0)))
         return self.does(scaled(source, self.target(source.data_type, source.sizes), scale, bias), blurs=True)
 
+    def compute(self, source: View) -> View:
+        """An expression of one to three tensors, one of them repeated along a dimension at times."""
+        alike = [of for of in self.tensors if (of.data_type, of.sizes) == (source.data_type, source.sizes)]
+        sources = [source, pick(self.draw, alike or [source]), pick(self.draw, alike or [source])]
+        if pick(self.draw, (0, 0, 1)):
+            sources[1] = sources[1].window([0] * len(source.sizes), [0] * len(source.sizes), source.sizes)
+        x, y, z = (load(i, source.data_type) for i in range(3))
+        if source.data_type is DataType.FLOAT16:
+            x, y, z = (one.to(F32) for one in (x, y, z))
+        n = given(3, x.type or F32)
+        place = coordinate(len(source.sizes) - 1).to(x.type or F32)
+        value = pick(self.draw, (x + y, x * y - z, maximum(x, n), where(x < y, z, n), x * x, -x, place + x))
+        target = self.target(pick(self.draw, (source.data_type, source.data_type, F32)), source.sizes)
+        return self.does(Map(tuple(sources), target, value.to(target.data_type)), blurs=True)
+
     def fill(self, like: View) -> View:
         """Of the sizes of something."""
         target = self.target(like.data_type, like.sizes)
         numbers = (0.0, -0.0, 1.5, 0.25) if like.data_type.is_float else (0, 7, 255, 1)
-        return self.does(Fill(target, pick(self.draw, numbers), pick(self.draw, (*numbers[:1], *numbers))))
+        return self.does(filled(target, pick(self.draw, numbers), pick(self.draw, (*numbers[:1], *numbers))))
 
     def reverse(self, source: View) -> View:
         axis = pick(self.draw, range(len(source.sizes)))
@@ -302,7 +318,7 @@ class Random:
 
     def others(self) -> tuple[Callable[[View], View], ...]:
         """What later operators are made of."""
-        return (self.map, self.fill, self.reverse, self.join, self.join, self.split)
+        return (self.map, self.compute, self.compute, self.fill, self.reverse, self.join, self.join, self.split)
 
     def again(self) -> View:
         """A step that was there before, into another store."""

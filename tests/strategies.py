@@ -24,7 +24,7 @@ from drawing import (
     upto,
 )
 from elementwise_drawing import element_wise_cases
-from more_strategies import MORE_MAKERS
+from moving_strategies import MORE_MAKERS
 
 if TYPE_CHECKING:
     from drawing import Maker

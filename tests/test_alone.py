@@ -187,6 +187,7 @@ def test_a_module_may_need_a_kernel_while_it_is_imported(
 # Cold processes: Numba itself is imported while these happen.
 
 
+@pytest.mark.long
 @posix
 def test_signal_handlers_that_need_kernels(tmp_path: Path) -> None:
     """The one that is being compiled, and others, whatever the moment; later rounds load what the first compiled."""
@@ -215,6 +216,7 @@ print(len(kept) > 1, all(right))
     assert run(ANSWER + code, tmp_path) == ["True", "True"]
 
 
+@pytest.mark.long
 @posix
 def test_an_interrupt_ends_the_waiting_alone(tmp_path: Path) -> None:
     code = """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-import more_oracle
+import moving_oracle
 from agreement import Array, assert_same, bits
 from anydml import DataType
 from drawing import hard_values, special_values
@@ -28,7 +28,7 @@ def numbers_of(data_type: DataType) -> Array:
 
 
 def cast_by_oracle(x: Array, result_type: DataType) -> Array:
-    found = [more_oracle.converted(number, result_type.name) for number in x.tolist()]
+    found = [moving_oracle.converted(number, result_type.name) for number in x.tolist()]
     return np.array(found, result_type.dtype)
 
 
@@ -51,7 +51,7 @@ def test_every_type_is_scaled(pair: tuple[float, float], engine: str) -> None:
     for data_type in DataType:
         x = numbers_of(data_type)
         numbers = dict(enumerate(x.tolist()))
-        found = more_oracle.scaled({(n,): number for n, number in numbers.items()}, *pair, data_type.name)
+        found = moving_oracle.scaled({(n,): number for n, number in numbers.items()}, *pair, data_type.name)
         got = get(dml.identity(put(x, device), pair, device=device))
         assert_same(got, np.array([found[(n,)] for n in numbers], data_type.dtype), data_type)
 

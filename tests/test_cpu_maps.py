@@ -14,8 +14,8 @@ from anydml.engines import cpu
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs import CopyProgram, lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.ir.patterns import scaled
-from anydml.ir.verbs import Fill, Primitive, Reverse
+from anydml.ir.patterns import filled, scaled
+from anydml.ir.verbs import Primitive, Reverse
 from anydml.ir.views import View
 from test_cpu_engine import guarded
 
@@ -152,7 +152,7 @@ def test_a_product_and_a_sum_are_each_rounded() -> None:
     assert not same(scaled(view("x", x), view("y", y), float(x[0]), -float(product)), x=x, y=y).any()
     counted = np.zeros(200)
     delta = 1 / 3
-    got = same(Fill(view("y", counted), -delta * 3, delta), y=counted)
+    got = same(filled(view("y", counted), -delta * 3, delta), y=counted)
     assert got[3] == 3 * delta - delta * 3
 
 
@@ -221,7 +221,7 @@ def test_fills(dtype: str, threads: int, stores: str) -> None:
             ((40, 3, 5), "padded"),
         ):
             y = empty(shape, dtype, layout=layout)
-            same(Fill(view("y", y), start, delta), y=y)
+            same(filled(view("y", y), start, delta), y=y)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "uint8"])
@@ -229,7 +229,7 @@ def test_large_fills(dtype: str, threads: int, stores: str) -> None:
     for delta in (0, 3):
         for layout in ("packed", "backward"):
             y = empty((2, LARGE // 2), dtype, layout=layout)
-            same(Fill(view("y", y), 5, delta), y=y)
+            same(filled(view("y", y), 5, delta), y=y)
 
 
 # Reversals
@@ -279,7 +279,7 @@ def test_targets_that_are_not_aligned_to_their_elements(dtype: str, stores: str)
     bits = values((70, 192), dtype)
     for primitive_of in (
         lambda y: scaled(view("x", x), view("y", y)),
-        lambda y: Fill(view("y", y), 3, 2),
+        lambda y: filled(view("y", y), 3, 2),
         lambda y: Reverse(view("b", bits), view("n", np.full((70, 1), 150, "u4")), view("y", y), 1),
     ):
         y = np.zeros(bits.nbytes + 1, "uint8")[1:].view(dtype).reshape(bits.shape)
@@ -295,7 +295,7 @@ def test_no_line_leaves_its_views(at_end: bool, stores: str) -> None:
     ):
         x, y = guarded(values((3, count), source), at_end), guarded(np.zeros((3, count), target), at_end)
         run(CpuEngine(), scaled(view("x", x), view("y", y)), {"x": x, "y": y})
-        run(CpuEngine(), Fill(view("y", y), 1, 2), {"y": y})
+        run(CpuEngine(), filled(view("y", y), 1, 2), {"y": y})
         for axis, shape in ((0, (1, count)), (1, (3, 1))):
             z, lengths = guarded(np.zeros_like(x), at_end), guarded(np.full(shape, count, "u4"), at_end)
             run(
@@ -315,8 +315,8 @@ def test_only_numbers_of_float16_need_a_cpu_that_converts_them(monkeypatch: pyte
         (scaled(view("x", single), view("y", half)), True),
         (scaled(view("x", half), view("y", half)), False),
         (scaled(view("x", single), view("y", single), 2.0), False),
-        (Fill(view("y", half), 0.5, 0.5), True),
-        (Fill(view("y", half), 0.5, 0.0), False),
+        (filled(view("y", half), 0.5, 0.5), True),
+        (filled(view("y", half), 0.5, 0.0), False),
         (Reverse(view("x", half), view("n", lengths), view("y", half), 1), False),
     ]
     for primitive, falls_back in cases:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,22 +16,19 @@ pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS=
 if is_interpreted():
     pytest.skip("Triton interprets in this process, and compiles nothing", allow_module_level=True)
 
+import triton
 from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
-from anydml.engines.cuda.programs import (
-    CopyProgram,
-    FillProgram,
-    GatherProgram,
-    ReverseProgram,
-    ScaleProgram,
-    ScanProgram,
-)
-from anydml.ir.patterns import is_copy, match_scaled, scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse
+from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
+from anydml.ir import expressions as ex
+from anydml.ir.patterns import filled, scaled
+from anydml.ir.verbs import Map, Reverse
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anydml.engines.cuda.launch import Kernel
     from anydml.ir.verbs import Primitive
 
@@ -80,25 +78,11 @@ OTHERS: dict[str, dml.OperatorDesc] = {
 
 def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     figures = Figures(0, GPUTarget("cuda", capability, 32), 132, 16 * 1024)
-    if is_copy(primitive):
-        copy = CopyProgram.plan(primitive, figures)
-        return [copy.kernel(copy.widest())]
-    if isinstance(primitive, IndexedCopy):
-        gather = GatherProgram.plan(primitive, figures)
-        return [gather.kernel(gather.widest()), gather.check()]
-    if isinstance(primitive, Map):
-        simple = match_scaled(primitive)
-        assert simple is not None
-        converted = ScaleProgram.plan(simple, figures)
-        assert isinstance(converted, ScaleProgram)
-        return [converted.kernel]
-    if isinstance(primitive, Fill):
-        filled = FillProgram.plan(primitive, figures)
-        return [filled.kernel(filled.widest())]
-    if isinstance(primitive, Reverse):
-        reversal = ReverseProgram.plan(primitive, figures)
-        return [reversal.kernel(reversal.widest())]
-    return [ScanProgram.plan(primitive, figures).kernel]
+    program: Any = plan(primitive, figures)
+    if isinstance(program, CopyProgram | FillProgram | GatherProgram | ReverseProgram):
+        widest = program.kernel(program.widest())
+        return [widest, program.check()] if isinstance(program, GatherProgram) else [widest]
+    return [program.kernel]
 
 
 def assembly(kernel: Kernel, stage: str = "ptx") -> str:
@@ -165,7 +149,7 @@ def blocks_reversed() -> Reverse:
     [
         (mapped("float32", "float16"), ("ld", "st")),
         (mapped("uint8", "float32"), ("st",)),
-        (Fill(rows_of("uint8"), 1, 0), ("st",)),
+        (filled(rows_of("uint8"), 1, 0), ("st",)),
         (blocks_reversed(), ("ld", "st")),
     ],
     ids=["to float16", "to float32", "constant", "blocks reversed"],
@@ -179,7 +163,7 @@ def test_what_is_in_rows_moves_sixteen_bytes_at_once(primitive: Primitive, acces
 
 @pytest.mark.parametrize(
     "primitive",
-    [mapped("uint64", "float16", scale=0.1, bias=3.0), Fill(rows_of("float16"), 1.0, 0.1)],
+    [mapped("uint64", "float16", scale=0.1, bias=3.0), filled(rows_of("float16"), 1.0, 0.1)],
     ids=["scaled", "sequence"],
 )
 def test_a_product_and_a_sum_stay_apart_and_become_float16_at_once(primitive: Primitive) -> None:
@@ -189,3 +173,73 @@ def test_a_product_and_a_sum_stay_apart_and_become_float16_at_once(primitive: Pr
     assert "fma" not in text
     assert "cvt.rn.f16.f64" in text
     assert ".f32" not in text
+
+
+# Generated kernels
+
+F32, F16 = dml.DataType.FLOAT32, dml.DataType.FLOAT16
+
+
+def computed(value: ex.Expr, *sources: View) -> Map:
+    assert value.type is not None
+    return Map(sources, View("y", value.type, (N, N), (N, 1)), value)
+
+
+def loads(*types: dml.DataType) -> list[ex.Expr]:
+    return [ex.load(slot, of) for slot, of in enumerate(types)]
+
+
+X, Y, Z = loads(F32, F32, F32)
+HALVES = [x.to(F32) for x in loads(F16, F16, F16)]
+COLUMN = View("c", F32, (N, N), (1, 0))
+"""An element a row."""
+CHAINS = {
+    "sum": computed(X + Y, rows_of("float32", "a"), rows_of("float32", "b")),
+    "sum with a row": computed(X + Y, rows_of("float32", "a"), View("b", F32, (N, N), (0, 1))),
+    "sum with a column": computed(X + Y, rows_of("float32", "a"), COLUMN),
+    "chain": computed(ex.maximum(X * Y + Z, 0.0), *(rows_of("float32", name) for name in "abc")),
+    "chain of float16": computed(
+        ex.maximum(HALVES[0] * HALVES[1] + HALVES[2], 0.0).to(F16), *(rows_of("float16", name) for name in "abc")
+    ),
+    "two types": computed(HALVES[0] * Y, rows_of("float16", "a"), rows_of("float32", "b")),
+    "gelu": computed(ex.call("gelu", X), rows_of("float32", "a")),
+    "gelu of float16": computed(ex.call("gelu", HALVES[0]).to(F16), rows_of("float16", "a")),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_in_rows_moves_sixteen_bytes_at_once(name: str) -> None:
+    (kernel,) = kernels(CHAINS[name], 90)
+    text = assembly(kernel)
+    assert "shared" not in text
+    for access in ("ld", "st"):
+        assert re.search(rf"{access}\.global\S*\.(v4\.b32|v2\.b64)", text), f"{access} is narrow"
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("of", [F32, dml.DataType.FLOAT64])
+def test_every_operation_is_rounded_once_and_nothing_is_flushed(of: dml.DataType, capability: int) -> None:
+    x, y = loads(of, of)
+    value = ex.fma(x, y, 1.5) / ex.sqrt(ex.absolute(y)) - ex.floor(x) * ex.ceil(-y) + ex.rint(x) * ex.trunc(y)
+    sources = [View(name, of, (N, N), (N, 1)) for name in "ab"]
+    text = assembly(kernels(computed(value + ex.coordinate(1).to(of), *sources), capability)[0])
+    assert f".target sm_{capability}" in text
+    kind = f"f{8 * of.size_in_bytes}"
+    for operation in ("fma.rn", "div.rn", "sqrt.rn", "mul.rn", f"cvt.rni.{kind}", f"cvt.rzi.{kind}"):
+        assert f"{operation}.{kind}" in text
+    assert "ftz" not in text
+    assert "approx" not in text
+    assert len(re.findall(rf"fma\.rn\.{kind}", text)) == len(re.findall(rf"div\.rn\.{kind}", text))
+
+
+@pytest.mark.parametrize("function", ["exp", "sin", "pow", "fmod"])
+def test_functions_keep_their_numbers_in_registers(function: str, tmp_path: Path) -> None:
+    slots = range(ex.FUNCTIONS[function])
+    value = ex.call(function, *(ex.load(slot, F32) for slot in slots))
+    (kernel,) = kernels(computed(value, *(rows_of("float32", f"x{slot}") for slot in slots)), 90)
+    code = tmp_path / "kernel.cubin"
+    code.write_bytes(kernel._compiled((True,) * len(kernel.pointers)).asm["cubin"])
+    command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", code]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - Triton's own
+    assert "STACK:0 " in said
+    assert "LOCAL:0 " in said

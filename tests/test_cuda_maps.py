@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from agreement import answer, assert_same, bits, columns, framed, padded, slicing, values
+from agreement import answer, assert_same, bits, columns, framed, padded, run, slicing, values, view
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
-from anydml.ir.patterns import scaled
-from anydml.ir.verbs import Fill, Map, Primitive, Reverse
-from anydml.ir.views import View
+from anydml.ir.patterns import filled, scaled
+from anydml.ir.verbs import Map, Reverse
 from anydml.memory import numpy_address
-from places import Moved, get, put, why_not_interpreted
+from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
+    from anydml.ir.views import View
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
@@ -31,8 +31,6 @@ WHOLE_TILES = CudaEngine()
 if is_interpreted():  # numbers alone, without the many programs that small tiles make
     WHOLE_TILES._figures = replace(WHOLE_TILES._figures, tile=4096)
 TYPES = [str(data_type.dtype) for data_type in dml.DataType]
-OFFSET = 3
-"""Elements from where a tensor begins to where its views do."""
 
 # Ends of ranges, numbers half-way between two of a narrower type, and those that two roundings get wrong.
 WHOLE = [
@@ -75,31 +73,6 @@ def flipped(out: Array) -> Array:
 
 
 LAYOUTS = [framed, columns, padded, flipped]
-
-
-def view(name: str, array: Array) -> View:
-    strides = tuple(stride // array.itemsize for stride in array.strides)
-    return View(name, dml.DataType(array.dtype), array.shape, strides, OFFSET)
-
-
-def begin(array: Any, itemsize: int) -> int:
-    """The address of a tensor of which an array is a view."""
-    first: int = array.shown["data"][0] if isinstance(array, Moved) else numpy_address(array)
-    return first - OFFSET * itemsize
-
-
-def run(engine: Engine, primitive: Primitive, **arrays: Array) -> Array:
-    """What an engine writes into the array named `target`, and nowhere beside it."""
-    there = {name: put(array, engine.name) for name, array in arrays.items()}
-    places = {name: begin(x, arrays[name].itemsize) for name, x in there.items()}
-    engine.compile(primitive).bind(places)()
-    got = get(there["target"])
-    kept, root = got.copy(), got
-    while isinstance(root.base, np.ndarray):
-        root = root.base
-    got[...] = 0
-    assert not bits(np.asarray(root)).any(), "something was written outside the target"
-    return kept
 
 
 def agree(make: Any, like: Array, layout: Any, *, engine: Engine = CUDA, **arrays: Array) -> Array:
@@ -190,8 +163,8 @@ def test_in_place(to: str, layout: Any) -> None:
 
 
 def fill(start: float, delta: float, dtype: str, shape: tuple[int, ...], layout: Any = framed) -> Array:
-    def make(target: View) -> Fill:
-        return Fill(target, start, delta)
+    def make(target: View) -> Map:
+        return filled(target, start, delta)
 
     return agree(make, np.empty(shape, dtype), layout)
 

@@ -8,12 +8,13 @@ from xml.etree import ElementTree
 import anydml as dml
 from anydml.explain import explain_desc, explain_graph
 from anydml.explain.graph_layout import arrange
-from anydml.ir.patterns import scaled
-from anydml.ir.verbs import Fill, Reverse
+from anydml.ir import expressions as e
+from anydml.ir.patterns import filled, scaled
+from anydml.ir.verbs import Map, Reverse
 from recipes import recipe, view
 from test_graph_explain import SVG, X, boxes, texts, told
 
-T = dml.TensorDesc
+T, F32 = dml.TensorDesc, dml.DataType.FLOAT32
 
 
 def joined_and_split() -> dml.GraphDesc:
@@ -173,7 +174,7 @@ def test_a_join_of_very_many_is_told_in_few_words() -> None:
 def test_recipes_alone_say_what_their_verbs_are() -> None:
     made = recipe(
         {"input0": "input", "input1": "input", "a": "scratch", "b": "scratch", "output0": "output"},
-        Fill(view("a", (4,)), 1.0, 0.0),
+        filled(view("a", (4,)), 1.0, 0.0),
         scaled(view("input0", (4,)), view("b", (4,)), 2.0, 0.0),
         Reverse(view("b", (4,)), view("input1", (1,)), view("output0", (4,)), 0),
     )
@@ -181,3 +182,43 @@ def test_recipes_alone_say_what_their_verbs_are() -> None:
     picture = explain_graph(made, made, inputs={"x": line, "n": one}, outputs={"y": line}, arena_bytes=0)
     assert [one.operator for one in picture.before] == ["fill", "scale", "reverse"]
     assert [one.bytes_moved for one in picture.before] == [16, 32, 36]
+
+
+def test_a_pass_that_computes_is_told_by_its_formula() -> None:
+    x, y, z = (e.load(k, F32) for k in range(3))
+    row, whole = view("input1", (2, 4), (0, 1)), view("input0", (2, 4))
+    value = e.maximum(x * y + z, 0)
+    made = recipe(
+        {"input0": "input", "input1": "input", "a": "scratch", "output0": "output"},
+        Map((whole, row, view("input0", (2, 4), (4, -1), 3)), view("a", (2, 4)), value),
+        Map(
+            (view("input0", (2, 4), (1, 2)), view("input0", (2, 4)), view("a", (2, 4))),
+            view("output0", (2, 4)),
+            x - y / z,
+        ),
+    )
+    known = {"x": T("float32", (2, 4)), "a long name/with: signs": T("float32", (4,))}
+    picture = explain_graph(made, made, inputs=known, outputs={"y": T("float32", (2, 4))}, arena_bytes=0)
+    assert [(one.operator, one.does) for one in picture.before] == [
+        (
+            "map",
+            "compute max(x * 'a long name/with: s…' + x[..., ::-1], 0), 'a long name/with: s…' repeated along axis 0",
+        ),
+        ("map", "compute x' - x / a, x' seen as [2,4] by strides [1,2]"),
+    ]
+    for drawing in (picture.text(), picture.svg(), picture.html()):
+        assert "compute" in drawing
+
+
+def test_a_pass_of_very_many_sources_is_told_in_few_words() -> None:
+    value = e.load(0, F32)
+    for k in range(1, 40):
+        value = e.maximum(value + e.load(k, F32), 0)
+    made = recipe(
+        {**{f"input{k}": "input" for k in range(40)}, "output0": "output"},
+        Map(tuple(view(f"input{k}", (4,), (0,)) for k in range(40)), view("output0", (4,)), value),
+    )
+    known = {f"input number {k} of very many": T("float32", (1,)) for k in range(40)}
+    picture = explain_graph(made, made, inputs=known, outputs={"y": T("float32", (4,))}, arena_bytes=0)
+    assert len(picture.after[0].does) < 250
+    ElementTree.fromstring(picture.svg())  # noqa: S314 - our own

@@ -17,6 +17,7 @@ import anydml as dml
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
 from test_explain import OPERATORS as OTHERS
+from test_explain_maps import MAPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,12 +129,15 @@ def make_identity(draw: st.DrawFn) -> Case:
     x = draw_array(draw, draw_sizes(draw))
     scaling = pick(draw, (None, (2.0, 1.0), (-0.5, 0.25), (1.0, 0.0), (0.0, -3.0)))
     desc = dml.ElementWiseIdentity.infer(input_tensor=described(x), scale_bias=scaling)
-    values = x
+    values, is_marked = x, None
     if scaling is not None and scaling != (1.0, 0.0):
         with np.errstate(all="ignore"):
             scaled = x.astype("float64") * scaling[0] + scaling[1]
         values = converted(scaled, x.dtype)
-    is_marked = None if scaling in (None, (1.0, 0.0)) else np.zeros(x.shape, bool)
+        if x.dtype.kind == "f":
+            is_marked = np.isfinite(x) & ~np.isfinite(values)
+        else:
+            is_marked = (scaled <= float(np.iinfo(x.dtype).min) - 1) | (scaled >= float(np.iinfo(x.dtype).max) + 1)
     return Case(desc, [x], [numbered(x.shape)], [values], is_marked=is_marked)
 
 
@@ -244,7 +248,7 @@ MAKERS: dict[Operator, Callable[[st.DrawFn], Case]] = {
 
 
 def test_every_operator_is_drawn_here_or_there() -> None:
-    assert {*MAKERS, *OTHERS} == set(dml.OPERATORS.values())
+    assert {*MAKERS, *OTHERS, *MAPS} == set(dml.OPERATORS.values())
 
 
 @pytest.mark.parametrize("cls", MAKERS, ids=lambda cls: cls.type.name)

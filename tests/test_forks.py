@@ -28,6 +28,7 @@ def fork_and_answer(kind):
 """
 
 
+@pytest.mark.long
 @posix
 def test_forks_during_a_compilation(tmp_path: Path) -> None:
     """By another thread, at any time: the import of the engine or of Numba, the compilation, between two."""
@@ -48,6 +49,7 @@ print(len(codes) > 0, set(codes), all(right))
     assert run(ANSWER + FORK + code, tmp_path) == ["True", "{0}", "True"]
 
 
+@pytest.mark.long
 @posix
 def test_a_fork_in_a_signal_handler_during_a_compilation(tmp_path: Path) -> None:
     code = """
@@ -64,6 +66,7 @@ print(len(codes) > 3, sum(codes))
     assert run(ANSWER + FORK + code, tmp_path) == ["True", "0"]
 
 
+@pytest.mark.long
 @posix
 def test_a_child_of_a_process_whose_compilation_lasts(tmp_path: Path) -> None:
     """A fork waits for a while, no longer; the child then has none of the locks, whoever holds them."""
@@ -116,6 +119,7 @@ def of_many_shapes():
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("kind", ["in_place", "of_many_shapes"])
 def test_a_child_has_no_lock_of_its_parents_threads(kind: str, tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ REFERENCE = dml.Device("reference")
 X = np.array([[1.5, -2, 3], [-0.0, 5, 0.25]], "float32")
 
 
+@pytest.fixture(autouse=True)
+def on_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions run on the reference engine, where no device is given."""
+    monkeypatch.setattr(calls, "device_named", lambda _name: REFERENCE)
+
+
 def attributes(cls: type[dml.OperatorDesc]) -> dict[str, Any]:
     """A value for each attribute that must be given."""
     return {name: ATTRIBUTES[name] for name, default in parameters_of(cls).items() if not default_is(default)}
@@ -58,12 +64,12 @@ def test_a_function_is_what_its_class_says(name: str) -> None:
     # The same as the compiled operator, by place, by name, and into an array of the caller's.
     inputs, named = small_inputs(cls), attributes(cls)
     given = {argument_name(field): x for field, x in zip(cls.input_names(), inputs, strict=True)}
-    result = function(*inputs, **named, device="reference")
+    result = function(*inputs, **named)
     typed = {"min_max_data_type": result.dtype} if "min_max_data_type" in parameters_of(cls) else {}
     descs = {field: dml.TensorDesc.of(x) for field, x in zip(cls.input_names(), inputs, strict=True)}
     wanted = REFERENCE.compile(cls.infer(**descs, **named, **typed))(*inputs)
     np.testing.assert_array_equal(result, wanted, strict=True)
-    np.testing.assert_array_equal(function(**given, **named, device="reference"), wanted, strict=True)
+    np.testing.assert_array_equal(function(**given, **named), wanted, strict=True)
     out = np.empty_like(wanted)
     assert function(*inputs, *named.values(), out=out, device=REFERENCE) is out
     np.testing.assert_array_equal(out, wanted)
@@ -73,7 +79,7 @@ def test_a_function_is_what_its_class_says(name: str) -> None:
         function()
     if cls.in_place and inputs[0].dtype == wanted.dtype:
         own = inputs[0].copy()
-        assert function(own, *inputs[1:], **named, out=own, device="reference") is own
+        assert function(own, *inputs[1:], **named, out=own) is own
         np.testing.assert_array_equal(own, wanted)
 
 
@@ -92,8 +98,7 @@ def test_names() -> None:
         dml.nothing  # type: ignore[attr-defined]  # noqa: B018 - what is asked
 
 
-def test_examples_in_docstrings_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "device_named", lambda _name: REFERENCE)
+def test_examples_in_docstrings_run() -> None:
     functions = {name: getattr(dml, name) for name in function_names()}
     runner, finder = doctest.DocTestRunner(), doctest.DocTestParser()
     for name, function in functions.items():
@@ -103,8 +108,8 @@ def test_examples_in_docstrings_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_stub_and_the_examples_are_up_to_date() -> None:
-    assert write_stub.STUB.read_text() == write_stub.stub(), "write it anew with `make stub`"
-    assert write_stub.EXAMPLES.read_text() == write_stub.json_examples(), "write it anew with `make stub`"
+    assert write_stub.STUB.read_text() == write_stub.stub(), "write it anew with `make written`"
+    assert write_stub.EXAMPLES.read_text() == write_stub.json_examples(), "write it anew with `make written`"
     assert set(examples()) == set(DERIVED)
 
 
@@ -119,15 +124,15 @@ def test_sizes_broadcast_as_numpys_do(first: tuple[int, ...], second: tuple[int,
     for function, ufunc in ((dml.add, np.add), (dml.subtract, np.subtract), (dml.logical_less_than, np.less)):
         wanted = np.asarray(ufunc(a, b))
         for _ in range(2):  # the second call is a known one
-            result = function(a, b, device="reference")
+            result = function(a, b)
             np.testing.assert_array_equal(result, wanted)
             assert result.shape == wanted.shape
         out = np.empty(wanted.shape, result.dtype)
-        np.testing.assert_array_equal(function(a, b, out=out, device="reference"), wanted)
+        np.testing.assert_array_equal(function(a, b, out=out), wanted)
     c = rng.integers(0, 2, second, "uint8")
-    np.testing.assert_array_equal(dml.if_(c, a, 7, device="reference"), np.where(c, a, np.float32(7)))
+    np.testing.assert_array_equal(dml.if_(c, a, 7), np.where(c, a, np.float32(7)))
     flipped = a[::-1] if a.ndim else a
-    np.testing.assert_array_equal(dml.add(flipped, b.T.T, device="reference"), flipped + b)
+    np.testing.assert_array_equal(dml.add(flipped, b.T.T), flipped + b)
     if not (a.ndim and b.ndim):
         return  # no input of a graph is without dimensions
     g = dml.Graph("reference")
@@ -140,49 +145,43 @@ def test_numbers_take_the_type_beside_them() -> None:
         x = np.arange(3).astype(dtype)
         for number in (2, np.int64(2), np.uint8(2), True, np.array(2)):
             for _ in range(2):
-                np.testing.assert_array_equal(
-                    dml.add(x, number, device="reference"), x + x.dtype.type(number), strict=True
-                )
-                np.testing.assert_array_equal(
-                    dml.subtract(number, x, device="reference"), (x.dtype.type(number) - x), strict=True
-                )
+                np.testing.assert_array_equal(dml.add(x, number), x + x.dtype.type(number), strict=True)
+                np.testing.assert_array_equal(dml.subtract(number, x), (x.dtype.type(number) - x), strict=True)
     x = np.arange(3, dtype="float16")
-    np.testing.assert_array_equal(dml.add(0.1, x, device="reference"), np.float16(0.1) + x, strict=True)
+    np.testing.assert_array_equal(dml.add(0.1, x), np.float16(0.1) + x, strict=True)
     # Known calls tell 0.0 from -0.0, 1 from 1.0 and from True, and one number from the next.
     with np.errstate(all="ignore"):
         for number in (0.0, -0.0, 1, 1.0, np.nan, np.nan, np.inf):
-            np.testing.assert_array_equal(dml.divide(X, number, device="reference"), X / np.float32(number))
-            product = dml.multiply(X, number, device="reference")
+            np.testing.assert_array_equal(dml.divide(X, number), X / np.float32(number))
+            product = dml.multiply(X, number)
             np.testing.assert_array_equal(
                 np.signbit(product)[~np.isnan(product)], np.signbit(X * number)[~np.isnan(product)]
             )
-    assert dml.add(2, 3, device="reference").dtype == np.int64
-    assert dml.add(2, 3.5, device="reference").dtype == np.float32
-    assert dml.linear(X, -0.0, 0.0, device="reference")[0, 0] == 0
-    np.testing.assert_array_equal(dml.pow(X, 2, device="reference"), X**2)
+    assert dml.add(2, 3).dtype == np.int64
+    assert dml.add(2, 3.5).dtype == np.float32
+    assert dml.linear(X, -0.0, 0.0)[0, 0] == 0
+    np.testing.assert_array_equal(dml.pow(X, 2), X**2)
 
 
 def test_an_array_without_dimensions_is_read_each_time() -> None:
     number = np.array(2.0)
     for value in (2.0, 3.0):
         number[...] = value
-        np.testing.assert_array_equal(dml.add(X, number, device="reference"), X + np.float32(value), strict=True)
+        np.testing.assert_array_equal(dml.add(X, number), X + np.float32(value), strict=True)
 
 
 def test_booleans_are_uint8() -> None:
     mask = X > 1
-    np.testing.assert_array_equal(dml.logical_not(mask, device="reference"), (~mask).view("uint8"), strict=True)
-    np.testing.assert_array_equal(
-        dml.if_(mask, X, 0, device="reference"), np.where(mask, X, np.float32(0)), strict=True
-    )
-    np.testing.assert_array_equal(dml.logical_and(mask, True, device="reference"), mask.view("uint8"), strict=True)
+    np.testing.assert_array_equal(dml.logical_not(mask), (~mask).view("uint8"), strict=True)
+    np.testing.assert_array_equal(dml.if_(mask, X, 0), np.where(mask, X, np.float32(0)), strict=True)
+    np.testing.assert_array_equal(dml.logical_and(mask, True), mask.view("uint8"), strict=True)
 
 
 def test_truths_are_of_a_type_that_the_level_has() -> None:
     old = dml.Device("reference", feature_level="1_0")
     assert dml.logical_less_than(X, 2, device=old).dtype == np.uint32
-    assert dml.logical_less_than(X, 2, device="reference").dtype == np.uint8
-    assert dml.is_nan(X, device="reference").dtype == np.uint8
+    assert dml.logical_less_than(X, 2).dtype == np.uint8
+    assert dml.is_nan(X).dtype == np.uint8
 
 
 @pytest.mark.parametrize(
@@ -230,19 +229,19 @@ def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     row = X[0].copy()
     made: list[Any] = [
-        lambda: dml.add(X, X, device="reference"),
-        lambda: dml.add(X, row, device="reference"),
-        lambda: dml.add(2.0, X, device="reference"),
-        lambda: dml.clip(X, min=0, max=1, device="reference"),
-        lambda: dml.identity(X, (2, -0.0), device="reference"),
-        lambda: dml.add1(X, X, "RELU", device="reference"),
+        lambda: dml.add(X, X),
+        lambda: dml.add(X, row),
+        lambda: dml.add(2.0, X),
+        lambda: dml.clip(X, min=0, max=1),
+        lambda: dml.identity(X, (2, -0.0)),
+        lambda: dml.add1(X, X, "RELU"),
     ]
     results = [call() for call in made]
     monkeypatch.setattr("anydml.functions.derived.make_call", no_call)
     for call, wanted in zip(made, results, strict=True):
         np.testing.assert_array_equal(call(), wanted)
     with pytest.raises(AssertionError, match="made anew"):
-        dml.identity(X, (2, 0.0), device="reference")
+        dml.identity(X, (2, 0.0))
 
 
 def test_every_operator_has_a_function() -> None:

@@ -84,6 +84,7 @@ def test_a_long_compilation_says_nothing_to_a_pipe(tmp_path: Path) -> None:
     assert run(GET, "line move 4", SECONDS="1.5", ANYDML_CACHE_DIR=str(tmp_path))[1] == ""
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize(
     ("begin", "shown"),

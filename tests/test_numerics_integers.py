@@ -14,7 +14,6 @@ from anydml.enums import DataType
 from anydml.ir import numerics
 from anydml.ir.expressions import OPERATIONS, load, walk
 
-
 WHOLE = [type for type in DataType if not type.is_float]
 
 

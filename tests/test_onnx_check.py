@@ -61,7 +61,7 @@ def crop(tmp_path: Path) -> Path:
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
     node = onnx.helper.make_node
-    nodes = [node("Relu", ["x"], ["a"], name="cut"), node("Relu", ["a"], ["b"]), node("Identity", ["b"], ["y"])]
+    nodes = [node("Unique", ["x"], ["a"], name="cut"), node("Unique", ["a"], ["b"]), node("Identity", ["b"], ["y"])]
     return save(tmp_path / "foreign.onnx", nodes, {"x": (FLOAT, [2])}, {"y": FLOAT})
 
 
@@ -181,11 +181,11 @@ def test_open_sizes_are_taken_for_two_and_told(crop: Path) -> None:
 
 def test_nodes_that_are_not_supported(foreign: Path) -> None:
     report = front.check(foreign)
-    assert dict(report.refused) == {"Relu": 2}
+    assert dict(report.refused) == {"Unique": 2}
     result = program("check", foreign)
     assert result.exit_code == 3
-    assert "node 'cut' (Relu): Relu is not supported" in result.output
-    assert "2 of 3 nodes cannot run at level 6_4: 2 Relu" in result.output
+    assert "node 'cut' (Unique): Unique is not supported" in result.output
+    assert "2 of 3 nodes cannot run at level 6_4: 2 Unique" in result.output
     assert "Identity): not known" in result.output
 
 

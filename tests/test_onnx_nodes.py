@@ -242,14 +242,17 @@ def test_casts_between_the_types_there_are(dtype: str) -> None:
         assert_same(proto, {"x": x})
 
 
-def test_a_cast_to_bool_says_what_it_needs() -> None:
-    proto = model(node("Cast", "x", "y", to=onnx.TensorProto.BOOL, name="c"), {"x": ("float32", [2])})
-    with pytest.raises(
-        dml.UnsupportedError, match=r"node 'c' \(Cast\): .* needs DirectML's ELEMENT_WISE_LOGICAL_EQUALS"
-    ):
-        dml.onnx.load(proto)
-    known = model([node("Constant", "", "k", value_floats=[0.0, 0.5]), node("Cast", "k", "y", to=9)], {})
-    assert dml.onnx.load(known)().tolist() == [False, True]
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "int64", "uint8", "uint64"])
+def test_a_cast_to_bool_is_whether_it_is_not_0(dtype: str) -> None:
+    x = np.array([0, 1, 0, 100], dtype)
+    if x.dtype.kind == "f":
+        tiny = np.nextafter(np.array(0, dtype), np.array(1, dtype))  # FLOAT32 has none as small as FLOAT64's
+        x = np.concatenate([x, [-0.0, np.nan, -np.inf, tiny, -tiny]]).astype(dtype)
+    nodes = [node("Cast", "x", "y", to=onnx.TensorProto.BOOL), node("CastLike", "k b", "z")]
+    proto = model(nodes, {"x": (dtype, x.shape)}, "y z", {"k": x, "b": np.array(True)})
+    for found in dml.onnx.load(proto, device="reference").run({"x": x}).values():
+        assert found.dtype == bool
+        assert found.tolist() == (x != 0).tolist()
 
 
 @pytest.mark.parametrize(

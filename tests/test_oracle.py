@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anydml as dml
-import more_oracle
+import moving_oracle
 import oracle
 from cases import DOCUMENTS, by_field
 from cases import Case as Document
@@ -87,17 +87,17 @@ def test_the_oracle_does_as_the_documents_do(document: Document) -> None:
     ],
 )  # fmt: skip
 def test_the_oracle_converts_as_it_says(number: float, data_type: str, wanted: float) -> None:
-    found = more_oracle.converted(number, data_type)
+    found = moving_oracle.converted(number, data_type)
     assert (type(found) is float) == data_type.startswith("FLOAT")
     assert found == wanted
 
 
 def test_the_oracle_fills_as_it_says() -> None:
-    values = list(more_oracle.fill((3,), -0.0, 0, "FLOAT32").values())
+    values = list(moving_oracle.fill((3,), -0.0, 0, "FLOAT32").values())
     assert [math.copysign(1, value) for value in values] == [-1, -1, -1]
-    assert list(more_oracle.fill((3,), 250, 5, "UINT8").values()) == [250, 255, 4]
-    assert list(more_oracle.fill((2,), 10**400, 1, "FLOAT32").values()) == [math.inf, math.inf]
-    assert list(more_oracle.fill((3,), 0, 0.1, "FLOAT16").values()) == [0, 0.0999755859375, 0.199951171875]
+    assert list(moving_oracle.fill((3,), 250, 5, "UINT8").values()) == [250, 255, 4]
+    assert list(moving_oracle.fill((2,), 10**400, 1, "FLOAT32").values()) == [math.inf, math.inf]
+    assert list(moving_oracle.fill((3,), 0, 0.1, "FLOAT16").values()) == [0, 0.0999755859375, 0.199951171875]
 
 
 def _grid(rows: Sequence[Sequence[int]]) -> dict[oracle.Coordinate, int]:

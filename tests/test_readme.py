@@ -15,11 +15,12 @@ from click.testing import CliRunner
 from anydml.cli.app import app
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS
-from support_matrix import BEGIN, END, README, table
+from scripts import write_operators
 
 if TYPE_CHECKING:
     import pytest
 
+README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n```output\n(.*?)```)?", re.DOTALL)
 SHELL = re.compile(r"```shell\n\$ anydml (.*?)\n(.*?)```", re.DOTALL)
 
@@ -66,9 +67,8 @@ def test_readme_counts_the_operators() -> None:
     assert f"The other {all_of_them - there} operators" in text
 
 
-def test_readme_has_the_support_matrix() -> None:
-    written = README.read_text().split(BEGIN)[1].split(END)[0]
-    assert written == table(), "write it anew with `python tests/support_matrix.py`"
+def test_the_page_of_operators_is_up_to_date() -> None:
+    assert write_operators.PAGE.read_text() == write_operators.page(), "write it anew with `make written`"
 
 
 def test_changelog_has_the_version() -> None:

@@ -40,6 +40,7 @@ def first_item(seed: int, door: str) -> int:
 
 
 @POSIX
+@pytest.mark.long
 def test_a_short_run_finds_nothing() -> None:
     status, said = stress("--seconds", "5", "--threads", "4", "--workers", "1")
     assert status == 0, said
@@ -49,6 +50,7 @@ def test_a_short_run_finds_nothing() -> None:
 
 
 @POSIX
+@pytest.mark.long
 @pytest.mark.parametrize(("plant", "told"), [("wrong", "wrong"), ("bare", "bare"), ("crash", "crash")])
 def test_a_planted_fault_is_told_and_its_item_shows_it_again(plant: str, told: str) -> None:
     status, said = stress("--seconds", "1", "--seed", "7", "--threads", "2", "--roles", "steady", plant=plant)
@@ -64,6 +66,7 @@ def test_a_planted_fault_is_told_and_its_item_shows_it_again(plant: str, told: s
 
 @POSIX
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is told by Linux's /proc")
+@pytest.mark.long
 @pytest.mark.parametrize("plant", ["memory", "descriptor", "thread"])
 def test_a_planted_leak_is_told(plant: str) -> None:
     status, said = stress("--seconds", "3", "--seed", "7", "--threads", "2", "--roles", "steady", plant=plant)
@@ -72,12 +75,14 @@ def test_a_planted_leak_is_told(plant: str) -> None:
     assert plant in said
 
 
+@pytest.mark.long
 def test_every_fault_can_be_planted_in_an_item() -> None:
     number = first_item(1, "compiled")
     assert items.make(1, number).judge() == ""
     assert set(FAULTS) >= {"wrong", "bare", "crash", "hang", "memory", "descriptor", "thread"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("door", items.DOORS)
 def test_an_item_of_every_door_is_the_same_each_time(door: str) -> None:
     number = first_item(3, door)
@@ -86,12 +91,14 @@ def test_an_item_of_every_door_is_the_same_each_time(door: str) -> None:
     assert first.judge() == ""
 
 
+@pytest.mark.long
 def test_leaks_are_what_there_is_more_of() -> None:
     before = Held(memory=100, descriptors=("x",) * 5, threads=3)
     assert Held(memory=150, descriptors=("x",) * 5, threads=2).leaks(before, most=50) == []
     assert len(Held(memory=151, descriptors=("x",) * 6, threads=4).leaks(before, most=50)) == 3
 
 
+@pytest.mark.long
 def test_a_run_that_did_nothing_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
     assert Report(1).summary() == 1
     assert "proves nothing" in capsys.readouterr().out

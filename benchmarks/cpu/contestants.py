@@ -21,10 +21,10 @@ Contestant = tuple[Callable[[], object], Callable[[], np.ndarray]]
 
 def ours(row: CpuRow, device: dml.Device) -> Contestant:
     out = np.empty(row.output.sizes, row.output.data_type.dtype)
-    chain = row.chain
-    if chain is not None and row.family == "compile":
-        return lambda: chain.compile(device).bind(*row.inputs, out=out).dispatch(), lambda: out
-    compiled = device.compile(row.desc) if chain is None else chain.compile(device)
+    graph = row.chain or row.formula
+    if graph is not None and row.family == "compile":
+        return lambda: graph.compile(device).bind(*row.inputs, out=out).dispatch(), lambda: out
+    compiled = device.compile(row.desc) if graph is None else graph.compile(device)
     return compiled.bind(*row.inputs, out=out).dispatch, lambda: out
 
 
@@ -36,11 +36,14 @@ def single(row: CpuRow, device: dml.Device) -> Contestant | None:
     return device.compile(row.desc).bind(*row.chain.read(*row.inputs), out=out).dispatch, lambda: out
 
 
-def numpy(row: CpuRow) -> Contestant:
+def numpy(row: CpuRow) -> Contestant | None:
+    compute = row.numpy
+    if compute is None:
+        return None
     out = np.empty(row.output.sizes, row.output.data_type.dtype)
-    first = row.numpy(out)
+    first = compute(out)
     answer = first if isinstance(first, np.ndarray) else out
-    return lambda: row.numpy(out), lambda: answer
+    return lambda: compute(out), lambda: answer
 
 
 def torch(row: CpuRow, threads: int) -> Contestant | None:

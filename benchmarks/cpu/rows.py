@@ -11,6 +11,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.chain import Chain, chains, twelve
+from benchmarks.formula import Formula, formulas
 from benchmarks.row import Row, Window
 
 
@@ -19,8 +20,8 @@ class CpuRow(Row):
     """A row on NumPy arrays."""
 
     inputs: list[np.ndarray]
-    numpy: Callable[[np.ndarray], object]
-    """Computes into the output array given, or gives one of its own."""
+    numpy: Callable[[np.ndarray], object] | None
+    """Computes into the output array given, or gives one of its own; None where NumPy has not the function."""
     torch: Callable[[Any], Any] | None = None
     """Given the torch module, makes a function that computes into a tensor."""
     onnx: dict[str, Any] | None = None
@@ -163,15 +164,29 @@ def chain_row(chain: Chain, rng: np.random.Generator, **options: Any) -> CpuRow:
     )  # fmt: skip
 
 
+def formula_row(formula: Formula, rng: np.random.Generator, **options: Any) -> CpuRow:
+    """A formula, of numbers between 0 and 1."""
+    inputs = [rng.random(formula.shape, dtype=np.float32) for _ in range(formula.count)]
+
+    def by_torch(torch: Any) -> Any:
+        compute, tensors = formula.torch(torch), [torch.from_numpy(array) for array in inputs]
+        return lambda out: compute(*tensors, out=out)
+
+    compute = formula.numpy
+    goals: dict[str, Any] = {"family": "map", "goal": formula.goal, "share": formula.share}
+    return CpuRow(
+        name=formula.name, inputs=inputs, desc=formula.desc, formula=formula, torch=by_torch, exact=False, rtol=1e-5,
+        numpy=None if compute is None else lambda out: compute(*inputs, out=out),
+        onnx={"op": formula.onnx, "constants": []} if formula.onnx else None,
+        **goals | options,
+    )  # fmt: skip
+
+
 def as_model(make: Callable[[], CpuRow], **goals: float) -> CpuRow:
-    """The same row as a model of one ONNX node, run by name."""
+    """The same row as a model of one ONNX node, run by name; its peer is ONNX Runtime."""
     row = make()
-    cleared: dict[str, Any] = {"share": 0.0, "lines": 0, "numpy": _no_peer, "torch": None, **goals}
+    cleared: dict[str, Any] = {"share": 0.0, "lines": 0, "numpy": None, "torch": None, **goals}
     return replace(row, name=f"model of {row.name.removeprefix('tiny, ')}", is_model=True, **cleared)
-
-
-def _no_peer(_out: np.ndarray) -> object:
-    raise NotImplementedError  # a model's peer is ONNX Runtime
 
 
 def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = None) -> list[Callable[[], CpuRow]]:
@@ -236,6 +251,11 @@ def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = Non
         lambda: chain_row(twelve(), rng, family="compile", goal=0.0, compile_ms=50.0),
     ]
     made += [partial(as_model, make, goal=1.0) for make in made[-4:-1]]
+    made += [partial(formula_row, formula, rng) for formula in formulas((n, n))]
+    made += [
+        partial(formula_row, replace(formula, name=f"tiny, {formula.name[5:]} of 4 x 4"), rng, family="tiny", share=0.0)
+        for formula in formulas((4, 4))[:4]
+    ]
     made += [partial(as_model, make, goal=1.0, vs_single=1.05) for make in (made[0], made[11], made[20])]
     made += [
         partial(chain_row, chain, rng, family="chain", goal=chain.goal, vs_single=1.15)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, type_field
+from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, follows_first, type_field
 from anydml.cli.values import shaped, typed
 from anydml.enums import DataType
 from anydml.errors import DescriptionError
-from anydml.operators.fields import dml_name
+from anydml.operators.fields import bare_name, dml_name
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
         desc = _draft(cls, tensors, attributes)
         output = cls.output_names()[0]
         if (sizes := given[f"{output}_sizes"]) is not None:
-            data_type = next(iter(desc.inputs().values())).data_type
+            data_type = next(iter(desc.outputs().values())).data_type
             described_output = _described(cls, dml_name(output), data_type, sizes)
             desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
     else:
@@ -63,7 +63,7 @@ def _attributes(cls: type[OperatorDesc], given: Mapping[str, Any], tensors: Mapp
 def _following(cls: type[OperatorDesc], name: str, tensors: Mapping[str, Any]) -> object:
     """What a field is that was not given."""
     if name == type_field(cls):
-        return DataType.FLOAT32
+        return next(iter(tensors.values())).data_type if tensors else DataType.FLOAT32
     counted = counted_tensor(name)
     if counted is not None:
         return tensors[counted].dimension_count
@@ -81,7 +81,10 @@ def _tensors(
     if not cls.field_types()[name].is_tensor_array:
         if sizes is None and follows_axis(name):
             sizes = _sizes_off_axis(others, given["axis"], data)
-        yield _tensor(cls, name, dml_name(name), sizes, data, given)
+        first = next(iter(others.values())) if follows_first(cls, name) else None
+        if first is not None and sizes is None and data is None:
+            sizes = first.sizes
+        yield _tensor(cls, name, dml_name(name), sizes, data, given, first)
         return
     if sizes and data and len(sizes) != len(data):
         raise click.UsageError(f"give as many --sizes as --data: there are {len(sizes)} and {len(data)}")
@@ -105,6 +108,7 @@ def _tensor(
     sizes: tuple[int, ...] | None,
     data: Array | None,
     given: Mapping[str, Any],
+    like: TensorDesc | None = None,
 ) -> tuple[TensorDesc, Array | None]:
     base, is_first = base_name(name), name == cls.input_names()[0]
     option = "--data" if is_first else f"--{base}"
@@ -115,8 +119,8 @@ def _tensor(
         data_type = _read_type(asked, "--type" if is_first else f"--{base}-type")
     elif isinstance(data, np.memmap):
         data_type = _read_type(data.dtype, option)
-    elif is_first:
-        data_type = DataType.FLOAT32
+    elif is_first or like is not None:
+        data_type = _usual_type(cls, field, DataType.FLOAT32 if like is None else like.data_type)
     else:
         signed = data is not None and data.size and data.min() < 0
         data_type = DataType.INT64 if signed else DataType.UINT32
@@ -125,6 +129,12 @@ def _tensor(
         sizes = data.shape if sizes is None else sizes
     assert sizes is not None  # noqa: S101 - for type checkers: they are those of the data, where there are no others
     return _described(cls, field, data_type, sizes), data
+
+
+def _usual_type(cls: type[OperatorDesc], field: str, wanted: DataType) -> DataType:
+    """A type, or where the field takes it at no level the smallest that it takes."""
+    taken = {kind for row in cls.support for kind in row.tensors[bare_name(field)].data_types}
+    return wanted if wanted in taken else max(taken, key=lambda kind: (-kind.size_in_bytes, kind))
 
 
 def _read_type(value: object, option: str) -> DataType:

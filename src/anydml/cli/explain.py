@@ -124,8 +124,14 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
         show_picture(partial(_draw, desc, arrays, level or FeatureLevel.highest(), ""), svg, html)
 
     what = (cls.__doc__ or "").strip().splitlines()[0]
-    example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name, '')}"
+    example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name) or _example(cls)}"
     return click.Command(name, callback=run, params=[*options_of(cls), *DRAWINGS], help=f"{what}\n\n{example}")
+
+
+def _example(cls: type[OperatorDesc]) -> str:
+    """Options that say enough: sizes, and a number for each attribute that must be given."""
+    needed = [option for option in options_of(cls) if option.required]
+    return " ".join(["--sizes 1,1,2,3", *(f"{option.opts[-1]} 1" for option in needed)])
 
 
 def _model_command(path: Path) -> click.Command:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from anydml.cli.values import DATA, INTS, FieldValue
+from anydml.cli.values import DATA, FLOATS, INTS, FieldValue
+from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import FIELD_TYPES, OptionalScaleBias, ValueType, dml_name
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from anydml.operators import OperatorDesc
 
-_ARRAYS = ("UINT_ARRAY", "INT_ARRAY")
+_ARRAYS = {"UINT_ARRAY": INTS, "INT_ARRAY": INTS, "SIZE_2D": INTS, "FLOAT_ARRAY": FLOATS}
 ALONG = "sizes_along_axis"
 """The option of an operator that takes a tensor apart: where it is cut, in place of every output's sizes."""
 
@@ -43,7 +44,7 @@ def _names(field: str, *parts: str) -> list[str]:
 def base_name(field: str) -> str:
     """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths."""
     stem, _, plural = field.rpartition("_tensor")
-    return stem.rpartition("_")[2] + plural
+    return ("output" if stem.startswith("output") else stem.rpartition("_")[2]) + plural
 
 
 def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
@@ -53,14 +54,15 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     what = "input's" if is_first and not is_several else base + "'"
     again = "; once for each" if is_several else ""
     follows = "; they follow from the input's and the axis" if follows_axis(name) else ""
+    follows = follows or ("; the first input's by default" if follows_first(cls, name) else "")
     yield click.Option(
         [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *short[0])],
         type=INTS,
         multiple=is_several,
         help=f"The {what} sizes{again}{follows}.",
     )
-    default = "float32" if is_first else "uint32"
-    default += ", or a signed type for negative ones" if not is_first and _may_be_signed(cls, name) else ""
+    default = "float32" if is_first else "the first input's" if follows_first(cls, name) else "uint32"
+    default += ", or a signed type for negative ones" if default == "uint32" and _may_be_signed(cls, name) else ""
     yield click.Option(
         [f"{name}_type", *_names(name, "type", f"{base}-type", *short[1])],
         metavar="TYPE",
@@ -125,13 +127,16 @@ def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> cl
     if kind is FIELD_TYPES[bool]:
         return click.Option(label, is_flag=True, help=f"{dml_name(name)}.")
     has_default = _default(cls, name) is not dataclasses.MISSING or follows(cls, name)
-    is_array = kind.type in _ARRAYS
     return click.Option(
         label,
-        type=INTS if is_array else FieldValue(dml_name(name), kind),
+        type=_ARRAYS.get(kind.type) or FieldValue(dml_name(name), kind),
         required=not has_default,
-        help=f"{dml_name(name)}{'; float32 by default' if name == type_field(cls) else ''}.",
+        help=f"{dml_name(name)}{_default_type(cls) if name == type_field(cls) else ''}.",
     )
+
+
+def _default_type(cls: type[OperatorDesc]) -> str:
+    return "; the input's by default" if cls.input_names() else "; float32 by default"
 
 
 def _default(cls: type[OperatorDesc], name: str) -> object:
@@ -147,6 +152,11 @@ def counted_tensor(name: str) -> str | None:
     """The tensor whose dimensions that count a field gives."""
     counts = {"input_dimension_count": "input_tensor", "indices_dimension_count": "indices_tensor"}
     return {**counts, "index_dimensions": "indices_tensor"}.get(name)
+
+
+def follows_first(cls: type[OperatorDesc], name: str) -> bool:
+    """Whether a tensor is like the first input: of its sizes, and of its type where it takes that."""
+    return issubclass(cls, ElementWise) and name != cls.input_names()[0]
 
 
 def follows_axis(name: str) -> bool:

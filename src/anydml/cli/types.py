@@ -11,6 +11,7 @@ import click
 from anydml.engines import ENGINES, is_engine_name
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError, printable
+from anydml.functions.derived import function_name
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
 
@@ -47,7 +48,7 @@ class LevelType(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
 
 
 class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
-    """An operator: `slice1`, `SLICE1`, `DML_OPERATOR_SLICE1` or its number; `gather-nd` and `GatherNd` as well."""
+    """An operator: `slice1`, `SLICE1`, `DML_OPERATOR_SLICE1` or its number; `gather-nd`, `GatherNd`, `add` too."""
 
     name = "operator"
 
@@ -55,7 +56,7 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
         """Read it, or say what operators there are."""
         if isinstance(value, type):
             return value
-        names = {_squeeze(kind.name): kind for kind in OperatorType}
+        names = {_squeeze(spelling): kind for kind in OperatorType for spelling in (function_name(kind), kind.name)}
         name = _squeeze(value).removeprefix("dmloperator")
         try:
             kind = names.get(name) or OperatorType(int(name) if name.isdecimal() else value)

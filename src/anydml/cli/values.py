@@ -11,9 +11,11 @@ import click
 import numpy as np
 
 from anydml.errors import show
-from anydml.operators.fields import FIELD_TYPES, FieldType, OptionalScaleBias, Scalar, Uint
+from anydml.operators.fields import FIELD_TYPES, FieldType, OptionalScaleBias, Uint
 
 Array = np.ndarray[Any, Any]
+_FRACTIONS = ("FLOAT", "SCALAR_UNION")
+"""The types of fields whose numbers may have a fraction."""
 
 
 class IntsType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
@@ -32,17 +34,29 @@ class IntsType(click.ParamType):  # type: ignore[type-arg]  # generic in the new
             self.fail(f"{show(value)} is no list of whole numbers such as 1,1,4,4", param, ctx)
 
 
+class FloatsType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """Numbers: `0.5,1,2`."""
+
+    name = "x,x,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        """Read them; what they must be is for the description to say."""
+        if isinstance(value, tuple):
+            return value
+        text = str(value).strip().strip("{}[]()")
+        try:
+            return tuple(float(part) for part in text.split(","))
+        except ValueError:
+            self.fail(f"{show(value)} is no list of numbers such as 0.5,1,2", param, ctx)
+
+
 class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
     """A value that a description's field reads by itself, such as an enumeration's."""
 
     def __init__(self, field: str, kind: FieldType) -> None:
         self.field, self.kind = field, kind
-        numbers = {
-            FIELD_TYPES[Uint]: "number",
-            FIELD_TYPES[Scalar]: "number",
-            FIELD_TYPES[OptionalScaleBias]: "scale,bias",
-        }
-        self.name = numbers.get(kind, "name")
+        names = {"SCALE_BIAS": "scale,bias", "OPERATOR_DESC": "activation", **dict.fromkeys(_FRACTIONS, "number")}
+        self.name = "number" if kind is FIELD_TYPES[Uint] else names.get(kind.type, "name")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it as the field does, in any spelling."""
@@ -55,7 +69,12 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the n
     def _parse(self, value: Any) -> Any:
         if self.kind is FIELD_TYPES[OptionalScaleBias] and isinstance(value, str):
             return [_number_or(part, is_whole=False) for part in value.strip().strip("{}[]()").split(",")]
-        return _number_or(value, is_whole=self.kind is not FIELD_TYPES[Scalar])
+        if self.kind.type == "OPERATOR_DESC" and isinstance(value, str) and value.strip().startswith("{"):
+            try:
+                return json.loads(value)
+            except (ValueError, RecursionError):
+                return value
+        return _number_or(value, is_whole=self.kind.type not in _FRACTIONS)
 
 
 def _number_or(value: Any, *, is_whole: bool) -> Any:
@@ -124,4 +143,4 @@ def typed(data: Array, dtype: np.dtype[Any], option: str) -> Array:
         return data.astype(dtype)
 
 
-INTS, DATA = IntsType(), DataValue()
+INTS, FLOATS, DATA = IntsType(), FloatsType(), DataValue()

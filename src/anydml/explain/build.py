@@ -9,32 +9,34 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
+from anydml.explain.computed import ComputedTale
 from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input, cut_output
 from anydml.explain.filled import FilledTale
 from anydml.explain.grids import Scene, draw_grid
-from anydml.explain.indexed import IndexedTale, indexed_frames
-from anydml.explain.mapped import MappedTale
+from anydml.explain.indexed import IndexedTale
 from anydml.explain.parted import PartedTale
 from anydml.explain.picture import Element, Picture
 from anydml.explain.scanned import ScannedTale
 from anydml.explain.strided import StridedTale
-from anydml.explain.tale import lower_packed
+from anydml.explain.tale import Tale, lower_packed
 from anydml.explain.turned import TurnedTale
-from anydml.explain.values import CountedIndices, CountedLengths, CountedValues, read_array, write_single
-from anydml.ir.patterns import is_copy, match_scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
+from anydml.explain.values import read_array, write_single
+from anydml.ir.patterns import is_copy, match_filled
+from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reverse, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
+from anydml.operators.fused import FusedActivation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.enums import LevelName
     from anydml.explain.picture import Coordinate, Grid
-    from anydml.explain.tale import Tale
     from anydml.explain.values import Values
-    from anydml.ir.verbs import Primitive
     from anydml.tensor import TensorDesc
 
 _DEFAULT_LIMITS = Limits()
@@ -43,7 +45,7 @@ _DEFAULT_LIMITS = Limits()
 def explain(
     desc: OperatorDesc,
     *inputs: object,
-    feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+    feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     title: str = "",
     limits: Limits = _DEFAULT_LIMITS,
 ) -> Picture:
@@ -68,9 +70,10 @@ def explain(
     except DmlError as error:
         return Picture(name, title, fields, error=error.with_traceback(None))
     primitives = lower_packed(desc)
-    values = _values(desc, primitives, inputs)
-    tale = _tale(desc, primitives, values)
-    grids, scene = _draw(desc, tale, _frames(desc, primitives), values, limits)
+    kind, primitive = _tale_of(primitives), primitives[0]
+    values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
+    tale = kind(desc, primitives if len(primitives) > 1 else primitive, values)
+    grids, scene = _draw(desc, tale, kind.frames(desc, primitive), values, limits)
     notes = (
         *[f"{grid.tensor}: {grid.left_out} left out." for grid in grids if grid.left_out],
         *_undrawn(desc, grids),
@@ -96,13 +99,21 @@ def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
 
 def _write_field(value: object) -> str:
     if isinstance(value, tuple):
-        return f"{{{','.join(map(str, value))}}}"
+        return f"{{{','.join(map(_write_field, value))}}}"
     if isinstance(value, ScaleBias):
         return f"{{{write_single(value.scale)},{write_single(value.bias)}}}"
+    if isinstance(value, FusedActivation):
+        return " ".join([value.type.name, *(f"{name} {told}" for name, told in _fields(value.desc))])
+    if isinstance(value, float):
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        return str(single if single == value else value)
     return value.name if isinstance(value, enum.Enum) else str(value).upper() if isinstance(value, bool) else str(value)
 
 
-def _values(desc: OperatorDesc, primitives: Sequence[Primitive], inputs: Sequence[object]) -> dict[str, Values]:
+def _values(
+    desc: OperatorDesc, made_up: Callable[[str, TensorDesc, int], Values], inputs: Sequence[object]
+) -> dict[str, Values]:
     tensors, operator = desc.inputs(), desc.type.name
     if len(inputs) > len(tensors):
         rule = f"explain() takes a description and its inputs: {', '.join(tensors) or 'none'}"
@@ -113,7 +124,7 @@ def _values(desc: OperatorDesc, primitives: Sequence[Primitive], inputs: Sequenc
         if given is not None:
             found[field] = read_array(given, tensor, operator, field)
         else:
-            found[field] = _made_up(desc, primitives[0], field, tensor, counted[bare_name(field)])
+            found[field] = made_up(field, tensor, counted[bare_name(field)])
         counted[bare_name(field)] += tensor.extent
     return found
 
@@ -126,43 +137,21 @@ def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
             yield note
 
 
-def _made_up(desc: OperatorDesc, primitive: Primitive, field: str, tensor: TensorDesc, before: int) -> Values:
-    """Values for an input that none are given for: such that something is to be seen.
-
-    The elements of several tensors of one field are numbered on: `before` of them come earlier.
-    """
-    if isinstance(primitive, IndexedCopy) and field == primitive.indices.tensor:
-        return CountedIndices(tensor, primitive, indexed_frames(desc, primitive)[field])
-    if isinstance(primitive, Reverse) and field == primitive.lengths.tensor:
-        return CountedLengths(tensor, primitive.source.sizes[primitive.axis])
-    return CountedValues(tensor, before)
+_TALES: dict[type[Primitive], type[Tale]] = {
+    Map: ComputedTale,
+    IndexedCopy: IndexedTale,
+    Scan: ScannedTale,
+    Reverse: TurnedTale,
+}
 
 
-def _tale(desc: OperatorDesc, primitives: Sequence[Primitive], values: Mapping[str, Values]) -> Tale:
-    copies = [one for one in primitives if is_copy(one)]
-    if len(copies) > 1:
-        return PartedTale(desc, copies, values)
+def _tale_of(primitives: Sequence[Primitive]) -> type[Tale]:
+    if all(map(is_copy, primitives)):
+        return StridedTale if len(primitives) == 1 else PartedTale
     (primitive,) = primitives
-    if is_copy(primitive):
-        return StridedTale(desc, primitive, values)
-    if isinstance(primitive, IndexedCopy):
-        return IndexedTale(desc, primitive, values)
-    if isinstance(primitive, Scan):
-        return ScannedTale(desc, primitive, values)
-    if isinstance(primitive, Map) and (simple := match_scaled(primitive)):
-        return MappedTale(desc, simple, values)
-    if isinstance(primitive, Fill):
-        return FilledTale(desc, primitive, values)
-    if isinstance(primitive, Reverse):
-        return TurnedTale(desc, primitive, values)
-    raise NotImplementedError
-
-
-def _frames(desc: OperatorDesc, primitives: Sequence[Primitive]) -> dict[str, tuple[int, ...]]:
-    """The dimensions in which the coordinates of each tensor are told."""
-    if isinstance(primitives[0], IndexedCopy):
-        return indexed_frames(desc, primitives[0])
-    return {name: tensor.sizes for name, tensor in desc.tensors().items()}
+    if isinstance(primitive, Map) and match_filled(primitive):
+        return FilledTale
+    return _TALES[type(primitive)]
 
 
 def _draw(

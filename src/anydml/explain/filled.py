@@ -9,13 +9,14 @@ import numpy as np
 
 from anydml.explain.tale import Landing, Tale, first_few, wrapped
 from anydml.explain.values import number_of, write_number, write_value
+from anydml.ir.patterns import match_filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.explain.picture import Element
     from anydml.explain.values import Values
-    from anydml.ir.verbs import Fill
+    from anydml.ir.verbs import Map
     from anydml.operators import OperatorDesc
 
 
@@ -25,17 +26,17 @@ class FilledTale(Tale):
     def __init__(
         self,
         desc: OperatorDesc,  # noqa: ARG002 - every tale is told of a description
-        primitive: Fill,
+        primitive: Map,
         values: Mapping[str, Values],  # noqa: ARG002 - as above, and there is no input
     ) -> None:
-        self._primitive = primitive
-        self._count = math.prod(primitive.target.sizes)
-        self._start, self._delta = (
-            write_number(n, primitive.target.data_type) for n in (primitive.start, primitive.delta)
-        )
+        fill = match_filled(primitive)
+        assert fill is not None  # noqa: S101 - for type checkers: who tells it has looked
+        self._primitive = fill
+        self._count = math.prod(fill.target.sizes)
+        self._start, self._delta = (write_number(n, fill.target.data_type) for n in (fill.start, fill.delta))
         what = f"{self._count} element{'' if self._count == 1 else 's'}"
         self.summary = f"writes {self._start} into {what}"
-        if primitive.delta:
+        if fill.delta:
             self.summary = f"counts {what} in their order, from {self._start} on, in steps of {self._delta}"
 
     def landing(self, element: Element) -> Landing:
@@ -50,7 +51,7 @@ class FilledTale(Tale):
         return Landing(write_value(value), f"{element} = {said}{wrapped(value, exact)}")
 
     def _value(self, number: int) -> tuple[Any, int]:
-        """Compute one element as `Fill` says it, and for integers what it is before it wraps."""
+        """Compute one element as `Filled` says it, and for integers what it is before it wraps."""
         p = self._primitive
         kind = p.target.data_type
         if kind.is_float:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.explain.graph_picture import Became, GraphPicture, Pass, Tensor, group_passes, label_stores
-from anydml.explain.graph_words import short, word_step
+from anydml.explain.graph_words import short, word_kind, word_step
 from anydml.graph.arena import lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
@@ -15,8 +15,6 @@ from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
-from anydml.ir.patterns import is_copy, match_scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -142,7 +140,7 @@ def explain_graph(
     )
     if any(store.endswith(" held back") and _MADE.fullmatch(store) for store in after.stores):
         notes = ("An output is held back until the last index is known to be inside its dimension.", *notes)
-    kinds = {**{step.nodes[0]: _kind(step) for step in reversed(before.steps)}, **(operators or {})}
+    kinds = {**{step.nodes[0]: word_kind(step) for step in reversed(before.steps)}, **(operators or {})}
     groups = {drawn[group[0]].nodes: group for group in reversed(group_passes(drawn))}  # copies of results come after
     own = {number for group in groups.values() for number in group}
     drawn = tuple(replace(one, operator=kinds[one.nodes[0]] if k in own else "copy") for k, one in enumerate(drawn))
@@ -161,24 +159,6 @@ def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str
 def _pass(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> Pass:
     reads = tuple(dict.fromkeys(view.tensor for view in step.sources))
     return Pass(step.nodes, word_step(step, layouts, names), reads, step.target.tensor, step.bytes_moved)
-
-
-def _kind(step: Step) -> str:
-    primitive = step.primitive
-    if is_copy(primitive):
-        return "copy"
-    if isinstance(primitive, IndexedCopy):
-        return "gather"
-    if isinstance(primitive, Scan):
-        return f"running {primitive.function}"
-    if isinstance(primitive, Map):
-        simple = match_scaled(primitive)
-        return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
-    if isinstance(primitive, Fill):
-        return "fill"
-    if isinstance(primitive, Reverse):
-        return "reverse"
-    assert_never(primitive)
 
 
 def _place(step: Step) -> View:

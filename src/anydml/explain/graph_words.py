@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.explain.formula import Formula, name_index
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
-from anydml.ir.patterns import is_copy, match_scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan, views_of
+from anydml.ir.patterns import Filled, is_copy, match_filled, match_scaled
+from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reverse, Scan, views_of
 from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
@@ -16,12 +18,29 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Step
     from anydml.graph.views import Trace
-    from anydml.ir.verbs import Primitive
+    from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 
 _LONGEST_NAME = 32
+_LONGEST_IN_FORMULA = 20
+_MOST_VIEWS = 2
+"""Of those in a formula that more is to be said of."""
+_PLAIN = re.compile(r"[\w.]+")
+"""Names that no formula is mistaken for part of."""
 _ARABIC_MARK = "\u061c"
 """It has no shape of its own, and moves what stands around it."""
+
+
+class _Words(NamedTuple):
+    """What views are called."""
+
+    layouts: Mapping[str, View]
+    """The whole tensors that stores hold, where that is known."""
+    names: Mapping[str, str]
+
+    def of(self, view: View, name: str | None = None) -> str:
+        """A view, by its store's name or another."""
+        return word_view(view, self.layouts.get(view.tensor), self.names[view.tensor] if name is None else name)
 
 
 def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> str:
@@ -29,29 +48,89 @@ def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str])
 
     `layouts` are the whole tensors that stores hold, where that is known.
     """
-
-    def word(view: View) -> str:
-        return word_view(view, layouts.get(view.tensor), names[view.tensor])
-
-    primitive, target = step.primitive, step.target
-    axis = _axis_of_elements(primitive, layouts.get(target.tensor))
-    if isinstance(primitive, IndexedCopy) and axis is not None:
-        order = _moved(axis, len(target.sizes))
-        source, indices, target = (view.pick(order) for view in views_of(primitive))
-        parts = [f"gather {word_sizes(target.sizes)} from {word(source)} by {word(indices)}"]
-        parts += [f"element by element along axis {axis}", *(["clamped"] if primitive.clamp else [])]
-    else:
-        parts = _parts(primitive, word)
-    where = word(target)
+    words = _Words(layouts, names)
+    parts, target = _VERBS[type(step.primitive)].told(step.primitive, words)
+    where = words.of(target)
     return ", ".join(parts) + ("" if where == names[target.tensor] else f", into {where}")
 
 
-def _axis_of_elements(primitive: Primitive, whole: View | None) -> int | None:
+def word_kind(step: Step) -> str:
+    """What a step does in a word or two."""
+    return _VERBS[type(step.primitive)].kind(step.primitive)
+
+
+# Each verb: what it does and how, in a few words each, and the view that it writes
+
+
+def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
+    target, simple = primitive.target, match_scaled(primitive)
+    if is_copy(primitive):
+        return [f"copy {word_sizes(target.sizes)} from {words.of(primitive.source)}"], target
+    if fill := match_filled(primitive):
+        return _tell_fill(fill), target
+    if simple is None:
+        return _tell_formula(primitive, words), target
+    if simple.is_conversion:
+        return [f"convert {words.of(primitive.source)} to {target.data_type.name}"], target
+    parts = [f"scale {words.of(primitive.source)} by {write_single(simple.scale)}"]
+    parts += [f"add {write_single(simple.bias)}"] if simple.bias else []
+    return parts + (
+        [f"convert to {target.data_type.name}"] if target.data_type != primitive.source.data_type else []
+    ), target
+
+
+def _tell_formula(primitive: Map, words: _Words) -> list[str]:
+    """The formula, in which a view is its name and its slices, then what else there is to say of views."""
+    names = [_in_formula(words.names[view.tensor]) for view in primitive.sources]
+    told = [words.of(view, name) for view, name in zip(primitive.sources, names, strict=True)]
+    others: dict[str, str] = {whole: whole for whole in told}
+    """What is said of each name: nothing but the name, where that is all there is to say."""
+    for k, (view, name, whole) in enumerate(zip(primitive.sources, names, told, strict=True)):
+        if " " in whole.removeprefix(name).replace(", ", ","):  # more than slices
+            while others.get(name, whole) != whole:  # another view of the same store
+                name += "'"
+                whole = words.of(view, name)
+            others[name], told[k] = whole, name
+
+    def leaf(node: Expr) -> str:
+        return told[int(node.value)] if node.op == "load" else name_index(node)
+
+    text = Formula(primitive.value, leaf).text(leaf)
+    said = [whole for name, whole in others.items() if name != whole and name in text]
+    return [f"compute {text}", *said[:_MOST_VIEWS], *["…"] * (len(said) > _MOST_VIEWS)]
+
+
+def _in_formula(name: str) -> str:
+    name = short(name, _LONGEST_IN_FORMULA)
+    return name if _PLAIN.fullmatch(name) else f"'{name}'"
+
+
+def _map_kind(primitive: Map) -> str:
+    if is_copy(primitive):
+        return "copy"
+    if match_filled(primitive):
+        return "fill"
+    simple = match_scaled(primitive)
+    return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
+
+
+def _tell_gather(primitive: IndexedCopy, words: _Words) -> tuple[list[str], View]:
+    target = primitive.target
+    axis = _axis_of_elements(primitive, words.layouts.get(target.tensor))
+    if axis is None:
+        return _gather_parts(primitive, words), target
+    order = _moved(axis, len(target.sizes))
+    source, indices, target = (view.pick(order) for view in views_of(primitive))
+    parts = [f"gather {word_sizes(target.sizes)} from {words.of(source)} by {words.of(indices)}"]
+    return [*parts, f"element by element along axis {axis}", *(["clamped"] if primitive.clamp else [])], target
+
+
+def _axis_of_elements(primitive: IndexedCopy, whole: View | None) -> int | None:
     """The axis of a gather in which each index picks one element: it stands last in the primitive, not in the target.
 
-    None for everything else, and where the target is not a whole tensor that would say it.
+    None for other gathers, and where the target is not a whole tensor that would say it.
     """
-    if not isinstance(primitive, IndexedCopy) or whole is None or primitive.tuple_size != 1:
+    if whole is None or primitive.tuple_size != 1:
         return None
     rank = len(primitive.target.sizes)
     ranks = {len(primitive.source.sizes), len(primitive.indices.sizes) - 1, primitive.batch_rank + 1}
@@ -65,43 +144,11 @@ def _moved(axis: int, rank: int) -> list[int]:
     return [*range(axis), rank - 1, *range(axis, rank - 1)]
 
 
-def _parts(primitive: Primitive, word: Callable[[View], str]) -> list[str]:
-    """What a primitive does, and how, in a few words each."""
-    sizes = word_sizes(primitive.target.sizes)
-    if is_copy(primitive):
-        return [f"copy {sizes} from {word(primitive.source)}"]
-    if isinstance(primitive, IndexedCopy):
-        return _gather_parts(primitive, word)
-    if isinstance(primitive, Scan):
-        parts = [f"running {primitive.function} along axis {primitive.axis}"]
-        parts += ["decreasing"] if primitive.reverse else []
-        parts += ["exclusive"] if primitive.exclusive else []
-        parts.append(f"of {word(primitive.source)}")
-        return [" ".join(parts)] if len(parts) == 2 else parts
-    if isinstance(primitive, Map) and (simple := match_scaled(primitive)):
-        kind = primitive.target.data_type
-        if simple.is_conversion:
-            return [f"convert {word(primitive.source)} to {kind.name}"]
-        parts = [f"scale {word(primitive.source)} by {write_single(simple.scale)}"]
-        parts += [f"add {write_single(simple.bias)}"] if simple.bias else []
-        return parts + ([f"convert to {kind.name}"] if kind != primitive.source.data_type else [])
-    if isinstance(primitive, Fill):
-        start, delta = (
-            write_number(number, primitive.target.data_type) for number in (primitive.start, primitive.delta)
-        )
-        return [f"fill {sizes} with {start}" + (f", {delta} more each time" if primitive.delta else "")]
-    if isinstance(primitive, Reverse):
-        return [
-            f"reverse {word(primitive.source)} along axis {primitive.axis}, as far as {word(primitive.lengths)} says"
-        ]
-    raise NotImplementedError
-
-
-def _gather_parts(primitive: IndexedCopy, word: Callable[[View], str]) -> list[str]:
+def _gather_parts(primitive: IndexedCopy, words: _Words) -> list[str]:
     rank, indices = primitive.batch_rank, primitive.indices
     is_shared = _is_shared(primitive)
     indices = indices.last(len(indices.sizes) - rank) if is_shared else indices
-    parts = [f"gather {word_sizes(primitive.target.sizes)} from {word(primitive.source)} by {word(indices)}"]
+    parts = [f"gather {word_sizes(primitive.target.sizes)} from {words.of(primitive.source)} by {words.of(indices)}"]
     if is_shared:
         parts.append(f"along axis {rank}")
     elif rank:
@@ -113,6 +160,40 @@ def _is_shared(primitive: IndexedCopy) -> bool:
     """Whether all batches, of which there are several, have the same indices."""
     indices, rank = primitive.indices, primitive.batch_rank
     return any(size > 1 for size in indices.sizes[:rank]) and not any(indices.strides[:rank])
+
+
+def _tell_scan(primitive: Scan, words: _Words) -> tuple[list[str], View]:
+    parts = [f"running {primitive.function} along axis {primitive.axis}"]
+    parts += ["decreasing"] if primitive.reverse else []
+    parts += ["exclusive"] if primitive.exclusive else []
+    parts.append(f"of {words.of(primitive.source)}")
+    return [" ".join(parts)] if len(parts) == 2 else parts, primitive.target
+
+
+def _tell_fill(fill: Filled) -> list[str]:
+    start, delta = (write_number(number, fill.target.data_type) for number in (fill.start, fill.delta))
+    return [f"fill {word_sizes(fill.target.sizes)} with {start}", *([f"{delta} more each time"] if fill.delta else [])]
+
+
+def _tell_reverse(primitive: Reverse, words: _Words) -> tuple[list[str], View]:
+    line = f"reverse {words.of(primitive.source)} along axis {primitive.axis}"
+    return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
+
+
+class _Verb(NamedTuple):
+    kind: Callable[[Any], str]
+    told: Callable[[Any, _Words], tuple[list[str], View]]
+
+
+_VERBS: dict[type[Primitive], _Verb] = {
+    Map: _Verb(_map_kind, _tell_map),
+    IndexedCopy: _Verb(lambda _: "gather", _tell_gather),
+    Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
+    Reverse: _Verb(lambda _: "reverse", _tell_reverse),
+}
+
+
+# Views and names
 
 
 def word_view(view: View, whole: View | None, name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.engines.reference import resolve
 from anydml.explain.picture import written
 from anydml.explain.tale import HUES, Landing, Tale, element_at, first_few, place_in
-from anydml.explain.values import ArrayValues, number_of, write_value
+from anydml.explain.values import ArrayValues, CountedIndices, number_of, write_value
 from anydml.ir.verbs import IndexFault, views_of
 
 if TYPE_CHECKING:
@@ -21,22 +21,10 @@ if TYPE_CHECKING:
     from anydml.explain.values import Values
     from anydml.ir.verbs import IndexedCopy
     from anydml.operators import OperatorDesc
+    from anydml.tensor import TensorDesc
 
 # Tuples that are checked although they may not be drawn: a second's work at most.
 _MOST_CHECKED = 1_000_000
-
-
-def indexed_frames(desc: OperatorDesc, primitive: IndexedCopy) -> dict[str, tuple[int, ...]]:
-    """The dimensions in which coordinates are told: those that count, where an operator says so.
-
-    An operator with an axis has indices that stand alone: what a tuple would add to their dimensions is left away.
-    """
-    if "axis" not in desc.field_types():
-        return {view.tensor: view.sizes for view in views_of(primitive)}
-    frames = {name: tensor.sizes for name, tensor in desc.tensors().items()}
-    sizes = frames[primitive.indices.tensor]
-    counted = getattr(desc, "index_dimensions", len(sizes))
-    return {**frames, primitive.indices.tensor: sizes[len(sizes) - counted :]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +45,7 @@ class IndexedTale(Tale):
 
     def __init__(self, desc: OperatorDesc, primitive: IndexedCopy, values: Mapping[str, Values]) -> None:
         self._desc, self._primitive = desc, primitive
-        self._frames = indexed_frames(desc, primitive)
+        self._frames = self.frames(desc, primitive)
         self._values = values[primitive.source.tensor]
         self._indices = values[primitive.indices.tensor]
         self._tuples: dict[tuple[Element, ...], _Tuple] = {}
@@ -74,6 +62,26 @@ class IndexedTale(Tale):
         self.summary = self._summary(whole)
         what = "index" if self._axis is not None else "tuple"
         self.legend = (("marked", f"picked, with the number of the {what} that picks it"),)
+
+    @classmethod
+    def frames(cls, desc: OperatorDesc, primitive: IndexedCopy) -> dict[str, tuple[int, ...]]:
+        """The dimensions that count, where an operator says so.
+
+        An operator with an axis has indices that stand alone: what a tuple would add to their dimensions is left away.
+        """
+        if "axis" not in desc.field_types():
+            return {view.tensor: view.sizes for view in views_of(primitive)}
+        frames = super().frames(desc, primitive)
+        sizes = frames[primitive.indices.tensor]
+        counted = getattr(desc, "index_dimensions", len(sizes))
+        return {**frames, primitive.indices.tensor: sizes[len(sizes) - counted :]}
+
+    @classmethod
+    def made_up(cls, desc: OperatorDesc, primitive: IndexedCopy, field: str, tensor: TensorDesc, before: int) -> Values:
+        """Indices that are valid, and numbers for the rest."""
+        if field == primitive.indices.tensor:
+            return CountedIndices(tensor, primitive, cls.frames(desc, primitive)[field])
+        return super().made_up(desc, primitive, field, tensor, before)
 
     def _summary(self, whole: tuple[int, ...]) -> str:
         p = self._primitive

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.explain.picture import Element
-from anydml.explain.values import coordinate_of
+from anydml.explain.values import CountedValues, coordinate_of
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.explain.picture import Coordinate
+    from anydml.explain.values import Values
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
     from anydml.operators import OperatorDesc
@@ -67,6 +68,23 @@ class Tale(abc.ABC):
 
     marks: Mapping[int, Sequence[int]] = MappingProxyType({})
     """For some dimensions of the output, the places along them that are to be seen first."""
+
+    @abc.abstractmethod
+    def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
+        """Of the description's primitive, or where there are several of all of them."""
+
+    @classmethod
+    def frames(cls, desc: OperatorDesc, primitive: Any) -> dict[str, tuple[int, ...]]:  # noqa: ARG003 - for some tales
+        """The dimensions in which the coordinates of each tensor are told."""
+        return {name: tensor.sizes for name, tensor in desc.tensors().items()}
+
+    @classmethod
+    def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:  # noqa: ARG003 - for some tales
+        """Values for an input that none are given for: such that something is to be seen.
+
+        The elements of several tensors of one field are numbered on: `before` of them come earlier.
+        """
+        return CountedValues(tensor, before)
 
     @abc.abstractmethod
     def landing(self, element: Element) -> Landing:

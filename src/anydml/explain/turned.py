@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.explain.picture import Element, spoken, written
 from anydml.explain.tale import HUES, Landing, Tale, first_few
-from anydml.explain.values import number_of, write_value
+from anydml.explain.values import CountedLengths, number_of, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anydml.explain.values import Values
     from anydml.ir.verbs import Reverse
     from anydml.operators import OperatorDesc
+    from anydml.tensor import TensorDesc
 
 
 class TurnedTale(Tale):
@@ -35,6 +36,13 @@ class TurnedTale(Tale):
         lines = f"{self._line_count} line{'' if self._line_count == 1 else 's'}"
         self.summary = f"turns round the beginning of {lines} along dimension {primitive.axis}"
         self.legend = (("marked", "turned round, with the number of its line"),)
+
+    @classmethod
+    def made_up(cls, desc: OperatorDesc, primitive: Reverse, field: str, tensor: TensorDesc, before: int) -> Values:
+        """Lengths that differ, and numbers for the rest."""
+        if field == primitive.lengths.tensor:
+            return CountedLengths(tensor, primitive.source.sizes[primitive.axis])
+        return super().made_up(desc, primitive, field, tensor, before)
 
     def _line(self, coordinate: Coordinate) -> Element:
         """The length that an element's line has."""

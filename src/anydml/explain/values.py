@@ -86,6 +86,31 @@ def _place(tensor: TensorDesc, coordinate: Coordinate) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadValues:
+    """Numbers to compute with: every other input's lie around 0, and the others' fall to 1."""
+
+    tensor: TensorDesc
+    slot: int
+    """The input's position."""
+    is_truth: bool
+    """Whether there is nothing to be seen but whether a number is 0."""
+    note: str = "No data was given: these numbers are made up."
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """Make one up."""
+        kind, place = self.tensor.data_type, _place(self.tensor, coordinate)
+        if self.is_truth:
+            return kind.dtype.type(1 - (place >> self.slot % 2) % 2)
+        count = min(self.tensor.extent, 127)  # what INT8 has room for
+        number = place % count
+        if self.slot % 2:
+            return kind.dtype.type(count - number)
+        if kind.dtype.kind == "u":
+            return kind.dtype.type(number + 1)
+        return kind.dtype.type((number - count // 2) / (2 if kind.is_float else 1))
+
+
+@dataclass(frozen=True, slots=True)
 class CountedLengths:
     """Lengths that grow shorter from line to line, and begin again: the first leaves something as it is."""
 

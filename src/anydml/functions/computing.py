@@ -50,15 +50,15 @@ def _as(number: object, x: Expression, name: str, field: str) -> float:
 
 
 def _add(a: Any, b: Any) -> Expression:
-    if _is_float(a) and is_number(b):
+    if _is_float(a) and is_number(b) and b:  # a ScaleBias of 1 and 0 is a copy, and -0.0 + 0 is 0
         return _scaled(a, 1.0, _as(b, a, "ADD", "BTensor"))
-    if is_number(a) and _is_float(b):
+    if is_number(a) and a and _is_float(b):
         return _scaled(b, 1.0, _as(a, b, "ADD", "ATensor"))
     return _element_wise("ADD", a, b)
 
 
 def _subtract(a: Any, b: Any) -> Expression:
-    if _is_float(a) and is_number(b):
+    if _is_float(a) and is_number(b) and b:
         return _scaled(a, 1.0, -_as(b, a, "SUBTRACT", "BTensor"))
     if is_number(a) and _is_float(b):
         return _scaled(b, -1.0, _as(a, b, "SUBTRACT", "ATensor"))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from anydml.ir.verbs import Scan
+from anydml.ir.patterns import is_copy
+from anydml.ir.verbs import Map, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from anydml.graph.recipe import Recipe, Step
+    from anydml.ir.views import View
 
 ALIGNMENT = 256
 """Of every store's place, in bytes."""
@@ -104,8 +106,8 @@ def _unite(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 def lay_out(recipe: Recipe) -> Arena:
     """Place the largest first, each as low as it can lie beside those that are needed at the same time.
 
-    A store is needed from the first step that writes it to the last that reads it. A scan that is the last to read a
-    store laid out like its own result writes it there.
+    A store is needed from the first step that writes it to the last that reads it. A scan or a map that is the last to
+    read a store laid out like its own result writes it there.
     """
     blocks: dict[str, _Block] = {}
     last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in (step.target, *step.sources)}
@@ -113,9 +115,9 @@ def lay_out(recipe: Recipe) -> Arena:
         name = step.target.tensor
         if recipe.stores[name].kind == "scratch" and name not in blocks:
             size = -(-recipe.stores[name].size_in_bytes // ALIGNMENT) * ALIGNMENT
-            source = step.sources[0].tensor if _works_in_place(step) else ""
-            before = blocks.get(source)
-            if before and before.size == size and last[source] == number:
+            over = [source for source in _may_overwrite(step) if source in blocks and last[source] == number]
+            before = next((blocks[source] for source in over if blocks[source].size == size), None)
+            if before:
                 before.end = last[name]
                 blocks[name] = before
             else:
@@ -128,6 +130,15 @@ def lay_out(recipe: Recipe) -> Arena:
     return Arena(offsets, max((block.offset + block.size for block in blocks.values()), default=0))
 
 
-def _works_in_place(step: Step) -> bool:
-    scan = step.primitive
-    return isinstance(scan, Scan) and replace(scan.source, tensor=scan.target.tensor) == scan.target
+def _may_overwrite(step: Step) -> list[str]:
+    """The stores that a step may write its result into while it reads them: all that it reads there lies alike."""
+    if is_copy(step.primitive) or not isinstance(step.primitive, (Map, Scan)):
+        return []
+    found = {view.tensor: True for view in step.sources}
+    for view in step.sources:
+        found[view.tensor] &= _lies(view) == _lies(step.target)
+    return [name for name, is_alike in found.items() if is_alike]
+
+
+def _lies(view: View) -> tuple[object, ...]:
+    return (view.sizes, view.strides, view.offset, view.data_type.size_in_bytes)

@@ -186,7 +186,7 @@ def const(value: Number, type: DataType | None) -> Expr:
 
 
 def given(value: Number, type: DataType) -> Expr:
-    """A number that the user chose: kernels take it as an argument, and one kernel serves all of them."""
+    """A number that the user chose: kernels take it as an argument, and one kernel serves all. Integers wrap."""
     return Expr("given", type, (), _rounded(value, type))
 
 
@@ -202,6 +202,14 @@ def _rounded(value: Number, type: DataType | None) -> Number:
         return int(value)
     with np.errstate(over="ignore"):
         return float(type.dtype.type(value))
+
+
+def number_of(node: Expr) -> np.ndarray[Any, Any]:
+    """The number of a constant in its own type, integers wrapped to it."""
+    if node.type is None or node.type.is_float:
+        return np.array(node.value, bool if node.type is None else node.type.dtype)
+    width = node.type.size_in_bytes
+    return np.array(int(node.value) % 2 ** (8 * width), f"u{width}").view(node.type.dtype)
 
 
 def like(value: Expr | Number, other: Expr) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from anydml.enums import DataType
-from anydml.ir.expressions import given, load
+from anydml.ir.expressions import const, coordinate, given, load, walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
@@ -27,6 +27,19 @@ class Scaled(NamedTuple):
         return self.scale == 1.0 and self.bias == 0.0
 
 
+class Filled(NamedTuple):
+    """target[i] = start + n·delta, where n counts the elements in the coordinates' order, the last running fastest.
+
+    FLOAT types compute in FLOAT64, a product and then a sum, each rounded for itself, and round once more when an
+    element is written; integers wrap. A delta of 0 leaves `start` as it is, -0.0 and NaN included.
+    """
+
+    target: View
+    start: int | float
+    """A number of the target's type: an int for an integer type, a float otherwise."""
+    delta: int | float
+
+
 def copy_of(source: View, target: View) -> Map:
     """target[i] = source[i]: bits are moved."""
     return Map((source,), target, load(0, source.data_type))
@@ -35,6 +48,32 @@ def copy_of(source: View, target: View) -> Map:
 def is_copy(primitive: Primitive) -> TypeGuard[Map]:
     """Whether bits are moved from one view to another."""
     return isinstance(primitive, Map) and len(primitive.sources) == 1 and primitive.value.op == "load"
+
+
+def filled(target: View, start: float, delta: float = 0) -> Map:
+    """target[i] = start + n·delta for the element of number n."""
+    kind = target.data_type
+    if not delta:
+        return Map((), target, given(start, kind))
+    number, count = const(0, DataType.INT64), 1
+    for k in reversed(range(len(target.sizes))):
+        number = coordinate(k) * count + number if target.sizes[k] > 1 else number
+        count *= target.sizes[k]
+    wide = DataType.FLOAT64 if kind.is_float else kind
+    return Map((), target, (number.to(wide) * given(delta, wide) + given(start, wide)).to(kind))
+
+
+def match_filled(primitive: Map) -> Filled | None:
+    """The start and the delta of what `filled` makes; None for other maps."""
+    if primitive.sources:
+        return None
+    numbers = [node.value for node in walk(primitive.value) if node.op == "given"]
+    if not 1 <= len(numbers) <= 2:
+        return None
+    for start, delta in ((numbers[-1], 0), numbers[::-1], (numbers[-1], numbers[-1])):
+        if filled(primitive.target, start, delta).value is primitive.value:
+            return Filled(primitive.target, start, delta)
+    return None
 
 
 def scaled(source: View, target: View, scale: float = 1.0, bias: float = 0.0) -> Map:

@@ -99,22 +99,6 @@ class Scan:
     exclusive: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fill(Exact):
-    """target[i] = start + n·delta, where n counts the elements in the coordinates' order, the last running fastest.
-
-    FLOAT types compute in float64, a product and then a sum, each rounded for itself, and round once more when an
-    element is written; integers wrap. A delta of 0 leaves `start` as it is, -0.0 and NaN included.
-    """
-
-    reads: ClassVar[tuple[str, ...]] = ()
-
-    target: View
-    start: int | float
-    """A number of the target's type: an int for an integer type, a float otherwise."""
-    delta: int | float
-
-
 @dataclass(frozen=True, slots=True)
 class Reverse:
     """target[…, i, …] = source[…, n - 1 - i, …] for i below n, and source[…, i, …] from there on: bits are moved.
@@ -131,7 +115,7 @@ class Reverse:
     axis: int
 
 
-Primitive: TypeAlias = Map | IndexedCopy | Scan | Fill | Reverse
+Primitive: TypeAlias = Map | IndexedCopy | Scan | Reverse
 
 
 def sources_of(primitive: Primitive) -> tuple[View, ...]:

@@ -1,14 +1,16 @@
-"""A model's own functions: calls of them are replaced by what they are made of."""
+"""Functions, a model's own and those that ONNX defines node types by: calls are replaced by what they are made of."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.memory import word_bytes
-from anydml.onnx.library import AttributeProto, make_node, own_domain
+from anydml.onnx.library import AttributeProto, body_of, make_node, own_domain
+from anydml.onnx.lowerings import find_lowering
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,12 +24,30 @@ _MOST_BYTES = 2**28
 
 
 def find_functions(proto: Any) -> dict[Key, Any]:
-    """A model's own functions."""
-    return {_key(function, function.name): function for function in proto.functions}
+    """A model's own functions, and ONNX's for the node types that have no lowering."""
+    found = {_key(function, function.name): function for function in proto.functions}
+    versions = [int(entry.version) for entry in proto.opset_import if not own_domain(entry.domain)]
+    pending = [node for several in (proto.graph, *proto.functions) for node in several.node] if versions else []
+    while pending:
+        node = pending.pop()
+        key = _key(node, node.op_type)
+        if key not in found and key == ("", node.op_type, "") and is_made_of_others(node.op_type, versions[0]):
+            found[key] = body_of(node.op_type, versions[0])
+            pending.extend(found[key].node)
+    return found
+
+
+@functools.cache
+def is_made_of_others(kind: str, version: int) -> bool:
+    """Whether ONNX defines a node type that has no lowering by others, each of which has one or is such a type."""
+    body = None if find_lowering(kind, version) else body_of(kind, version)
+    if body is None:
+        return False
+    return all(find_lowering(n.op_type, version) or is_made_of_others(n.op_type, version) for n in body.node)
 
 
 def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
-    """The model without calls of its own functions; as it is where there is control flow, which is not supported."""
+    """The model without calls of functions; as it is where there is control flow, which is not supported."""
     bodies = [function.node for function in functions.values()]
     if not any(_key(node, node.op_type) in functions for node in proto.graph.node):
         return proto
@@ -54,7 +74,7 @@ def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
 
 
 def why_kept(node: Any, functions: Mapping[Key, Any], proto: Any) -> str:
-    """Why a call of one of the model's own functions was not put in place; nothing where it is no such call."""
+    """Why a call of a function was not put in place; nothing where it is no such call."""
     found = functions.get(_key(node, node.op_type))
     if found is None:
         return ""

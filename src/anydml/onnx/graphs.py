@@ -105,7 +105,7 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
         node = first[domain, kind]
         why = why_kept(node, source.functions, source.proto)
         rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why}"
-        way_out = f"anydml.onnx runs {', '.join(LOWERINGS)}" if i == len(counts) - 1 else ""
+        way_out = f"anydml.onnx runs {', '.join(sorted(LOWERINGS))}" if i == len(counts) - 1 else ""
         yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
 
 

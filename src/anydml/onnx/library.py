@@ -66,14 +66,22 @@ class NodeRules:
     """By name, the type."""
     required: tuple[str, ...]
     """The attributes that must be given."""
+    defaults: dict[str, Any]
+    """By name, the attribute that is meant where none is given."""
+
+
+def _schema(kind: str, version: int) -> Any:
+    try:
+        return onnx.defs.get_schema(kind, version, "")
+    except onnx.defs.SchemaError:
+        return None
 
 
 @functools.cache
 def node_rules(kind: str, version: int) -> NodeRules | None:
     """What ONNX says of one of its own node types; None where onnx does not know the type."""
-    try:
-        schema = onnx.defs.get_schema(kind, version, "")
-    except onnx.defs.SchemaError:
+    schema = _schema(kind, version)
+    if schema is None:
         return None
     variables = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     options = onnx.defs.OpSchema.FormalParameterOption
@@ -93,7 +101,27 @@ def node_rules(kind: str, version: int) -> NodeRules | None:
         ((schema.min_input, schema.max_input), (schema.min_output, schema.max_output)),
         {name: attribute.type.name for name, attribute in attributes.items()},
         tuple(name for name, attribute in attributes.items() if attribute.required),
+        _defaults(schema),
     )
+
+
+def _defaults(schema: Any) -> dict[str, Any]:
+    several = {name: attribute.default_value for name, attribute in schema.attributes.items()}
+    return {name: default for name, default in several.items() if default.name}
+
+
+@functools.cache
+def body_of(kind: str, version: int) -> Any:
+    """What ONNX defines one of its own node types to be made of, as a function of that opset; None for most types."""
+    schema = _schema(kind, version)
+    if schema is None or not schema.has_function:
+        return None
+    body = onnx.FunctionProto()
+    body.CopyFrom(schema.function_body)
+    del body.opset_import[:]  # an older one, whose operators are the same in this
+    body.opset_import.add(version=version)
+    body.attribute_proto.extend(_defaults(schema).values())
+    return body
 
 
 def make_node(kind: str, inputs: list[str], outputs: list[str]) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.errors import Fault, ModelError, UnsupportedError, printable, show
-from anydml.onnx.library import ONNX_DOMAINS, AttributeProto
+from anydml.onnx.library import ONNX_DOMAINS, AttributeProto, node_rules
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.values import check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.onnx.library import NodeRules
     from anydml.onnx.tracer import Tracer
     from anydml.onnx.values import Value
 
@@ -82,8 +83,15 @@ class Node:
         """Whether an attribute is given."""
         return name in self._attributes
 
+    @property
+    def rules(self) -> NodeRules:
+        """What ONNX says of its type."""
+        found = node_rules(self.kind, self.version)
+        assert found is not None  # noqa: S101 - for type checkers: nothing else is lowered
+        return found
+
     def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number; without a default it must be given."""
+        """A whole number; without a default, ONNX's or the one here, it must be given."""
         found = self._attribute(name, AttributeProto.INT)
         if found is not None:
             return int(found.i)
@@ -97,7 +105,7 @@ class Node:
         return None if found is None else [int(i) for i in found.ints]
 
     def real(self, name: str) -> float:
-        """A number, which must be given."""
+        """A number, which must be given where ONNX has no default."""
         return float(self._required(name, AttributeProto.FLOAT).f)
 
     def reals(self, name: str) -> list[float]:
@@ -105,7 +113,7 @@ class Node:
         return [float(f) for f in self._required(name, AttributeProto.FLOATS).floats]
 
     def text(self, name: str) -> str:
-        """A text, which must be given."""
+        """A text, which must be given where ONNX has no default."""
         return bytes(self._required(name, AttributeProto.STRING).s).decode(errors="replace")
 
     def tensor(self, name: str) -> Value | None:
@@ -120,7 +128,7 @@ class Node:
         return found
 
     def _attribute(self, name: str, kind: int) -> Any:
-        found = self._attributes.get(name)
+        found = self._attributes.get(name, self.rules.defaults.get(name))
         if found is not None and found.type != kind:
             wanted, got = (AttributeProto.AttributeType.Name(k) for k in (kind, found.type))
             self.refuse(name, f"{name} must be of {wanted}", found=got)

@@ -51,7 +51,14 @@ ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
-INT64, UINT64, FLOAT = (ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT"))
+INT64, UINT64, FLOAT, BOOL = (
+    ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT", "BOOL")
+)
+
+
+def element_of(data_type: DataType) -> ElementType:
+    """The element type of a DirectML type: UINT8 is no boolean."""
+    return next(element for element in ELEMENT_TYPES.values() if element.data_type is data_type)
 
 
 def type_name(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
@@ -41,7 +42,11 @@ class ElementWise(Exact, OperatorDesc):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True, kw_only=True, eq=False)(cls)
+        if inspect.get_annotations(cls):  # without fields of its own it is one by inheritance: 0.5 ms of import each
+            dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.field_types())})"
 
     # What subclasses say
 

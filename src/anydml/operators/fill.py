@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
-from anydml.ir.verbs import Exact, Fill
+from anydml.ir.patterns import filled
+from anydml.ir.verbs import Exact, Map
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
@@ -41,9 +42,9 @@ class _FillDesc(Exact, OperatorDesc):
             rule = f"ValueDataType must be OutputTensor.DataType, {theirs.name}"
             yield Fault(field="ValueDataType", rule=rule, value=mine, found=mine.name)
 
-    def _fill(self, start: float, delta: float) -> tuple[Fill]:
+    def _fill(self, start: float, delta: float) -> tuple[Map]:
         kind = self.output_tensor.data_type
-        return (Fill(View.of("OutputTensor", self.output_tensor), as_type(start, kind), as_type(delta, kind)),)
+        return (filled(View.of("OutputTensor", self.output_tensor), as_type(start, kind), as_type(delta, kind)),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +55,7 @@ class FillValueConstant(_FillDesc):
 
     value: Scalar
 
-    def lower(self) -> tuple[Fill]:
+    def lower(self) -> tuple[Map]:
         """A fill that stays where it starts."""
         return self._fill(self.value, 0)
 
@@ -69,6 +70,6 @@ class FillValueSequence(_FillDesc):
     value_delta: Scalar
     allow_float64: WithFloat64 = False
 
-    def lower(self) -> tuple[Fill]:
+    def lower(self) -> tuple[Map]:
         """A fill that goes on from element to element."""
         return self._fill(self.value_start, self.value_delta)

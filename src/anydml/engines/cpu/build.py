@@ -13,10 +13,11 @@ import logging
 import platform
 import re
 import shutil
+import struct
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -25,9 +26,14 @@ from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cpu.cache import Entry
 from anydml.errors import EngineMissingError, Fault
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {"line", "team"}
+_TEXTS = {"line", "map", "team"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
+_SYMBOL = struct.Struct("<IBBHQQ")
+"""A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
 SLOW = 0.5
 """Seconds after which a compilation says, on a terminal, what takes so long."""
 _log = logging.getLogger("anydml")
@@ -89,11 +95,14 @@ def _machine() -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
-def get_kernel(name: str) -> Kernel:
-    """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached."""
+def get_kernel(name: str, write: Callable[[], str] | None = None) -> Kernel:
+    """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached.
+
+    `write` gives the text of a kernel that its name does not describe, but identifies: `map` and a digest.
+    """
     kernel = _kernels.get(name)
     if kernel is None:
-        making = _Making(name)
+        making = _Making(name, write)
         try:  # alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever
             kernel = run_alone(making.run, every=SLOW, remind=making.show)
         finally:
@@ -104,8 +113,8 @@ def get_kernel(name: str) -> Kernel:
 class _Making:
     """A kernel that this process does not have yet."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.note, self.shown, self.is_begun = name, "", "", False
+    def __init__(self, name: str, write: Callable[[], str] | None) -> None:
+        self.name, self.note, self.shown, self.is_begun, self._write = name, "", "", False, write
 
     def run(self) -> Kernel:
         """Load it, or compile it, unless another thread or process has done so by now."""
@@ -121,7 +130,7 @@ class _Making:
             if code is None:
                 start, self.is_begun = time.perf_counter(), True
                 with without_collection():
-                    code = _compile(self.name)
+                    code = _compile(self.name, self._write)
                 if folder:
                     entry.write(code)
                 where = f", once; it is kept in {folder}" if folder else ""
@@ -163,19 +172,41 @@ def _version() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def _compile(name: str) -> bytes:
+def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     family, _, rest = name.partition(" ")
-    module = llvm.parse_assembly(_write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba()))
+    if write is not None:
+        text = write()
+    else:
+        text = _write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba())
+    if family not in _TEXTS:
+        text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
+    module = llvm.parse_assembly(text)
     module.verify()
     machine = _machine()
-    assembly = machine.emit_assembly(module)
+    code: bytes = machine.emit_object(module)
+    called = _undefined(code)
+    if called is None:
+        called = _called(machine.emit_assembly(module))
+    if foreign := called - {"memcpy", "memset", "memmove"}:
+        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
+    return code
+
+
+def _undefined(code: bytes) -> set[str] | None:
+    """The symbols that an object file of Linux does not define; None for another: its assembly takes as long again."""
+    if code[:6] != b"\x7fELF\2\1":
+        return None
+    parts = {part.name(): part.data() for part in llvm.ObjectFileRef.from_data(code).sections()}
+    symbols, names = parts[b".symtab"], parts[b".strtab"]
+    found = {names[at : names.index(b"\0", at)] for at, _, _, place, _, _ in _SYMBOL.iter_unpack(symbols) if not place}
+    return {name.decode() for name in found if name}
+
+
+def _called(assembly: str) -> set[str]:
+    """The functions that an assembly calls and does not have."""
     # On an x86 a call may be of an address that is loaded first.
     called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp|movabsq)\s+\$?\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
-    there = {*re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE), "memcpy", "memset", "memmove"}
-    if foreign := called - there:
-        raise RuntimeError(f"the kernel {name} needs {foreign}, which this process does not have")
-    code: bytes = machine.emit_object(module)
-    return code
+    return called - set(re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE))
 
 
 def _import_numba() -> Any:
@@ -204,12 +235,22 @@ def _translate(name: str, numba: Any) -> str:
     source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
     function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
     text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    return text + _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
+    return text
 
 
 def has_float16() -> bool:
     """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
     return IS_ARM or "+f16c" in _cpu()[1].split(",")
+
+
+def has_fma() -> bool:
+    """Whether the CPU multiplies and adds with one rounding."""
+    return IS_ARM or "+fma" in _cpu()[1].split(",")
+
+
+def has_rounding() -> bool:
+    """Whether the CPU rounds floats to whole numbers."""
+    return IS_ARM or "+sse4.1" in _cpu()[1].split(",")
 
 
 def rounds_to_float16() -> bool:

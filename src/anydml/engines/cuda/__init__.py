@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from anydml.ir.patterns import is_copy, match_scaled
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
@@ -65,24 +63,9 @@ class CudaEngine:
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
-        from anydml.engines.cuda import programs
+        from anydml.engines.cuda.programs import plan
 
-        if is_copy(primitive):
-            return programs.CopyProgram.plan(primitive, self._figures)
-        if isinstance(primitive, IndexedCopy):
-            return programs.GatherProgram.plan(primitive, self._figures)
-        if isinstance(primitive, Scan):
-            return programs.ScanProgram.plan(primitive, self._figures)
-        if isinstance(primitive, Map):
-            simple = match_scaled(primitive)
-            if simple is None:
-                raise NotImplementedError
-            return programs.ScaleProgram.plan(simple, self._figures)
-        if isinstance(primitive, Fill):
-            return programs.FillProgram.plan(primitive, self._figures)
-        if isinstance(primitive, Reverse):
-            return programs.ReverseProgram.plan(primitive, self._figures)
-        assert_never(primitive)
+        return plan(primitive, self._figures)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

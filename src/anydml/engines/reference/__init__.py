@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import Fill, IndexedCopy, IndexFault, Map, Reverse, Scan, views_of
+from anydml.ir.verbs import IndexedCopy, IndexFault, Map, Reverse, Scan, views_of
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ class ReferenceProgram:
             return functools.partial(scan, self.primitive, *arrays)
         if isinstance(self.primitive, Map):
             return functools.partial(compute, self.primitive, *arrays)
-        if isinstance(self.primitive, Fill):
-            return functools.partial(fill, self.primitive, *arrays)
         if isinstance(self.primitive, Reverse):
             return functools.partial(reverse, self.primitive, *arrays)
         assert_never(self.primitive)
@@ -121,22 +119,6 @@ def compute(primitive: Map, *arrays: Array) -> None:
     """Evaluate the expression for every element, all of them before one is written."""
     *sources, target = arrays
     np.copyto(target, evaluate(primitive.value, sources, target.shape))
-
-
-def fill(primitive: Fill, target: Array) -> None:
-    """Count the elements on from the start."""
-    dtype, start, delta = target.dtype, primitive.start, primitive.delta
-    if delta == 0:
-        np.copyto(target, np.array(start, dtype))
-        return
-    numbers = np.arange(target.size).reshape(target.shape)
-    if dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            np.copyto(target, float(start) + numbers * float(delta), casting="same_kind")
-        return
-    most = 2**64
-    wrapped = numbers.astype(np.uint64) * np.uint64(int(delta) % most) + np.uint64(int(start) % most)
-    np.copyto(target, wrapped.astype(dtype))
 
 
 def reverse(primitive: Reverse, source: Array, lengths: Array, target: Array) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.enums import DataType
-from anydml.ir.expressions import walk
+from anydml.ir.expressions import number_of, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def evaluate(value: Expr, sources: Sequence[Array], shape: tuple[int, ...]) -> A
             elif node.op == "coordinate":
                 found[node] = _coordinate(int(node.value), shape)
             elif node.op in ("const", "given"):
-                found[node] = np.array(node.value, bool if node.type is None else node.type.dtype)
+                found[node] = number_of(node)
             elif node.op in ("cast", "bits"):
                 assert node.type is not None  # noqa: S101 - for type checkers: both give numbers
                 found[node] = (convert if node.op == "cast" else np.ndarray.view)(args[0], node.type.dtype)
@@ -78,7 +78,7 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     total = product + c
     part = total - product
     error = (product - (total - part)) + (c - part)
-    bits = np.ascontiguousarray(total).view(np.int64)
+    bits = np.asarray(total, order="C").view(np.int64)
     toward = np.where((error > 0) == (total > 0), 1, -1)
     inexact = (error != 0) & np.isfinite(total) & (bits & 1 == 0)
     return np.where(inexact, bits + toward, bits).view(np.float64).astype(np.float32)

@@ -10,7 +10,7 @@ from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.ir.expressions import moved
-from anydml.ir.verbs import Fill, IndexedCopy, Map, Reverse, Scan
+from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
@@ -89,15 +89,11 @@ def _computable(primitive: Primitive, cuts: Sequence[Cut]) -> list[Cut]:
         cuts[:rank] = [Cut(0, 1, size) for size in sizes[:rank]]
     elif isinstance(primitive, Reverse):
         cuts[primitive.axis] = Cut(0, 1, sizes[primitive.axis])
-    elif isinstance(primitive, Fill) and primitive.delta:  # it counts all of its elements
-        cuts = [Cut(0, 1, size) for size in sizes]
     return cuts
 
 
 def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
     target = _window(primitive.target, cuts)
-    if isinstance(primitive, Fill):
-        return replace(primitive, target=target)
     if isinstance(primitive, Reverse):
         axis, source = primitive.axis, _window(primitive.source, cuts)
         lengths = _window(primitive.lengths, [Cut(0, 1, 1) if k == axis else cut for k, cut in enumerate(cuts)])

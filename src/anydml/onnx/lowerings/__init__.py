@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.onnx.lowerings import filling, gathering, moving, running, shaping, slicing
+from anydml.onnx.library import node_rules
+from anydml.onnx.lowerings import attention, composing, filling, gathering, moving, running, shaping, slicing
+from anydml.onnx.lowerings.elementwise import FUNCTIONS, one_to_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,34 +17,53 @@ if TYPE_CHECKING:
     Lowering = Callable[[Node], list[Value]]
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
+    **{kind: {1: one_to_one} for kind in FUNCTIONS},
+    "Abs": {1: composing.absolute},
     "BitCast": {26: moving.bit_cast},
+    "BitShift": {1: composing.shift},
     "Cast": {1: moving.cast_by_name, 6: moving.cast},
     "CastLike": {15: moving.cast_like},
+    "Clip": {1: composing.clip_by_attributes, 11: composing.clip},
     "Concat": {1: moving.concat_default, 4: moving.concat},
     "Constant": {1: filling.constant},
     "ConstantOfShape": {9: filling.constant_of_shape},
     "CumProd": {26: running.cum_prod},
     "CumSum": {11: running.cum_sum},
+    "Dropout": {1: composing.dropout_by_attributes, 12: composing.dropout},
     "Expand": {8: moving.expand},
     "Flatten": {1: shaping.flatten},
     "Gather": {1: gathering.gather},
     "GatherElements": {11: gathering.gather_elements},
     "GatherND": {11: gathering.gather_nd},
+    "Gelu": {1: composing.gelu},
     "Identity": {1: shaping.identity},
+    "IsInf": {1: composing.is_infinite},
+    "Max": {1: composing.fold("max")},
+    "Mean": {1: composing.mean},
+    "Min": {1: composing.fold("min")},
+    "Mish": {1: composing.mish},
+    "Mod": {1: composing.modulus},
+    "Pow": {1: composing.power},
+    "PRelu": {1: composing.prelu},
     "Range": {11: filling.range_of},
+    "Relu": {1: composing.relu},
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
     "ReverseSequence": {10: running.reverse_sequence},
+    "RotaryEmbedding": {1: attention.rotary_embedding},
+    "Round": {1: composing.rounded},
     "Shape": {1: shaping.shape},
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},
+    "Sum": {1: composing.fold("add")},
     "Transpose": {1: moving.transpose},
+    "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
 }
 
 
 def find_lowering(kind: str, version: int) -> Lowering | None:
-    """The lowering of a node type at an opset; None where there is none."""
+    """The lowering of a node type at an opset; None where there is none, or ONNX has no such type there."""
     found = [since for since in LOWERINGS.get(kind, {}) if since <= version]
-    return LOWERINGS[kind][max(found)] if found else None
+    return LOWERINGS[kind][max(found)] if found and node_rules(kind, version) else None

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 def gather(node: Node) -> list[Value]:
     """Gather: blocks along an axis."""
     data, indices = node.input(0), node.input(1)
-    axis = node.axis(node.integer("axis", 0), len(data.shape))
+    return [take_blocks(node, data, indices, node.axis(node.integer("axis", 0), len(data.shape)))]
+
+
+def take_blocks(node: Node, data: Value, indices: Value, axis: int) -> Value:
+    """The blocks along an axis that indices point at."""
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
     mode = _check(node, indices, [data.shape[axis]], axis)
-    return [node.tracer.apply(dml.gather, [data, indices], shape, axis, mode)]
+    return node.tracer.apply(dml.gather, [data, indices], shape, axis, mode)
 
 
 def gather_elements(node: Node) -> list[Value]:

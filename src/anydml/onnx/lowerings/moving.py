@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anydml as dml
+from anydml.enums import DataType
 from anydml.errors import show
 from anydml.memory import packed_strides
 from anydml.onnx.library import TensorProto
-from anydml.onnx.types import read_element_type
+from anydml.onnx.lowerings.elementwise import compute
+from anydml.onnx.types import BOOL, UINT64, read_element_type
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -74,17 +76,17 @@ def cast_by_name(node: Node) -> list[Value]:
     name = node.text("to")
     if name not in TensorProto.DataType.keys():  # noqa: SIM118 - protobuf's, which is no dict
         node.refuse("to", "to must be the name of an element type", value=name, found=show(name))
-    return [_cast(node, read_element_type(TensorProto.DataType.Value(name), node.label, "to"))]
+    return [convert(node, node.input(0), read_element_type(TensorProto.DataType.Value(name), node.label, "to"))]
 
 
 def cast(node: Node) -> list[Value]:
     """Cast from opset 6 on; what `saturate` and `round_mode` say is of types that DirectML lacks."""
-    return [_cast(node, read_element_type(node.integer("to"), node.label, "to"))]
+    return [convert(node, node.input(0), read_element_type(node.integer("to"), node.label, "to"))]
 
 
 def cast_like(node: Node) -> list[Value]:
     """CastLike: a cast to another tensor's type."""
-    return [_cast(node, node.input(1).element)]
+    return [convert(node, node.input(0), node.input(1).element)]
 
 
 def bit_cast(node: Node) -> list[Value]:
@@ -94,22 +96,28 @@ def bit_cast(node: Node) -> list[Value]:
     if 8 * element.held.itemsize != bits:
         rule = f"to must be a type of {bits} bits, as {data.element.name} is"
         node.refuse("to", rule, value=element.name, found=element.name)
-    return [_retyped(node, data, element)]
+    return [retyped(node, data, element)]
 
 
-def _retyped(node: Node, data: Value, element: ElementType) -> Value:
+def retyped(node: Node, data: Value, element: ElementType) -> Value:
+    """The same memory as another type of as many bits."""
     return data.retyped(element) if data.is_known else node.tracer.reshape(data, data.shape).retyped(element)
 
 
-def _cast(node: Node, element: ElementType) -> Value:
-    data = node.input(0)
+def convert(node: Node, data: Value, element: ElementType) -> Value:
+    """Every element as a number of another type; a boolean is what is not 0."""
     if data.element == element:
         return data
-    if data.element.data_type == element.data_type and not element.is_bool:
-        return _retyped(node, data, element)
     if element.is_bool:
-        if data.is_known:
-            return Value.of(element, data.values("") != 0)
-        way_out = "it needs DirectML's ELEMENT_WISE_LOGICAL_EQUALS, which is not built yet"
-        node.unsupported("to", f"{node.kind} of {data.element.name} to BOOL is not supported", way_out)
+        return _truths(node, data)
+    if data.element.data_type == element.data_type:
+        return retyped(node, data, element)
     return node.tracer.apply(dml.cast, [data], data.shape, element.data_type, element=element)
+
+
+def _truths(node: Node, data: Value) -> Value:
+    if data.element.data_type is DataType.FLOAT64:  # which LOGICAL_EQUALS lacks: without its sign 0.0 is 64 zeros
+        bits = retyped(node, data, UINT64)
+        data = compute(node, dml.bit_and, bits, Value.of(UINT64, 2**63 - 1))
+    is_zero = compute(node, dml.logical_equals, data, Value.of(data.element, 0), element=BOOL)
+    return compute(node, dml.logical_not, is_zero)

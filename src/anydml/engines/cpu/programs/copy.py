@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
+from anydml.ir.patterns import is_copy
 from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class CopyProgram:
         if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
             kernel = get_kernel(self.unaligned)
         return make_dispatch(kernel, words, self.units, self.size)
+
+
+def plan_copy(primitive: Map) -> CopyProgram | None:
+    """Plan a map that moves bits."""
+    return CopyProgram.plan(primitive) if is_copy(primitive) else None
 
 
 def _transposed_dimension(loops: Loops) -> int | None:

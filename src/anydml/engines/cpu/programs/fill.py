@@ -9,19 +9,24 @@ import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.programs.lines import LineProgram, as_word, kind_of, streams, walk_words
+from anydml.ir.patterns import match_filled
 from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
-    from anydml.ir.verbs import Fill
+    from anydml.ir.patterns import Filled
+    from anydml.ir.verbs import Map
 
 
-def plan_fill(primitive: Fill) -> LineProgram:
-    """Let the number of an element be its place in a source of which every element is a byte."""
-    target, width = primitive.target, primitive.target.data_type.size_in_bytes
+def plan_fill(primitive: Map) -> LineProgram | None:
+    """Let the number of an element be its place in a source of which every element is a byte; None for other maps."""
+    found = match_filled(primitive)
+    if found is None:
+        return None
+    target, width = found.target, found.target.data_type.size_in_bytes
     numbers = tuple(math.prod(target.sizes[k + 1 :]) for k in range(len(target.sizes)))
     loops = simplify(Loops(target.sizes, (numbers, target.strides), (0, target.offset)), 1)
     words, units = walk_words(loops, (1, width))
-    kind, parameters = _sequence(primitive)
+    kind, parameters = _sequence(found)
     line = f"line sequence {kind}"
     get_kernel(line)
     size = loops.count * width
@@ -42,16 +47,11 @@ def plan_fill(primitive: Fill) -> LineProgram:
     )
 
 
-def is_constant(primitive: Fill) -> bool:
-    """Whether every element is the start, of which the bits are written."""
-    return primitive.delta == 0
-
-
-def _sequence(primitive: Fill) -> tuple[str, tuple[int, int]]:
+def _sequence(primitive: Filled) -> tuple[str, tuple[int, int]]:
     """The kind that computes, and its start and delta as words."""
     data_type = primitive.target.data_type
     bits = f"u{data_type.size_in_bytes * 8}"
-    if is_constant(primitive):
+    if not primitive.delta:
         start = np.array(primitive.start, data_type.dtype).view(f"i{data_type.size_in_bytes}")
         return bits, (int(start), 0)
     if data_type.is_float:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.programs.copy import CopyProgram
 from anydml.engines.cpu.programs.lines import LineProgram, as_word, kind_of, streams, walk_words
-from anydml.ir.patterns import copy_of
+from anydml.ir.patterns import copy_of, match_scaled
 from anydml.ir.plan import loops_of, simplify
 
 if TYPE_CHECKING:
     from anydml.ir.patterns import Scaled
+    from anydml.ir.verbs import Map
 
 
 def moves_bits(primitive: Scaled) -> bool:
@@ -21,8 +22,10 @@ def moves_bits(primitive: Scaled) -> bool:
     return primitive.is_conversion and same_width and source.is_float == target.is_float
 
 
-def plan_scaled(primitive: Scaled) -> CopyProgram | LineProgram:
+def plan_scaled(map: Map) -> CopyProgram | LineProgram | None:
     """Choose the line by the pair of types; a map that moves bits is a copy."""
+    if (primitive := match_scaled(map)) is None:
+        return None
     source, target = primitive.source, primitive.target
     if moves_bits(primitive):
         return CopyProgram.plan(copy_of(source, target))

@@ -23,10 +23,17 @@ def place(number, sizes, strides, ALIGN: tl.constexpr):
 
 @triton.jit
 def along(first, COUNT: tl.constexpr, stride, STEP: tl.constexpr, ALIGN: tl.constexpr):
-    """The offsets of neighbours from `first` on. A STEP of 1, 0 or -1 is the stride itself, which the compiler sees."""
+    """The offsets of neighbours from `first` on."""
+    return far(first + tl.arange(0, COUNT), stride, STEP, ALIGN)
+
+
+@triton.jit
+def far(index, stride, STEP: tl.constexpr, ALIGN: tl.constexpr):
+    """The offset of an index. A STEP of 1, 0 or -1 is the stride itself, which the compiler sees."""
     if STEP == 2:
-        return (first + tl.arange(0, COUNT)) * stride * ALIGN
-    return (first + tl.arange(0, COUNT)) * STEP
+        return index * stride * ALIGN
+    else:
+        return index * STEP
 
 
 @triton.jit

@@ -1,11 +1,11 @@
-"""Walks of two views together: a tile over two dimensions, or elements by their running number."""
+"""Walks of views together: a tile over two dimensions, or elements by their running number."""
 
 from typing import NamedTuple
 
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.kernels.places import along, known, place
+from anydml.engines.cuda.kernels.places import along, far, known, place
 
 
 class Tile(NamedTuple):
@@ -28,6 +28,14 @@ class Tile(NamedTuple):
     middle_align: int = 1
 
 
+class Reach(NamedTuple):
+    """What the compiler knows of one view of a walk."""
+
+    step: int = 2
+    middle_step: int = 2
+    align: int = 1
+
+
 @triton.jit
 def corner(blocks, TILE: tl.constexpr):
     """The first row and column of this program's tile, and the number of its coordinate in the other dimensions."""
@@ -47,6 +55,43 @@ def running(count, TILE: tl.constexpr):
     if not TILE.is_long:
         number = number.to(tl.int32)
     return number, mask
+
+
+@triton.jit
+def begin(counts, blocks, TILE: tl.constexpr):
+    """This program's first row and column, the number of its coordinate in the other dimensions, and what there is."""
+    if TILE.is_flat:
+        number, mask = running(counts[0], TILE)
+        return number, number, number, mask
+    else:
+        row, first, number = corner(blocks, TILE)
+        is_row = row + tl.arange(0, TILE.middle) < known(counts[1], TILE.middle_align)
+        is_column = first + tl.arange(0, TILE.inner) < known(counts[0], TILE.inner_align)
+        return row, first, number, is_row[:, None] & is_column[None, :]
+
+
+@triton.jit
+def reach(view, row, first, number, steps, sizes, strides, TILE: tl.constexpr, REACH: tl.constexpr):
+    """Where the elements of this program lie in one view, `steps` its strides along a tile's columns and rows."""
+    view += place(number, sizes, strides, REACH.align)
+    if not TILE.is_flat:
+        view += along(row, TILE.middle, steps[1], REACH.middle_step, REACH.align)[:, None]
+        view += along(first, TILE.inner, steps[0], REACH.step, REACH.align)[None, :]
+    return view
+
+
+@triton.jit
+def fetch(view, row, first, number, mask, counts, steps, sizes, strides, TILE: tl.constexpr, REACH: tl.constexpr):
+    """The elements of this program in one view; where a row repeats one element it is read once."""
+    if TILE.is_flat or REACH.step != 0:
+        return tl.load(reach(view, row, first, number, steps, sizes, strides, TILE, REACH), mask=mask)
+    elif TILE.middle == 1:
+        view += place(number, sizes, strides, REACH.align)
+        return tl.load(view + far(row, steps[1], REACH.middle_step, REACH.align))
+    else:
+        view += place(number, sizes, strides, REACH.align)
+        view += along(row, TILE.middle, steps[1], REACH.middle_step, REACH.align)
+        return tl.load(view, mask=row + tl.arange(0, TILE.middle) < counts[1])[:, None]
 
 
 @triton.jit

@@ -1,10 +1,61 @@
 """From a primitive to kernels and their arguments: the shape of the work is chosen here, once."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
+from anydml.engines.cuda.programs.map import MapProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
+from anydml.ir.patterns import is_copy, match_filled, match_scaled
+from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
 
-__all__ = ["CopyProgram", "FillProgram", "GatherProgram", "ReverseProgram", "ScaleProgram", "ScanProgram"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.protocol import Program
+    from anydml.ir.verbs import Primitive
+
+__all__ = [
+    "CopyProgram",
+    "FillProgram",
+    "GatherProgram",
+    "MapProgram",
+    "ReverseProgram",
+    "ScaleProgram",
+    "ScanProgram",
+    "plan",
+]
+
+
+def _copied(primitive: Map, figures: Figures) -> CopyProgram | None:
+    return CopyProgram.plan(primitive, figures) if is_copy(primitive) else None
+
+
+def _scaled(primitive: Map, figures: Figures) -> ScaleProgram | CopyProgram | None:
+    simple = match_scaled(primitive)
+    return None if simple is None else ScaleProgram.plan(simple, figures)
+
+
+def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
+    simple = match_filled(primitive)
+    return None if simple is None else FillProgram.plan(simple, figures)
+
+
+SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
+    Map: (_copied, _scaled, _filled, MapProgram.plan),
+    IndexedCopy: (GatherProgram.plan,),
+    Scan: (ScanProgram.plan,),
+    Reverse: (ReverseProgram.plan,),
+}
+"""By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
+
+
+def plan(primitive: Primitive, figures: Figures) -> Program:
+    """The first schedule that takes a primitive."""
+    return next(program for schedule in SCHEDULES[type(primitive)] if (program := schedule(primitive, figures)))

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.ir.verbs import Fill
+    from anydml.ir.patterns import Filled
 
 
 @dataclass(frozen=True, slots=True)
 class FillProgram:
     """A fill, planned."""
 
-    primitive: Fill
+    primitive: Filled
     loops: Loops
     """Over the elements: what a step counts, and where it leads in the target."""
     figures: Figures
@@ -34,7 +34,7 @@ class FillProgram:
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
-    def plan(cls, primitive: Fill, figures: Figures) -> FillProgram:
+    def plan(cls, primitive: Filled, figures: Figures) -> FillProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
         target, is_constant = primitive.target, primitive.delta == 0
         counts = tuple(0 if is_constant else math.prod(target.sizes[k + 1 :]) for k in range(len(target.sizes)))

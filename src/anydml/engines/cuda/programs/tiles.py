@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cuda.kernels.tiles import Tile
+from anydml.engines.cuda.kernels.tiles import Reach, Tile
+from anydml.engines.cuda.launch import ALIGNMENT
 from anydml.engines.cuda.programs.shapes import (
     MOST_ALIGNED,
     alignment_of,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SMALL_TILE = 512
 """Elements below which a tile is not worth a program, and elements are counted one by one."""
+MOST_THREADS = 256
 WIDEST = 8
 """Bytes of the widest word that elements are moved in together."""
 
@@ -37,7 +39,12 @@ class Cut(NamedTuple):
     middle: int | None
     outer: tuple[int, ...]
     is_transposed: bool = False
-    """Whether the source is contiguous along the middle dimension, and the target along the inner."""
+    """Whether a source is contiguous along the middle dimension, and the target along the inner."""
+
+    def counts(self, loops: Loops) -> tuple[int, int]:
+        """The sizes of a tile's two dimensions."""
+        n0, n1 = (1 if k is None else loops.sizes[k] for k in (self.inner, self.middle))
+        return n0, n1
 
     def steps(self, row: Sequence[int]) -> tuple[int, int]:
         """What a row of strides holds for a tile's two dimensions."""
@@ -67,16 +74,12 @@ def tiles_of(
     `is_scattered` where neighbours in the target may come from anywhere, whatever the first view's strides are;
     `together` are the most elements that a thread is to read at once.
     """
-    cut = _cut(loops)
-    n0, n1 = (1 if k is None else loops.sizes[k] for k in (cut.inner, cut.middle))
+    cut = _cut(loops, (0,))
+    n0, n1 = cut.counts(loops)
     most = max(figures.tile // max(width, 4), 16)
-    block = min(most, 1024)
-    if cut.is_transposed:  # squares, which both sides are wide enough of
-        most *= 2
-    inner = min(ceil_power(n0), floor_power(math.isqrt(most)) if cut.is_transposed else most)
-    middle = min(ceil_power(n1), most // inner)
-    if len(loops.sizes) > 2 and inner * middle < SMALL_TILE <= loops.count:
-        return _flat(loops, block)
+    inner, middle = _shape(cut, loops, most)
+    if _is_small(loops, inner * middle):
+        return _flat(loops, min(most, 1024))
     sources, targets = loops.strides[0], loops.strides[-1]
     (s0, s1), (t0, t1) = cut.steps(sources), cut.steps(targets)
     outer_sources, outer_targets = cut.others(sources), cut.others(targets)
@@ -104,18 +107,87 @@ def tiles_of(
     return Tiles(cut, tile, numbers, math.prod(blocks) * math.prod(sizes), warps_for(inner * middle, 4))
 
 
-def _cut(loops: Loops) -> Cut:
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A walk of any number of views as generated kernels take it."""
+
+    tile: Tile
+    reaches: tuple[Reach, ...]
+    """By view."""
+    numbers: Numbers
+    """The sizes of a tile's two dimensions, its blocks, the other sizes; by view both steps and the other strides."""
+    programs: int
+    warps: int
+
+
+def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_long: bool = False) -> Walk:
+    """Cut the walk of views that are read, and one that is written, the last.
+
+    `widths` are bytes of an element, 0 of a coordinate. A long computation has fewer elements a thread.
+    """
+    *read, target = range(len(widths))
+    sources = [view for view in read if widths[view]]
+    cut = _cut(loops, sources)
+    most = max(figures.tile // max(*widths, 4), 16)
+    if is_long:
+        most = min(most, MOST_THREADS * ALIGNMENT // min(filter(None, widths)))
+    shape = _shape(cut, loops, most)
+    if is_flat := _is_small(loops, math.prod(shape)):
+        cut, shape = Cut(None, None, tuple(range(len(loops.sizes)))[::-1]), (min(most, 1024), 1)
+    (n0, n1), (inner, middle) = (loops.count, 1) if is_flat else cut.counts(loops), shape
+    steps = [cut.steps(row) for row in loops.strides]
+    others = [cut.others(row) for row in loops.strides]
+    # As in `tiles_of`, and every view as many elements at once as the target: see `ScaleProgram`.
+    is_wide = not is_flat and (cut.is_transposed or all(step_of(steps[view][0]) in (0, 1) for view in sources))
+    aligns = []
+    for view, width in enumerate(widths):
+        unknown = [step for step in steps[view] if step_of(step) == 2]
+        together = ALIGNMENT // widths[target] if width < widths[target] else MOST_ALIGNED
+        aligns.append(min(alignment_of((*others[view], *unknown)), together) if is_wide and width else 1)
+    tile = Tile(
+        inner=inner,
+        middle=middle,
+        is_flat=is_flat,
+        is_long=is_flat and loops.count >= 2**31 - inner,
+        inner_align=alignment_of((n0,)) if is_wide else 1,
+        middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,
+    )
+    views = list(zip(steps, others, aligns, strict=True))
+    reaches = tuple(Reach(step_of(s0), step_of(s1), align) for (s0, s1), _, align in views)
+    blocks = (-(-n0 // inner), -(-n1 // middle))
+    sizes = cut.others(loops.sizes) if cut.outer else (1,)
+    rows = [over(row, align) for pair, other, align in views for row in (pair, other)]
+    programs = math.prod(blocks) * (1 if is_flat else math.prod(sizes))
+    warps = warps_for(inner * middle, 8 if is_flat else 4)
+    return Walk(tile, reaches, ((n0, n1), blocks, sizes, *rows), programs, warps)
+
+
+def _cut(loops: Loops, sources: Sequence[int]) -> Cut:
     dims = list(range(len(loops.sizes)))
     if not dims:
         return Cut(None, None, ())
     inner = dims.pop()
     if not dims:
         return Cut(inner, None, ())
-    unit = [k for k in dims if abs(loops.strides[0][k]) == 1]
-    is_transposed = abs(loops.strides[0][inner]) > 1 and bool(unit)
-    middle = unit[-1] if is_transposed else dims[-1]
+    strided = [loops.strides[source] for source in sources if abs(loops.strides[source][inner]) > 1]
+    unit = [k for k in dims if any(abs(row[k]) == 1 for row in strided)]
+    middle = unit[-1] if unit else dims[-1]
     dims.remove(middle)
-    return Cut(inner, middle, tuple(dims[::-1]), is_transposed)
+    return Cut(inner, middle, tuple(dims[::-1]), bool(unit))
+
+
+def _shape(cut: Cut, loops: Loops, most: int) -> tuple[int, int]:
+    """The columns and rows of a tile of at most so many elements, or of twice as many where it is a square."""
+    n0, n1 = cut.counts(loops)
+    if cut.is_transposed:  # squares, which both sides are wide enough of
+        most *= 2
+    inner = min(ceil_power(n0), floor_power(math.isqrt(most)) if cut.is_transposed else most)
+    return inner, min(ceil_power(n1), most // inner)
+
+
+def _is_small(loops: Loops, elements: int) -> bool:
+    """Whether a tile is so small, for want of long dimensions, that elements are counted one by one."""
+    return len(loops.sizes) > 2 and elements < SMALL_TILE <= loops.count
 
 
 def _flat(loops: Loops, block: int) -> Tiles:

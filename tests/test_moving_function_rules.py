@@ -1,4 +1,4 @@
-"""What the later functions refuse, in the words that a user reads, and what is left untouched when they do."""
+"""What the functions that move and convert data refuse, in the words that a user reads, and what they leave alone."""
 
 from __future__ import annotations
 

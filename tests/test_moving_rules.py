@@ -1,4 +1,4 @@
-"""Every rule of the later operators, broken alone, with the message that a user reads."""
+"""Every rule of the operators that move and convert data, broken alone, with the message that a user reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other operators in plain Python, likewise: gathers along an axis, conversions, copies, fills and reversals."""
+"""The operators that move and convert data, likewise: gathers along an axis, casts, joins, fills and reversals."""
 
 from __future__ import annotations
 

@@ -1,0 +1,262 @@
+"""Derive the polynomials of `anydml.ir.numerics`: `python scripts/fit_numerics.py` writes its coefficients.json.
+
+Minimax fits by Remez exchange, in decimal arithmetic of 50 digits, with the coefficients rounded to FLOAT32 one by one,
+the lowest first, and the rest fitted again after each. What is minimised is the error of the function's result,
+relative to the result. Takes half a minute; needs Python and NumPy alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from decimal import Decimal as D
+from decimal import getcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TARGET = Path(__file__).parents[1] / "src/anydml/ir/numerics/coefficients.json"
+Function = "Callable[[D], D]"
+getcontext().prec = 50
+EPSILON = D(10) ** -46
+
+
+# Functions that Decimal lacks
+
+
+def series(first: D, ratio: Callable[[int], D]) -> D:
+    """first·(1 + ratio(1)·(1 + ratio(2)·…)), until terms vanish."""
+    total = term = first
+    k = 0
+    while abs(term) > EPSILON * max(abs(total), EPSILON):
+        k += 1
+        term *= ratio(k)
+        total += term
+    return total
+
+
+def sin(x: D) -> D:
+    """Taylor."""
+    return series(x, lambda k: -x * x / (2 * k * (2 * k + 1)))
+
+
+def cos(x: D) -> D:
+    """Taylor."""
+    return series(D(1), lambda k: -x * x / (2 * k * (2 * k - 1)))
+
+
+def sinh(x: D) -> D:
+    """Taylor, which does not cancel."""
+    return series(x, lambda k: x * x / (2 * k * (2 * k + 1)))
+
+
+def atan(x: D) -> D:
+    """Euler's series, of an eighth of the angle."""
+    for _ in range(3):
+        x = x / (1 + (1 + x * x).sqrt())
+    y = x * x / (1 + x * x)
+    return 8 * series(x / (1 + x * x), lambda k: y * (2 * k) / (2 * k + 1))
+
+
+def erf(x: D) -> D:
+    """Kummer's series, whose terms have one sign."""
+    return 2 / PI.sqrt() * (-x * x).exp() * series(x, lambda k: 2 * x * x / (2 * k + 1))
+
+
+def erfc(x: D) -> D:
+    """1 - erf x, with digits to spare for what cancels."""
+    getcontext().prec = 110
+    try:
+        found = 1 - erf(x)
+    finally:
+        getcontext().prec = 50
+    return +found
+
+
+def asin(x: D) -> D:
+    """By the arc tangent."""
+    return atan(x / (1 - x * x).sqrt())
+
+
+def asinh(x: D) -> D:
+    """By a logarithm."""
+    return (x + (x * x + 1).sqrt()).ln()
+
+
+def atanh(x: D) -> D:
+    """By a logarithm."""
+    return ((1 + x) / (1 - x)).ln() / 2
+
+
+def tanh(x: D) -> D:
+    """By exponentials."""
+    return ((2 * x).exp() - 1) / ((2 * x).exp() + 1)
+
+
+def _pi() -> D:
+    getcontext().prec = 115
+    euler = 2 * series(D(1), lambda k: D(k) / (2 * k + 1))
+    getcontext().prec = 50
+    return euler
+
+
+PI = D(0)
+for EPSILON in (D(10) ** -112,):
+    PI = _pi()
+LN2 = D(2).ln()
+
+
+# The fit
+
+
+def solve(rows: list[list[D]]) -> list[D]:
+    """Linear equations, each with its right side last, by elimination with pivots."""
+    n = len(rows)
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda k: abs(rows[k][i]))
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for k in range(i + 1, n):
+            factor = rows[k][i] / rows[i][i]
+            rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i], strict=True)]
+    found = [D(0)] * n
+    for i in reversed(range(n)):
+        found[i] = (rows[i][n] - sum(rows[i][k] * found[k] for k in range(i + 1, n))) / rows[i][i]
+    return found
+
+
+def remez(points: list[D], values: list[D], weights: list[D], powers: list[int]) -> list[D]:
+    """The coefficients of the powers that make the largest weighted error on the points smallest."""
+    n, last = len(powers), len(points) - 1
+    chosen = [round(last * k / n) for k in range(n + 1)]
+    for _ in range(40):
+        rows = [[*(points[k] ** p for p in powers), (-1) ** i / weights[k], values[k]] for i, k in enumerate(chosen)]
+        *found, _ = solve(rows)
+        errors = [
+            w * (v - sum(c * x**p for c, p in zip(found, powers, strict=True)))
+            for x, v, w in zip(points, values, weights, strict=True)
+        ]
+        peaks: list[int] = []  # the largest error of each sign, in turn
+        for k, error in enumerate(errors):
+            if peaks and (error > 0) == (errors[peaks[-1]] > 0):
+                peaks[-1] = max(peaks[-1], k, key=lambda j: abs(errors[j]))
+            else:
+                peaks.append(k)
+        while len(peaks) > n + 1:
+            peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+        if len(peaks) < n + 1 or peaks == chosen:
+            break
+        chosen = peaks
+    return found
+
+
+class Fit(NamedTuple):
+    """target(x) as a polynomial of so many terms on low .. high; its error counts times weight(x)."""
+
+    target: Callable[[D], D]
+    terms: int
+    low: D
+    high: D
+    weight: Callable[[D], D]
+
+
+def fit(job: Fit) -> list[float]:
+    """The coefficients, lowest power first, as FLOAT32."""
+    size = 24 * job.terms
+    middle, half = (job.low + job.high) / 2, (job.high - job.low) / 2
+    points = [middle - half * cos(PI * (2 * k + 1) / (2 * size)) for k in range(size)]
+    values, weights = [job.target(x) for x in points], [abs(job.weight(x)) for x in points]
+    rounded: list[float] = []
+    while len(rounded) < job.terms:
+        powers = list(range(len(rounded), job.terms))
+        lowest = remez(points, values, weights, powers)[0]
+        rounded.append(float(np.float32(float(lowest))))
+        values = [v - D(rounded[-1]) * x ** powers[0] for x, v in zip(points, values, strict=True)]
+    return rounded
+
+
+def odd(function: Callable[[D], D], terms: int, high: D | str) -> Fit:
+    """f(x) = x + x³·P(x²), up to a highest x."""
+
+    def target(s: D) -> D:
+        x = s.sqrt()
+        return (function(x) / x - 1) / s
+
+    return Fit(target, terms, D(0), D(high) ** 2, lambda s: s * s.sqrt() / function(s.sqrt()))
+
+
+def mills(u: D) -> D:
+    """(t + 3)·e^(t²/2)·Φ(-t) for t = 0 .. 15 as t/(t + 3) = (1 + u)·5/12."""
+    v = (1 + u) * 5 / 12
+    t = 3 * v / (1 - v)
+    return (t + 3) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
+
+
+JOBS: dict[str, Fit] = {
+    "exp": Fit(lambda r: (r.exp() - 1 - r) / r**2, 5, -LN2 * D("0.5003"), LN2 * D("0.5003"), lambda r: r**2 / r.exp()),
+    "log": Fit(
+        lambda f: ((1 + f).ln() - f + f**2 / 2) / f**3,
+        9,
+        D("0.5").sqrt() - 1,
+        D(2).sqrt() - 1,
+        lambda f: f**3 / (1 + f).ln(),
+    ),
+    "sin": odd(sin, 4, "0.7865"),
+    "cos": Fit(lambda s: (cos(s.sqrt()) - 1 + s / 2) / s**2, 4, D(0), D("0.7865") ** 2, lambda s: s**2),
+    "tan": odd(lambda x: sin(x) / cos(x), 7, "0.7865"),
+    "asin": odd(asin, 6, "0.5"),
+    "atan": odd(atan, 11, "1"),
+    "sinh": odd(sinh, 4, "1"),
+    "tanh": odd(tanh, 8, "1"),
+    "asinh": odd(asinh, 7, "0.5"),
+    "atanh": odd(atanh, 7, "0.5"),
+    "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 8, D(0), D("1"), lambda s: s.sqrt() / erf(s.sqrt())),
+    "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.95"), D("4"), lambda x: x * erfc(x) / erf(x)),
+    "gelu": Fit(mills, 11, D(-1), D(1), lambda u: 1 / mills(u)),
+    # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)
+    "log2": Fit(
+        lambda s: (atanh(s.sqrt()) / s.sqrt() - 1 - s / 3) * 2 / LN2 / s**2,
+        3,
+        D(0),
+        D("0.1717") ** 2,
+        lambda s: s**2 * s.sqrt() / atanh(s.sqrt()),
+    ),
+}
+
+
+def constants() -> dict[str, list[float]]:
+    """Numbers as sums of FLOAT32, each the nearest to what the ones before it leave."""
+    numbers = {"pi": PI, "pi/2": PI / 2, "ln2": LN2, "2/ln2": 2 / LN2, "2/(3ln2)": 2 / (3 * LN2)}
+    found = {}
+    for name, number in numbers.items():
+        parts: list[float] = []
+        for _ in range(3):
+            parts.append(float(np.float32(float(number - sum(map(D, parts))))))
+        found[name] = parts
+    return found
+
+
+def words(count: int, zeros: int) -> list[int]:
+    """2/π in words of 32 bits, after so many zeros."""
+    getcontext().prec = 115
+    scaled = int(2 / PI * D(2) ** (32 * count - zeros))
+    getcontext().prec = 50
+    return [scaled >> 32 * k & 0xFFFFFFFF for k in reversed(range(count))]
+
+
+def main(names: list[str]) -> None:
+    """Write the file, with those polynomials derived anew that are named, or all."""
+    found = json.loads(TARGET.read_text()) if names else {}
+    for name in names or JOBS:
+        found[name] = fit(JOBS[name])
+        print(name, found[name])  # noqa: T201 - a script
+    found["constants"] = constants()
+    found["2/pi"] = words(7, zeros=9)
+    TARGET.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

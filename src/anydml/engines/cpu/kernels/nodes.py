@@ -1,0 +1,216 @@
+"""The nodes of an expression as text of LLVM, each a vector: a line for most, and nothing left to optimise.
+
+Text takes a twentieth of the time that llvmlite's objects take. Equal nodes are one object, and are written once.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.kernels.number import convert, scalar_of
+from anydml.enums import DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.ir.expressions import Expr, Number
+
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_SIGNED = {"div": "sdiv", "rem": "srem", "shr": "ashr"}
+_UNSIGNED = {"div": "udiv", "rem": "urem", "shr": "lshr"}
+_CALLS = {"fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
+_TESTS = {"lt": ("olt", "slt", "ult"), "le": ("ole", "sle", "ule"), "eq": ("oeq", "eq", "eq")}
+
+
+def kind_of(data_type: DataType | None) -> str:
+    """A type as kernels name it: `f16`, `i32`, `u8`; a truth value is `u1`."""
+    if data_type is None:
+        return "u1"
+    letter = "f" if data_type.is_float else "i" if data_type.is_signed else "u"
+    return f"{letter}{data_type.size_in_bytes * 8}"
+
+
+def scalar_text(kind: str) -> str:
+    """A kind's type in LLVM."""
+    return {"f64": "double", "f32": "float", "f16": "half"}.get(kind) or f"i{kind[1:]}"
+
+
+def number_text(number: Number, kind: str) -> str:
+    """A constant in LLVM, exact for any bits."""
+    if kind == "f16":
+        return f"0xH{struct.pack('>e', number).hex().upper()}"
+    if kind[0] == "f":
+        return f"0x{struct.pack('>d', number).hex().upper()}"
+    return str(int(number))
+
+
+class Text:
+    """Lines of a function, and what it declares."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declared: dict[str, None] = {}
+        self._count = 0
+
+    def add(self, *lines: str) -> None:
+        """Write lines as they are."""
+        self.lines += lines
+
+    def new(self, line: str) -> str:
+        """Write a line that gives a value, and name that."""
+        self._count += 1
+        self.lines.append(f"%v{self._count} = {line}")
+        return f"%v{self._count}"
+
+    def call(self, name: str, kind: str, args: Sequence[str], more: str = "") -> str:
+        """An intrinsic of vectors, all of one type."""
+        lanes, scalar = kind[1:-1].split(" x ")
+        letter = {"double": "f64", "float": "f32", "half": "f16"}.get(scalar, scalar)
+        full = f"@llvm.{name}.v{lanes}{letter}"
+        self.declared[f"declare {kind} {full}({', '.join([kind] * len(args))}{', i1' if more else ''})"] = None
+        return self.new(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)}{more})")
+
+    def spread(self, value: str, scalar: str, lanes: int) -> str:
+        """One value in every lane."""
+        kind = f"<{lanes} x {scalar}>"
+        first = self.new(f"insertelement {kind} poison, {scalar} {value}, i32 0")
+        return self.new(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def _is_above(node: Expr) -> Expr | None:
+    """The test a < b of `(a < b) | isnan(…)`, where one of the two is a constant and the other may be NaN."""
+    test, other = node.args
+    is_alike = test.op == "lt" and other.op == "not" and other.args[0].op == "eq" and other.args[0].args[0] is other.args[0].args[1]
+    if not is_alike:
+        return None
+    numbers = [arg for arg in test.args if arg is not other.args[0].args[0]]
+    is_constant = len(numbers) == 1 and numbers[0].op == "const" and numbers[0].value == numbers[0].value
+    return test if is_constant else None
+
+
+def _limit(node: Expr) -> str | None:
+    """The instruction of an Arm for `maximum` and `minimum` with a constant; of two zeros they take the second."""
+    test, a, b = node.args
+    if not IS_ARM or test.op != "or" or (found := _is_above(test)) is None or b.op != "const":
+        return None
+    if found.args == (b, a) and (b.value or math.copysign(1, b.value) > 0):
+        return "maximum"
+    if found.args == (a, b) and (b.value or math.copysign(1, b.value) < 0):
+        return "minimum"
+    return None
+
+
+def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) -> str:
+    """A constant or an operation, given the names of its arguments, and of theirs."""
+    args = [found[arg] for arg in node.args]
+    kind = kind_of(node.type)
+    vector = f"<{lanes} x {scalar_text(kind)}>"
+    op = node.op
+    if op == "const":
+        return f"splat ({scalar_text(kind)} {number_text(node.value, kind)})"
+    of = kind_of(node.args[0].type)
+    source = f"<{lanes} x {scalar_text(of)}>"
+    if op in _TESTS:
+        test = _TESTS[op]["fiu".index(of[0])]
+        return text.new(f"{'fcmp' if of[0] == 'f' else 'icmp'} {test} {source} {args[0]}, {args[1]}")
+    if op == "or" and (test := _is_above(node)):
+        return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(test.args[0].type))}> {', '.join(found[arg] for arg in test.args)}")
+    if op == "where" and (limit := _limit(node)):
+        return text.call(limit, vector, args[1:])
+    if op == "where":
+        return text.new(f"select {source} {args[0]}, {vector} {args[1]}, {vector} {args[2]}")
+    if op == "bits":
+        return args[0] if source == vector else text.new(f"bitcast {source} {args[0]} to {vector}")
+    if op == "cast":
+        return convert(_Builder(text), _Value(args[0], ir.VectorType(scalar_of(of), lanes)), of, kind).text
+    if op == "not":
+        return text.new(f"xor {vector} {args[0]}, splat ({scalar_text(kind)} -1)")
+    if op in ("neg", "abs") and kind[0] != "f":
+        if op == "neg":
+            return text.new(f"sub {vector} zeroinitializer, {args[0]}")
+        return text.call("abs", vector, args, ", i1 false") if kind[0] == "i" else args[0]
+    if op == "neg":
+        return text.new(f"fneg {vector} {args[0]}")
+    if op == "abs":
+        return text.call("fabs", vector, args)
+    if op in _CALLS:
+        return text.call(_CALLS[op], vector, args)
+    names = _FLOAT if kind[0] == "f" else _SIGNED if kind[0] == "i" else _UNSIGNED
+    return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
+
+
+def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], lanes: int) -> str:
+    """A tree, its nodes each after its arguments; loads, coordinates and the user's numbers are given. The last's."""
+    found = dict(leaves)
+    for node in nodes:
+        if node not in found:
+            found[node] = write_node(text, node, found, lanes)
+    return found[nodes[-1]]
+
+
+class _Value:
+    """What `number.convert` takes for a value of llvmlite's."""
+
+    def __init__(self, text: str, type: Any) -> None:
+        self.text, self.type = text, type
+
+    def get_reference(self) -> str:
+        return self.text
+
+
+def _conversion(op: str) -> Callable[[_Builder, Any, Any], _Value]:
+    def write(self: _Builder, value: Any, kind: Any) -> _Value:
+        is_same = value.type == kind  # integers of one width
+        return value if is_same else self.new(f"{op} {value.type} {value.get_reference()} to {kind}", kind)
+
+    return write
+
+
+_SIGNS = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", ">=": "ge"}
+
+
+class _Builder:
+    """What `number.convert` asks of llvmlite's builder, as text: the rules of conversions stand there alone."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def new(self, line: str, kind: Any) -> _Value:
+        return _Value(self._text.new(line), kind)
+
+    trunc, sext, zext, bitcast = map(_conversion, ("trunc", "sext", "zext", "bitcast"))
+    fpext, fptrunc, sitofp, uitofp = map(_conversion, ("fpext", "fptrunc", "sitofp", "uitofp"))
+    fptosi, fptoui = map(_conversion, ("fptosi", "fptoui"))
+
+    def _two(self, op: str, a: Any, b: Any, kind: Any = None) -> _Value:
+        return self.new(f"{op} {a.type} {a.get_reference()}, {b.get_reference()}", kind or a.type)
+
+    def _test(self, op: str, a: Any, b: Any) -> _Value:
+        return self._two(op, a, b, ir.VectorType(ir.IntType(1), a.type.count))
+
+    def add(self, a: Any, b: Any) -> _Value:
+        return self._two("add", a, b)
+
+    def and_(self, a: Any, b: Any) -> _Value:
+        return self._two("and", a, b)
+
+    def fcmp_ordered(self, sign: str, a: Any, b: Any) -> _Value:
+        return self._test("fcmp ord" if sign == "ord" else f"fcmp o{_SIGNS[sign]}", a, b)
+
+    def fcmp_unordered(self, sign: str, a: Any, b: Any) -> _Value:
+        return self._test(f"fcmp u{_SIGNS[sign]}", a, b)
+
+    def icmp_signed(self, sign: str, a: Any, b: Any) -> _Value:
+        return self._test(f"icmp {'' if sign == '==' else 's'}{_SIGNS[sign]}", a, b)
+
+    def icmp_unsigned(self, sign: str, a: Any, b: Any) -> _Value:
+        return self._test(f"icmp {'' if sign == '==' else 'u'}{_SIGNS[sign]}", a, b)
+
+    def select(self, test: Any, a: Any, b: Any) -> _Value:
+        text = f"{a.type} {a.get_reference()}, {b.type} {b.get_reference()}"
+        return self.new(f"select {test.type} {test.get_reference()}, {text}", a.type)

@@ -1,0 +1,136 @@
+"""Maps of any expression, planned: a kernel for each tree, and for how its views' innermost rows lie."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.map import Shape, givens, make_map
+from anydml.engines.cpu.kernels.rows import FIXED, make_rows
+from anydml.engines.cpu.programs.words import STREAM_FROM
+from anydml.ir.expressions import number_of, walk, write
+from anydml.ir.plan import Loops, simplify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.cpu.build import Kernel
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Map
+    from anydml.ir.views import View
+
+SEGMENT = 128 * 1024
+"""Bytes of a row, the target's or a source's, that one unit of work goes through."""
+VECTOR = 64
+"""Bytes of a vector of the widest type in a tree."""
+LONG_ROW = 256
+"""Bytes of a row from which on it is written past the cache, where the output is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapProgram:
+    """A map, planned."""
+
+    row: Kernel
+    tensors: tuple[str, ...]
+    """Of each view; empty for a coordinate."""
+    offsets: tuple[int, ...]
+    """In bytes, from the tensors' first elements; of a coordinate the first."""
+    fixed: tuple[int, ...]
+    """Between the row's address and the views'."""
+    words: tuple[int, ...]
+    """After the views' addresses."""
+    units: int
+    size: int
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        addresses = [
+            places[tensor] + offset if tensor else offset
+            for tensor, offset in zip(self.tensors, self.offsets, strict=True)
+        ]
+        words = (self.row.address, *self.fixed, *addresses, *self.words)
+        return make_dispatch(get_kernel("rows", make_rows), words, self.units, self.size)
+
+
+def plan_map(primitive: Map) -> MapProgram:
+    """Let each load and each coordinate be a view, and walk them together for the target's memory."""
+    value, target = primitive.value, primitive.target
+    nodes = list(walk(value))
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+    sources = [primitive.sources[int(leaf.value)] if leaf.op == "load" else None for leaf in leaves]
+    views = (*sources, target)
+    widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
+    loops = simplify(_loops(leaves, sources, target), len(leaves))
+    count, steps = (
+        (loops.sizes[-1], [row[-1] for row in loops.strides]) if loops.sizes else (1, [0] * len(leaves) + [1])
+    )
+    rank = max(len(loops.sizes) - 1, 0)
+    shape = Shape(leaves, "".join(map(_row, steps)), _lanes(nodes, count, rank), _streams(loops, widths[-1]))
+    segments = -(-count * max(widths) // SEGMENT)
+    length = -(-count // segments // VECTOR) * VECTOR
+    segments = -(-count // length)
+    table = [
+        word
+        for k in range(rank)
+        for word in (loops.sizes[k], *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
+    ]
+    step_words = [step * width for step, width in zip(steps, widths, strict=True)]
+    numbers = [_word(node) for node in givens(nodes)]
+    get_kernel("rows", make_rows)
+    return MapProgram(
+        _kernel(value, shape),
+        tuple("" if view is None else view.tensor for view in views),
+        tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
+        (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, segments, length, rank),
+        (*step_words, *numbers, *table),
+        math.prod(loops.sizes[:rank]) * segments if all(target.sizes) else 0,
+        loops.count * sum(widths),
+    )
+
+
+def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -> Loops:
+    """The walk over all views; a coordinate's elements lie one on for each step in its dimension."""
+    rank = len(target.sizes)
+    strides = [
+        tuple(int(k == leaf.value) for k in range(rank)) if view is None else view.strides
+        for leaf, view in zip(leaves, sources, strict=True)
+    ]
+    offsets = [0 if view is None else view.offset for view in sources]
+    return Loops(target.sizes, (*strides, target.strides), (*offsets, target.offset))
+
+
+def _row(step: int) -> str:
+    return {0: "r", 1: "p"}.get(step, "s")
+
+
+def _lanes(nodes: list[Expr], count: int, rank: int) -> int:
+    widest = max(node.type.size_in_bytes if node.type is not None else 1 for node in nodes)
+    lanes = VECTOR // widest
+    while rank and lanes > 4 and lanes >= 2 * count:
+        lanes //= 2
+    return lanes
+
+
+def _streams(loops: Loops, width: int) -> bool:
+    """Whether the target is written past the cache."""
+    is_run = bool(loops.sizes) and loops.strides[-1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
+    return IS_ARM and is_run and loops.count * width >= STREAM_FROM
+
+
+def _word(node: Expr) -> int:
+    """A number's bits, in the low bytes of a word."""
+    bits = number_of(node).tobytes().ljust(8, b"\0")
+    return int.from_bytes(bits, "little", signed=True)
+
+
+def _kernel(value: Expr, shape: Shape) -> Kernel:
+    key = f"{write(value, numbers=False)} {shape.rows} {shape.lanes} {shape.stream}"
+    name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    return get_kernel(name, functools.partial(make_map, value, shape))

@@ -1,0 +1,153 @@
+"""From an expression to a Triton function: the text of one that walks its views, and computes a node a line."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import linecache
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import triton
+import triton.language as tl
+
+from anydml.engines.cuda.kernels import arithmetic
+from anydml.engines.cuda.kernels.map import number_of
+from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
+from anydml.ir.expressions import walk
+
+if TYPE_CHECKING:
+    from anydml.enums import DataType
+    from anydml.ir.expressions import Expr
+
+NAMES = {
+    "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
+    "number_of": number_of, "arithmetic": arithmetic,
+}  # fmt: skip
+"""What the text of a kernel refers to."""
+_numbers = itertools.count()
+
+ANY = {
+    "lt": "{0} < {1}", "le": "{0} <= {1}", "eq": "{0} == {1}", "where": "tl.where({0}, {1}, {2})",
+    "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}",
+    "abs": "tl.abs({0})", "cast": "number_of({0}, {type})", "bits": "{0}.to({type}, bitcast=True)",
+}  # fmt: skip
+FLOAT = ANY | {
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "arithmetic.divided({0}, {1})",
+    "neg": "({0}.to({bits}, bitcast=True) ^ {sign}).to({type}, bitcast=True)",  # 0 - 0 is not -0
+    "fma": "arithmetic.fma({0}, {1}, {2})", "sqrt": "arithmetic.root({0})",
+    **{name: f"arithmetic.{name}({{0}})" for name in ("floor", "ceil", "trunc", "rint")},
+}  # fmt: skip
+WHOLE = ANY | {
+    **{name: f"tl.{name}({{0}}, {{1}}, sanitize_overflow=False)" for name in ("add", "sub", "mul")},
+    "div": "{0} // {1}", "rem": "{0} % {1}",
+    "neg": "tl.sub({zero}, {0}, sanitize_overflow=False)", "not": "{0} ^ {ones}",
+}  # fmt: skip
+TRUTH = ANY | {"not": "~{0}"}
+"""Operations in Triton by the kind of what they give: a node's arguments, and constants of its type by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A kernel, and what it is to be given."""
+
+    function: Any
+    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a REACH for a view."""
+    slots: tuple[int, ...]
+    """The sources that it reads."""
+    dimensions: tuple[int, ...]
+    """The dimensions whose coordinates it computes with: views of the walk after the sources."""
+    given: tuple[Expr, ...]
+    """The user's numbers."""
+    operations: int
+
+
+def emit(value: Expr) -> Emitted:
+    """A kernel for a tree of operations alone."""
+    nodes = list(walk(value))
+    loads, coordinates, given = ([node for node in nodes if node.op == op] for op in ("load", "coordinate", "given"))
+    names = {node: f"v{number}" for number, node in enumerate(nodes)}
+    views = range(len(loads) + len(coordinates) + 1)
+    pointers = [*(f"p{view}" for view in range(len(loads))), "target"]
+    numbers = ["counts", "blocks", "sizes", *(f"{of}{view}" for view in views for of in ("steps", "strides"))]
+    starts = [f"start{number}" for number in range(len(coordinates))]
+    chosen = [f"given{number}" for number in range(len(given))]
+    constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"REACH{view}" for view in views))]
+    bases = [*pointers[:-1], *(f"{start}.to(tl.int64)" for start in starts), "target"]
+    walked = [f"steps{view}, sizes, strides{view}, TILE, REACH{view}" for view in views]
+    places = [f"reach({base}, row, first, number, {how})" for base, how in zip(bases, walked, strict=True)]
+    computed = {
+        **{
+            node: f"fetch(p{view}, row, first, number, mask, counts, {walked[view]})" for view, node in enumerate(loads)
+        },
+        **dict(zip(coordinates, places[len(loads) : -1], strict=True)),
+        **{node: _from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
+    }
+    computed |= {node: _text(node, names) for node in nodes if node not in computed}  # loads come first
+    lines = [
+        "@triton.jit",
+        f"def generated_map({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):",
+        "    row, first, number, mask = begin(counts, blocks, TILE)",
+        *(f"    {names[node]} = {text}" for node, text in computed.items()),
+        f"    tl.store({places[-1]}, {names[value]}, mask=mask)",
+    ]
+    slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
+    operations = sum(bool(node.args) for node in nodes)
+    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations)
+
+
+@functools.cache
+def function_of(text: str) -> Any:
+    """A Triton function from its text, which Triton reads where Python keeps the lines of files."""
+    name = f"<anydml map {next(_numbers)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space = {**NAMES, "__name__": __name__}
+    exec(compile(text, name, "exec"), space)  # noqa: S102 - text of our own, of names and numbers
+    return space["generated_map"]
+
+
+def bits_of(node: Expr) -> int:
+    """A number as kernels take it: the bits of its type, with the sign of an integer of 64."""
+    assert node.type is not None  # noqa: S101 - for type checkers: users choose numbers
+    if node.type.is_float:
+        return int(np.array(node.value, node.type.dtype).view(f"i{node.type.size_in_bytes}"))
+    return (int(node.value) + 2**63) % 2**64 - 2**63
+
+
+def _text(node: Expr, names: dict[Expr, str]) -> str:
+    if node.op == "const":
+        return _constant(node)
+    table = TRUTH if node.type is None else FLOAT if node.type.is_float else WHOLE
+    arguments = [names[arg] for arg in node.args]
+    more = {} if node.type is None else _words(node.type)
+    return table[node.op].format(*arguments, **more)
+
+
+def _words(of: DataType) -> dict[str, str]:
+    width = 8 * of.size_in_bytes
+    kind, bits = type_of(of), f"tl.int{width}"
+    ones = -1 if of.is_signed else 2**width - 1
+    numbers = {"sign": (-1 << (width - 1), bits), "zero": (0, kind), "ones": (ones, kind)}
+    return {"type": kind, "bits": bits} | {name: f"tl.full((), {n}, {type})" for name, (n, type) in numbers.items()}
+
+
+def _constant(node: Expr) -> str:
+    if node.type is None:
+        return f"tl.full((), {int(node.value)}, tl.int1)"
+    if node.type.is_float:  # -0.0, infinities and NaN have no literals
+        return _from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
+    return f"tl.full((), {int(node.value)}, {type_of(node.type)})"
+
+
+def _from_bits(text: str, of: DataType | None) -> str:
+    """The number whose bits an integer ends with."""
+    assert of is not None  # noqa: S101 - for type checkers
+    if not of.is_float:
+        return f"{text}.to({type_of(of)})"
+    return f"{text}.to(tl.int{8 * of.size_in_bytes}).to({type_of(of)}, bitcast=True)"
+
+
+def type_of(of: DataType) -> str:
+    """A type as Triton's language names it."""
+    return f"tl.{of.dtype.name}"

@@ -1,0 +1,70 @@
+"""Maps, planned: a kernel generated from the expression, over tiles of all views together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cuda.emit import bits_of, emit
+from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.programs.shapes import kind_of
+from anydml.engines.cuda.programs.tiles import walk_of
+from anydml.ir.numerics import expand
+from anydml.ir.plan import Loops, simplify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.cuda.figures import Figures
+    from anydml.ir.verbs import Map
+
+SHORT = 32
+"""Operations up to which a thread computes 8 numbers of FLOAT32 at once, and 4 past them: gelu takes 71 registers of
+the 255 that there are for 8, and 40 for 4, which leaves room for twice the threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapProgram:
+    """A map, planned."""
+
+    kernel: Kernel
+    bases: tuple[tuple[str, int], ...]
+    """By pointer the tensor, and the offset of the first element in it, in bytes."""
+
+    @classmethod
+    def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
+        """Simplify, and compile the kernel for memory that is aligned."""
+        made = emit(expand(primitive.value))
+        read = [primitive.sources[slot] for slot in made.slots]
+        target, rank = primitive.target, len(primitive.target.sizes)
+        # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
+        counted = [tuple(int(k == dimension) for k in range(rank)) for dimension in made.dimensions]
+        rows = (*(view.strides for view in read), *counted, target.strides)
+        offsets = (*(view.offset for view in read), *(0 for _ in counted), target.offset)
+        loops = simplify(Loops(target.sizes, rows, offsets), len(rows) - 1)
+        widths = [
+            *(view.data_type.size_in_bytes for view in read),
+            *(0 for _ in counted),
+            target.data_type.size_in_bytes,
+        ]
+        walk = walk_of(loops, widths, figures, is_long=made.operations > SHORT)
+        starts = loops.offsets[len(read) : -1]
+        views = (*read, target)
+        kernel = Kernel(
+            made.function,
+            tuple(kind_of(view.data_type) for view in views),
+            (*walk.numbers, *starts, *map(bits_of, made.given)),
+            {"TILE": walk.tile} | {f"REACH{view}": each for view, each in enumerate(walk.reaches)},
+            walk.programs,
+            walk.warps,
+            figures,
+            fuses=False,
+        )
+        kernel.prepare()
+        firsts = (*loops.offsets[: len(read)], loops.offsets[-1])
+        bases = ((view.tensor, first * view.data_type.size_in_bytes) for view, first in zip(views, firsts, strict=True))
+        return cls(kernel, tuple(bases))
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])

@@ -1,0 +1,181 @@
+"""The tale of a map: every element is computed from those of the inputs that stand in its place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.reference.evaluate import evaluate
+from anydml.enums import DataType
+from anydml.explain.formula import Formula, name_index
+from anydml.explain.picture import spoken
+from anydml.explain.tale import Landing, Tale, element_at, first_few, place_in
+from anydml.explain.values import SpreadValues, number_of, write_single, write_value
+from anydml.ir.expressions import load, loads, moved, walk
+from anydml.ir.patterns import match_scaled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.explain.picture import Coordinate, Element
+    from anydml.explain.values import Values
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Map
+    from anydml.operators import OperatorDesc
+    from anydml.tensor import TensorDesc
+
+_MOST_MARKED = 3
+"""Of the sentences, those that tell of marked elements before any others are told."""
+_LONGEST = 80
+"""Of a formula in a sentence, which has it with names and with numbers."""
+_CUT = "without its fraction"
+
+
+class ComputedTale(Tale):
+    """How each element is computed, and which are no numbers, or not those that were computed."""
+
+    def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
+        self._primitive, self._values, self._tensors = primitive, values, desc.tensors()
+        root = primitive.value
+        self._inner = root.args[0] if root.op == "cast" else root
+        """What is computed, before it is made a number of the output's type."""
+        self._loads = loads(root)
+        self._count = math.prod(primitive.target.sizes)
+        self._marks: set[str] = set()
+        self.verb = "becomes" if len(self._loads) == 1 else "goes into"
+        what = f"{self._count} element{'' if self._count == 1 else 's'}"
+        simple = match_scaled(primitive)
+        self._is_conversion = simple is not None and simple.is_conversion
+        if simple is None:
+            formula = Formula(self._inner, self._name).text(self._name)
+            self.summary = f"computes {what}: {spoken(primitive.target.tensor)} = {formula}"
+        elif simple.is_conversion:
+            before, after = primitive.source.data_type.name, primitive.target.data_type.name
+            self.summary = f"converts {what} from {before} to {after}"
+            self.legend = (("marked", f"a number that {after} does not have, and that becomes another"),)
+        else:
+            self.summary = f"multiplies {what} by {write_single(simple.scale)}, and adds {write_single(simple.bias)}"
+        last = self._place(tuple(size - 1 for size in primitive.target.sizes))
+        self._formula = Formula(self._inner, last.name, _LONGEST)
+
+    def _place(self, at: Coordinate) -> _Place:
+        return _Place(self._primitive, self._tensors, self._values, at)
+
+    def _name(self, node: Expr) -> str:
+        is_load = node.op == "load"
+        return spoken(self._primitive.sources[int(node.value)].tensor) if is_load else name_index(node)
+
+    @classmethod
+    def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:
+        """Numbers around 0 for what is computed with."""
+        if match_scaled(primitive):
+            return super().made_up(desc, primitive, field, tensor, before)
+        slot = [view.tensor for view in primitive.sources].index(field)
+        return SpreadValues(tensor, slot, is_truth=_is_truth(primitive.value, load(slot, tensor.data_type)))
+
+    def landing(self, element: Element) -> Landing:
+        """One element, computed."""
+        target = self._primitive.target
+        number = number_of(element.coordinate, self._tensors[target.tensor].sizes)
+        place = self._place(place_in(target, number))
+        before, after = place.value(self._inner), place.value(self._primitive.value)
+        value = write_value(after)
+        says = [str(element), self._formula.text(place.name, is_chained=True), self._formula.numbers(place.value)]
+        change = "" if isinstance(after, np.floating) and not self._is_conversion else _change(before, after)
+        if change or not self._is_conversion:
+            says.append(write_value(before) if change else value)
+        told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
+        is_marked = self._mark(place, after, change)
+        sources = tuple(dict.fromkeys(map(place.element, self._loads)))
+        return Landing(value, f"{told}, {change}: {value}" if change else told, sources, hue=int(is_marked))
+
+    def _mark(self, place: _Place, after: Any, change: str) -> bool:
+        """Whether an element is worth a mark, which the legend then says the meaning of."""
+        if self._is_conversion:
+            return bool(change)
+        mark = ""
+        if not np.isfinite(after) and all(np.isfinite(place.value(one)) for one in self._loads):
+            mark = "NaN" if np.isnan(after) else "an infinity"
+        elif change and change != _CUT:
+            mark = f"a number that {self._primitive.target.data_type.name} does not have"
+        if mark:
+            self._marks.add(mark)
+            self.legend = (("marked", f"leads to {' or '.join(sorted(self._marks))}"),)
+        return bool(mark)
+
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
+        """The first elements, and before them the first of those that are marked."""
+        shown = [landing.says for landing in landings.values()]
+        marked = [landing.says for landing in landings.values() if landing.hue]
+        return first_few(list(dict.fromkeys((*marked[:_MOST_MARKED], *shown))), self._count, "elements")
+
+    def notes(self) -> Iterator[str]:
+        """Which inputs are broadcast."""
+        for tensor in dict.fromkeys(view.tensor for view in self._primitive.sources):
+            strides = zip(self._tensors[tensor].sizes, self._tensors[tensor].element_strides, strict=True)
+            again = [str(k) for k, (size, stride) in enumerate(strides) if size > 1 and not stride]
+            if again:
+                several = "s" if len(again) > 1 else ""
+                yield f"{spoken(tensor)} is the same all along dimension{several} {' and '.join(again)}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A coordinate of a map: what is read there, and what comes of it."""
+
+    primitive: Map
+    tensors: Mapping[str, TensorDesc]
+    values: Mapping[str, Values]
+    at: Coordinate
+
+    def element(self, node: Expr) -> Element:
+        """What a load reads."""
+        view = self.primitive.sources[int(node.value)]
+        return element_at(view, self.at, self.tensors[view.tensor].sizes)
+
+    def name(self, node: Expr) -> str:
+        """What a leaf is called here."""
+        return str(self.element(node)) if node.op == "load" else name_index(node)
+
+    def value(self, node: Expr) -> Any:
+        """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
+        if node.op == "load":
+            element = self.element(node)
+            return self.values[element.tensor].at(element.coordinate)
+        found = loads(node)
+        sources: list[Any] = [None] * len(self.primitive.sources)
+        shape = (1,) * len(self.at)
+        for one in found:
+            sources[int(one.value)] = np.full(shape, self.value(one))
+        return evaluate(moved(node, [(c, 1) for c in self.at]), sources, shape)[(0,) * len(shape)]
+
+
+def _is_truth(root: Expr, number: Expr) -> bool:
+    """Whether a number is asked for nothing but whether it is 0."""
+    users = [node for node in walk(root) if number in node.args]
+    return bool(users) and all(
+        node.op == "eq" and node.args[1].op == "const" and not node.args[1].value for node in users
+    )
+
+
+def _change(before: Any, after: Any) -> str:
+    """How a number became another, where it did."""
+    if np.isnan(before):
+        return "" if isinstance(after, np.floating) else "being no number"
+    if float(after) == float(before) and _exact(before) == _exact(after):
+        return ""
+    if isinstance(after, np.floating):
+        return f"rounded to {DataType(after.dtype).name}"
+    if not isinstance(before, np.floating):
+        return f"wrapped to {8 * after.itemsize} bits"
+    limits = np.iinfo(after.dtype)
+    is_outside = not int(limits.min) - 1 < float(before) < int(limits.max) + 1
+    return "outside, the nearest end of the range" if is_outside else _CUT
+
+
+def _exact(number: Any) -> int | float:
+    """A number that compares with others of any type: NumPy rounds large integers before it compares them."""
+    return float(number) if isinstance(number, np.floating) else int(number)

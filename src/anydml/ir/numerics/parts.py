@@ -1,0 +1,106 @@
+"""What the functions are made of: polynomials, sums of two floats, powers of two."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anydml.enums import DataType
+from anydml.ir.expressions import Expr, absolute, const, fma, where
+
+F, I, U = DataType.FLOAT32, DataType.INT32, DataType.UINT32
+INF = float("inf")
+MAGIC = 1.5 * 2**23
+"""Added to a float below 2^22 it rounds that to an integer, which its last bits then are."""
+MAGIC_BITS = 0x4B400000
+
+
+@functools.cache
+def _file() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "coefficients.json").read_text())
+    return found
+
+
+def coefficients(name: str) -> list[float]:
+    """Of a polynomial, the lowest power's first."""
+    found: list[float] = _file()[name]
+    return found
+
+
+def split(name: str) -> list[float]:
+    """A constant as a sum of three FLOAT32."""
+    found: list[float] = _file()["constants"][name]
+    return found
+
+
+def words() -> list[int]:
+    """2/π in words of 32 bits, after 9 zeros."""
+    found: list[int] = _file()["2/pi"]
+    return found
+
+
+def polynomial(x: Expr, numbers: list[float]) -> Expr:
+    """By Horner."""
+    total = const(numbers[-1], F)
+    for number in reversed(numbers[:-1]):
+        total = fma(total, x, number)
+    return total
+
+
+class Pair(NamedTuple):
+    """high + low, unevaluated: twice the digits. Low is at most a unit in the last place of high, or about that."""
+
+    high: Expr
+    low: Expr
+
+
+def sum_of(a: Expr, b: Expr | float) -> Pair:
+    """a + b exactly, where |a| >= |b| or a is 0."""
+    total = a + b
+    return Pair(total, b - (total - a))
+
+
+def any_sum_of(a: Expr, b: Expr) -> Pair:
+    """a + b exactly."""
+    total = a + b
+    part = total - a
+    return Pair(total, (a - (total - part)) + (b - part))
+
+
+def product_of(a: Expr, b: Expr | float) -> Pair:
+    """a·b exactly, where nothing underflows."""
+    product = a * b
+    return Pair(product, fma(a, b, -product))
+
+
+def negate_if(test: Expr, x: Expr) -> Expr:
+    """-x where a test holds."""
+    return where(test, -x, x)
+
+
+def with_sign(magnitude: Expr, sign: Expr) -> Expr:
+    """A number that is not negative, with the sign of another."""
+    return (magnitude.bits(U) | (sign.bits(U) & 0x80000000)).bits(F)
+
+
+def clamp(x: Expr, low: float, high: float) -> Expr:
+    """Within bounds; NaN stays."""
+    return where(x < low, const(low, F), where(x > high, const(high, F), x))
+
+
+def power_of_two(n: Expr) -> Expr:
+    """2^n for an INT32 n of -126 to 127."""
+    return ((n + 127) << 23).bits(F)
+
+
+def scale(x: Expr, n: Expr) -> Expr:
+    """x·2^n for an INT32 n of -252 to 254, rounded once where x is near 1."""
+    half = n >> 1
+    return x * power_of_two(half) * power_of_two(n - half)
+
+
+def is_tiny(x: Expr) -> Expr:
+    """Whether f(x) = x for every f that is x + O(x²): signed zeros and denormals go this way."""
+    return absolute(x) < 2.0**-26

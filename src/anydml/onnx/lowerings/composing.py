@@ -1,0 +1,269 @@
+"""Nodes that are several element-wise operators, or one of several by their attributes and types."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.enums import DataType, IsInfinityMode, RoundingMode
+from anydml.onnx.lowerings.elementwise import broadcast, compute, one_to_one, operands
+from anydml.onnx.lowerings.moving import convert, retyped
+from anydml.onnx.types import BOOL, FLOAT, INT64, element_of
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.onnx.nodes import Node
+    from anydml.onnx.types import ElementType
+
+
+# Types that an operator lacks
+
+
+def absolute(node: Node) -> list[Value]:
+    """Abs: of unsigned numbers the numbers themselves."""
+    return [node.input(0)] if _is_unsigned(node.input(0)) else one_to_one(node)
+
+
+def relu(node: Node) -> list[Value]:
+    """Relu: of INT64, which ACTIVATION_RELU lacks, the larger of it and 0."""
+    x = node.input(0)
+    return [compute(node, dml.max, x, _number(x, 0))] if x.element is INT64 else one_to_one(node)
+
+
+def prelu(node: Node) -> list[Value]:
+    """PRelu: where the operator lacks the type, which of x and slope·x is chosen by the sign."""
+    x, slope = _with_slope(node)
+    if _is_unsigned(x):
+        return [x]
+    if x.element is not INT64:
+        return [compute(node, dml.parameterized_relu, x, slope)]
+    scaled = compute(node, dml.multiply, x, slope)
+    return [compute(node, dml.if_, _is_negative(node, x), scaled, x, element=x.element)]
+
+
+def _with_slope(node: Node) -> list[Value]:
+    x, slope = node.inputs
+    if node.version < 7 and len(slope.shape) == 1 and slope.count > 1 and len(x.shape) > 1:  # one for each channel
+        slope = node.tracer.reshape(slope, (slope.count, *(1,) * (len(x.shape) - 2)))
+    if broadcast(node, (x, slope)) != x.shape:
+        rule = f"slope must have a shape that can be broadcast to X's, {x.shape}"
+        node.refuse("slope", rule, value=slope.shape, found=str(slope.shape))
+    return [x, slope]
+
+
+def shift(node: Node) -> list[Value]:
+    """BitShift: of signed numbers their bits, those of negative ones turned round on the way to the right.
+
+    A count below 0 is a large one without its sign, and from the type's width on nothing is left.
+    """
+    x, count = node.inputs
+    function = {"LEFT": dml.bit_shift_left, "RIGHT": dml.bit_shift_right}.get(node.text("direction"))
+    if function is None:
+        node.refuse("direction", "direction must be LEFT or RIGHT", found=node.text("direction"))
+    if _is_unsigned(x):
+        return [compute(node, function, x, count)]
+    unsigned = element_of(DataType[f"U{x.element.name}"])
+    moved, by = x, retyped(node, count, unsigned)
+    is_turned = node.text("direction") == "RIGHT"
+    negative = _is_negative(node, x)
+
+    def turn(value: Value) -> Value:
+        other = compute(node, dml.bit_not, value)
+        return compute(node, dml.if_, negative, other, value, element=value.element)
+
+    if is_turned:
+        moved = turn(x)
+    found = retyped(node, compute(node, function, retyped(node, moved, unsigned), by), x.element)
+    return [turn(found) if is_turned else found]
+
+
+# Choices by an attribute
+
+
+def modulus(node: Node) -> list[Value]:
+    """Mod: with the sign of the divisor, or with fmod that of the dividend."""
+    is_fmod = bool(node.integer("fmod"))
+    if node.version < 28 and node.input(0).element.data_type.is_float and not is_fmod:
+        node.refuse("fmod", "fmod must be 1 for floats below opset 28", value=0, found="0")
+    return [compute(node, dml.modulus_truncate if is_fmod else dml.modulus_floor, *node.inputs)]
+
+
+def is_infinite(node: Node) -> list[Value]:
+    """IsInf: of one sign, of either, or of none."""
+    x, low, high = node.input(0), node.integer("detect_negative"), node.integer("detect_positive")
+    if not (low or high):
+        return [node.tracer.fill(dml.fill_value_constant, BOOL, x.shape, 0)]
+    mode = IsInfinityMode.EITHER if low and high else IsInfinityMode.NEGATIVE if low else IsInfinityMode.POSITIVE
+    return [compute(node, dml.is_infinity, x, element=BOOL, infinity_mode=mode)]
+
+
+def rounded(node: Node) -> list[Value]:
+    """Round: halves to even."""
+    return [compute(node, dml.round, node.input(0), rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)]
+
+
+def gelu(node: Node) -> list[Value]:
+    """Gelu: by erf, or with approximate=tanh x·(1 + tanh t)/2 for t = √(2/π)·(x + 0.044715·x³).
+
+    (1 + tanh t)/2 is sigmoid(2t), which has all of its digits where tanh t is near -1.
+    """
+    x, kind = node.input(0), node.text("approximate")
+    if kind not in ("none", "tanh"):
+        node.refuse("approximate", "approximate must be none or tanh", value=kind, found=kind)
+    if kind == "none":
+        return [compute(node, dml.gelu, x)]
+    scale = 2 * math.sqrt(2 / math.pi)
+    factor = compute(node, dml.identity, compute(node, dml.multiply, x, x), scale_bias=(0.044715 * scale, scale))
+    share = compute(node, dml.sigmoid, compute(node, dml.multiply, x, factor))
+    return [compute(node, dml.multiply, x, share)]
+
+
+# Several operators
+
+
+def mish(node: Node) -> list[Value]:
+    """Mish: x·tanh(ln(1 + e^x))."""
+    x = node.input(0)
+    return [compute(node, dml.multiply, x, compute(node, dml.tanh, compute(node, dml.softplus, x, steepness=1.0)))]
+
+
+def fold(function: str) -> Callable[[Node], list[Value]]:
+    """A node of any number of inputs, of which a function takes two at a time."""
+
+    def lower(node: Node) -> list[Value]:
+        values = node.inputs
+        if node.version < 8 and any(value.shape != values[0].shape for value in values):
+            found = " and ".join(str(value.shape) for value in values)
+            node.refuse("inputs", "the inputs must have one shape below opset 8", found=found)
+        return [functools.reduce(lambda a, b: compute(node, getattr(dml, function), a, b), values)]
+
+    return lower
+
+
+def mean(node: Node) -> list[Value]:
+    """Mean: the sum, divided by how many there are."""
+    (total,) = fold("add")(node)
+    return [total if len(node.inputs) == 1 else compute(node, dml.divide, total, _number(total, len(node.inputs)))]
+
+
+def clip_by_attributes(node: Node) -> list[Value]:
+    """Clip below opset 11: the bounds are attributes, of FLOAT whatever the type; opset 1 has no defaults."""
+    x = node.input(0)
+    given = {name for name in ("min", "max") if node.has(name) or name in node.rules.defaults}
+    with np.errstate(over="ignore"):
+        low, high = (Value.of(x.element, node.real(n)) if n in given else None for n in ("min", "max"))
+    return [_clip(node, x, low, high)]
+
+
+def clip(node: Node) -> list[Value]:
+    """Clip from opset 11 on: the bounds are inputs, each of which may be left out."""
+    bounds = [node.optional(i) for i in (1, 2)]
+    for name, bound in zip(("min", "max"), bounds, strict=True):
+        if bound is not None and bound.count != 1:
+            node.refuse(name, f"{name} must be one number", value=bound.shape, found=str(bound.shape))
+    scalars = [None if bound is None else node.tracer.reshape(bound, ()) for bound in bounds]
+    return [_clip(node, node.input(0), *scalars)]
+
+
+def _clip(node: Node, x: Value, low: Value | None, high: Value | None) -> Value:
+    """Min(max, Max(x, min)), which is CLIP1 but where min > max: ONNX has the maximum then, DirectML the minimum."""
+    if low is not None and high is not None and low.is_known and high.is_known:
+        least, most = (bound.values("").item() for bound in (low, high))
+        if least <= most:
+            return compute(node, dml.clip1, x, min=least, max=most)
+    found = x if low is None else compute(node, dml.max, x, low)
+    return found if high is None else compute(node, dml.min, found, high)
+
+
+def dropout_by_attributes(node: Node) -> list[Value]:
+    """Dropout below opset 12: the ratio is an attribute; below 7 training is what is done unless is_test says so."""
+    trains = node.version < 7 and not node.integer("is_test") and node.real("ratio") > 0
+    return _dropout(node, trains=trains, mask=BOOL if node.version >= 10 else node.input(0).element)
+
+
+def dropout(node: Node) -> list[Value]:
+    """Dropout from opset 12 on: how much is dropped, and whether anything is, are inputs."""
+    ratio, training = node.optional(1), node.optional(2)
+    trains = training is not None and bool(training.values("training_mode").any())
+    if trains and ratio is not None:
+        trains = bool(ratio.values("ratio").any())
+    return _dropout(node, trains=trains, mask=BOOL)
+
+
+def _dropout(node: Node, *, trains: bool, mask: ElementType) -> list[Value]:
+    if trains:
+        node.unsupported("training_mode", "Dropout in training is not supported: what it drops is random")
+    x = node.input(0)
+    return [x, *(node.tracer.fill(dml.fill_value_constant, mask, x.shape, 1) for _ in range(node.output_count - 1))]
+
+
+# Powers
+
+
+def power(node: Node) -> list[Value]:
+    """Pow. POW lacks the types of 64 bits.
+
+    An exponent of theirs is made a FLOAT where the base is one; other powers are computed by squaring, exactly. Of an
+    INT64 base and a FLOAT exponent those are so whose exponent is a whole number, the others by way of FLOAT32.
+    """
+    base, exponent = operands(node)
+    wide = (DataType.INT64, DataType.UINT64)
+    is_wide = exponent.element.data_type in wide
+    if base.element.data_type.is_float:
+        exponent = convert(node, exponent, FLOAT) if is_wide else exponent
+        return [compute(node, dml.pow, base, exponent)]
+    if base.element.data_type not in wide and not is_wide:
+        return [compute(node, dml.pow, base, exponent)]
+    whole = convert(node, exponent, INT64)
+    exact = convert(node, _squared(node, convert(node, base, INT64), whole), base.element)
+    if not exponent.element.data_type.is_float:
+        return [exact]
+    found = convert(node, compute(node, dml.pow, convert(node, base, exponent.element), exponent), base.element)
+    is_whole = compute(node, dml.logical_equals, exponent, convert(node, whole, exponent.element), element=BOOL)
+    return [compute(node, dml.if_, is_whole, exact, found, element=base.element)]
+
+
+_BITS = 6
+"""Of an exponent: the powers of everything but -1, 0 and 1 leave INT64 before the 64th, and of those two are alike."""
+
+
+def _squared(node: Node, base: Value, exponent: Value) -> Value:
+    """base to the exponent, both INT64: for each bit the square of what the bit before had, multiplied where it is 1.
+
+    A negative exponent gives 1 divided by the power.
+    """
+
+    def run(function: Callable[..., Any], a: Value, b: Value | int) -> Value:
+        return compute(node, function, a, b if isinstance(b, Value) else _number(a, b))
+
+    negative = _is_negative(node, exponent)
+    size = compute(node, dml.abs, exponent)
+    low = run(dml.min, size, run(dml.add, run(dml.bit_and, size, 1), 2**_BITS - 2))
+    found: Value | None = None
+    for k in range(_BITS):
+        bit = run(dml.bit_and, low, 2**k)
+        is_unset = compute(node, dml.logical_equals, bit, _number(bit, 0), element=BOOL)
+        factor = compute(node, dml.if_, is_unset, _number(base, 1), base, element=base.element)
+        found = factor if found is None else run(dml.multiply, found, factor)
+        base = run(dml.multiply, base, base) if k < _BITS - 1 else base
+    assert found is not None  # noqa: S101 - for type checkers: there are bits
+    inverse = run(dml.divide, _number(found, 1), found)
+    return compute(node, dml.if_, negative, inverse, found, element=found.element)
+
+
+def _number(like: Value, number: int) -> Value:
+    return Value.of(like.element, number)
+
+
+def _is_negative(node: Node, x: Value) -> Value:
+    return compute(node, dml.logical_less_than, x, _number(x, 0), element=BOOL)
+
+
+def _is_unsigned(x: Value) -> bool:
+    return x.element.name.startswith("UINT")

@@ -1,0 +1,171 @@
+"""Maps of any expression on the cpu engine: the reference's bits, for every operation, type and layout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anydml as dml
+from agreement import assert_same
+from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.programs import MapProgram
+from anydml.engines.cpu.programs import map as planning
+from anydml.engines.reference import ReferenceEngine
+from anydml.enums import DataType
+from anydml.ir import expressions as ex
+from anydml.ir.expressions import Expr, coordinate, load, where
+from anydml.ir.verbs import Map
+from expression_trees import INTEGERS, TYPES, layouts, numbers, operations, plain_bits, trees
+from test_cpu_engine import guarded
+from test_cpu_maps import run, view
+
+Array = np.ndarray[Any, Any]
+F32 = DataType.FLOAT32
+X, Y, Z = (load(i, F32) for i in range(3))
+
+
+def mapped(value: Expr, sources: list[Array], target: Array) -> Map:
+    return Map(tuple(view(f"x{i}", x) for i, x in enumerate(sources)), view("y", target), value)
+
+
+def compute(engine: CpuEngine | ReferenceEngine, value: Expr, sources: list[Array], target: Array) -> Array:
+    run(engine, mapped(value, sources, target), {**{f"x{i}": x for i, x in enumerate(sources)}, "y": target})
+    return target
+
+
+def check(value: Expr, sources: list[Array], target: Array, whole: Array | None = None) -> None:
+    """The reference's bits, and nothing beside them: the target may lie in a larger array, which is compared whole."""
+    whole = target if whole is None else whole
+    before = whole.copy()
+    compute(ReferenceEngine(), value, sources, target)
+    wanted = whole.copy()
+    whole[...] = before
+    compute(CpuEngine(), value, sources, target)
+    assert_same(whole, wanted, ex.write(value))
+
+
+def choose(values: list[Expr]) -> Expr:
+    """One for each index of the first dimension."""
+    value = values[0]
+    for i, other in enumerate(values[1:], 1):
+        value = where(coordinate(0).equals(i), other, value)
+    return value
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+def test_every_operation(data_type: DataType) -> None:
+    values = operations(*(load(i, data_type) for i in range(3)))
+    sources = [numbers((len(values), 300), data_type, seed) for seed in range(3)]
+    check(choose(values), sources, np.zeros_like(sources[0]))
+
+
+@pytest.mark.parametrize("data_type", TYPES)
+def test_every_conversion(data_type: DataType) -> None:
+    bits = {2: DataType.UINT16, 4: DataType.UINT32, 8: DataType.UINT64}
+    casts = [load(0, data_type).to(t) for t in TYPES]
+    values = [
+        (plain_bits(cast, bits[t.size_in_bytes]) if t.is_float else cast).to(DataType.UINT64)
+        for cast, t in zip(casts, TYPES, strict=True)
+    ]
+    source = numbers((len(values), 500), data_type)
+    check(choose(values), [source], np.zeros(source.shape, "uint64"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_random_trees_and_layouts(data: st.DataObject) -> None:
+    slots = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 17, 70]), max_size=3)))
+    data_type = data.draw(st.sampled_from(TYPES))
+    value = data.draw(trees(slots, data_type, len(shape)))
+    sources = [data.draw(layouts(shape, t, is_target=False))[0] for t in slots]
+    check(value, sources, *data.draw(layouts(shape, data_type, is_target=True)))
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_tails_of_every_length_stay_inside_their_views(at_end: bool) -> None:
+    byte = load(1, DataType.UINT8)
+    for n in range(71):
+        x, y, b = (guarded(numbers(max(n, 1), t), at_end)[:n] for t in (F32, F32, DataType.UINT8))
+        check(X * Y + 1.0, [x, y], guarded(np.zeros(max(n, 1), "f4"), at_end)[:n])
+        check((X.to(DataType.UINT8) ^ byte), [x, b], guarded(np.zeros(max(n, 1), "u1"), at_end)[:n])
+        wide, spaced = guarded(numbers((n + 1) * 3, F32), at_end), guarded(np.zeros((n + 1) * 2, "f4"), at_end)
+        check(X * Y + 1.0, [wide[2::3][:n], np.broadcast_to(x[:1], n) if n else x], spaced[::2][:n])
+        check(X * Y + 1.0, [x[::-1], wide[::3][:n]], guarded(np.zeros(max(n, 1), "f4"), at_end)[:n])
+
+
+def test_in_place() -> None:
+    for shape in ((5,), (16,), (37,), (1000,), (3, 21), (400_001,)):
+        for cut in (slice(None), slice(None, None, 2)):
+            x, y = numbers(shape, F32)[..., cut], numbers(shape, F32, 1)[..., cut]
+            wanted = compute(ReferenceEngine(), X * Y - X, [x.copy(), y], np.zeros(x.shape, "f4"))
+            primitive = mapped(X * Y - X, [x, y], x)
+            run(CpuEngine(), primitive, {"x0": x, "x1": y, "y": x})
+            assert_same(x, wanted)
+
+
+def test_many_sources_and_dimensions() -> None:
+    shape = (2, 3, 2, 2, 1, 3, 2, 5)
+    rng = np.random.default_rng(0)
+    sources = []
+    for i in range(16):
+        order = rng.permutation(8)
+        whole = numbers([shape[k] for k in order], F32, i).transpose(np.argsort(order))
+        cut = tuple(slice(0, 1) if rng.integers(4) == 0 else slice(None) for _ in shape)
+        sources.append(np.broadcast_to(whole[cut], shape))
+    value = load(0, F32)
+    for i in range(1, 16):
+        value = ex.maximum(value, load(i, F32) * 0.5)
+    place = coordinate(0) * 100 + coordinate(7) * 10 + coordinate(5)
+    check(value + place.to(F32), sources, np.zeros(shape, "f4"))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("stream_from", [0, 2**60])
+def test_large_maps_through_the_threads(monkeypatch: pytest.MonkeyPatch, threads: int, stream_from: int) -> None:
+    monkeypatch.setattr(planning, "STREAM_FROM", stream_from)
+    before = dml.get_num_threads()
+    dml.set_num_threads(threads)
+    try:
+        x, y = numbers((3, 1_000_003), F32), numbers((1_000_003,), F32, 1)
+        check(ex.maximum(X * Y + Z, 0.0), [x, np.broadcast_to(y, x.shape), x[:, ::-1]], np.zeros_like(x))
+        a = numbers((1024, 700), F32)
+        place = (coordinate(1) - coordinate(0)).to(F32)
+        check(X + Y * place, [a, a.reshape(700, 1024).T], np.zeros(a.shape, "f4"))
+        check(X + Y * place, [a.T, a.reshape(700, 1024)], np.zeros((1024, 700), "f4").T)
+    finally:
+        dml.set_num_threads(before)
+
+
+def test_one_kernel_serves_all_numbers_of_the_users() -> None:
+    x, y = numbers((4, 4), F32), np.zeros((4, 4), "f4")
+    programs = [CpuEngine().compile(mapped(X * ex.given(k, F32) + X, [x], y)) for k in (2.0, -0.0, 0.5)]
+    assert all(isinstance(program, MapProgram) for program in programs)
+    assert len({program.row.address for program in programs if isinstance(program, MapProgram)}) == 1
+    for t in INTEGERS:
+        a, b = numbers(9, t), np.zeros(9, t.dtype)
+        check(load(0, t) + ex.given(int(np.iinfo(t.dtype).max), t), [a], b)
+
+
+COLD = """
+import sys, numpy as np
+from test_cpu_expressions import X, Y, F32, mapped, numbers
+from anydml.engines.cpu import CpuEngine
+x = numbers((4, 4), F32)
+CpuEngine().compile(mapped(X * Y - Y, [x, x], x.copy()))
+print([name for name in ("numba", "torch", "triton") if name in sys.modules])
+"""
+
+
+def test_maps_are_compiled_without_numba(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert [path.suffix for path in tmp_path.glob("map-*")] == [".o"]

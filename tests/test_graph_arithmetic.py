@@ -1,0 +1,125 @@
+"""Python's operators on the expressions of a graph: the functions' results, bit for bit."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+FLOATS = np.array([[1.5, -2, 3], [-0.0, 5, 0.1]], "float32")
+ROW = np.array([3, 0.7, -5], "float32")
+WHOLE = np.array([[1, 2, 3], [0, 5, 250]], "uint8")
+
+NAMED: list[tuple[Any, str]] = [
+    (operator.add, "add"),
+    (operator.sub, "subtract"),
+    (operator.mul, "multiply"),
+    (operator.truediv, "divide"),
+    (operator.mod, "modulus_truncate"),
+    (operator.lt, "logical_less_than"),
+    (operator.le, "logical_less_than_or_equal"),
+    (operator.gt, "logical_greater_than"),
+    (operator.ge, "logical_greater_than_or_equal"),
+]
+BITS: list[tuple[Any, str]] = [
+    (operator.and_, "bit_and"),
+    (operator.or_, "bit_or"),
+    (operator.xor, "bit_xor"),
+    (operator.lshift, "bit_shift_left"),
+    (operator.rshift, "bit_shift_right"),
+]
+
+
+def check(pairs: list[tuple[Any, Any]], graph: dml.Graph, *arrays: np.ndarray[Any, Any]) -> None:
+    """Compile all expressions at once; each must have its result's bits."""
+    results = graph.compile([made for made, _ in pairs])(*arrays)
+    for (made, wanted), result in zip(pairs, results, strict=True):
+        assert (result.dtype, result.tobytes()) == (wanted.dtype, wanted.tobytes()), made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+def test_operators_are_the_functions(dtype: str) -> None:
+    a = (FLOATS if dtype.startswith("f") else WHOLE).astype(dtype)
+    b = (ROW if dtype.startswith("f") else np.array([3, 1, 7])).astype(dtype)
+    device = dml.Device("reference")
+    g = dml.Graph(device)
+    x, y = g.input(a), g.input(b)
+    numbers: list[Any] = [2, 3, 7, np.int64(4)]
+    if dtype.startswith("f"):
+        numbers += [0.1, 0, -0.0, 1, 1.0, np.float32(0.3)]
+    pairs = []
+    for apply, name in NAMED + (BITS if dtype == "uint8" else []):
+        function = getattr(dml, name)
+        pairs.append((apply(x, y), function(a, b, device=device)))
+        for number in numbers:
+            pairs.append((apply(x, number), function(a, number, device=device)))
+            pairs.append((apply(number, x), function(number, a, device=device)))
+    pairs.append((x.equals(3), dml.logical_equals(a, 3, device=device)))
+    pairs.append((abs(x), dml.abs(a, device=device) if dtype != "uint8" else a))
+    if dtype == "uint8":
+        pairs.append((~x, dml.bit_not(a, device=device)))
+    else:
+        pairs.append((-x, dml.negate(a, device=device)))
+        pairs.append((abs(x) ** 2, dml.pow(abs(a), 2, device=device)))
+        pairs.append((abs(x) ** y, dml.pow(abs(a), b, device=device)))
+        pairs.append((2**y, dml.pow(2, b, device=device)))
+    check(pairs, g, a, b)
+
+
+def test_a_number_with_floats_is_no_pass_of_its_own() -> None:
+    g = dml.Graph("reference")
+    x = g.input(FLOATS)
+    kinds = [node.kind for node in g.desc([x + 1, x * 2, 3 - x, x / 4, 1 / x, x / 3, x**2, -x]).nodes]
+    assert kinds == [
+        *["ELEMENT_WISE_IDENTITY"] * 4,
+        "ELEMENT_WISE_RECIP",
+        "constant",
+        "ELEMENT_WISE_DIVIDE",
+        "ELEMENT_WISE_CONSTANT_POW",
+        "ELEMENT_WISE_NEGATE",
+    ]
+    old = dml.Graph(dml.Device("reference", feature_level="3_0"))
+    assert [node.kind for node in old.desc(-old.input(FLOATS)).nodes] == ["ELEMENT_WISE_IDENTITY"]
+
+
+def test_what_is_no_operand_is_refused() -> None:
+    g = dml.Graph("reference")
+    x, y = g.input(WHOLE), g.input(FLOATS)
+    assert x == x
+    assert x != y
+    assert len({x, y}) == 2
+    text: Any = "text"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x + text
+    for call, words in (
+        (
+            lambda: x + 1.5,
+            r'BTensor must be a whole number, being of UINT8 as ATensor is; .* pass cast\(a, "float32"\)',
+        ),
+        (lambda: 300 - x, r"ATensor must lie in 0 \.\. 255"),
+        (lambda: y * 1e300, "BTensor must be a number that the type can hold"),
+        (lambda: x + WHOLE, r"BTensor must be an Expression, .*Graph\.constant\(array\)"),
+        (lambda: WHOLE + x, r"ATensor must be an Expression, .*Graph\.constant\(array\)"),
+        (lambda: x + y, "BTensor.DataType must be ATensor.DataType, UINT8; got FLOAT32"),
+        (lambda: bool(x < 2), "is neither true nor false; if_"),
+        (lambda: 1 < x < 3, "is neither true nor false"),
+        (lambda: y + g.input(np.ones(4, "float32")), r"must be equal from the last on, or 1; got \(2, 3\) and \(4,\)"),
+        (lambda: x + dml.Graph("reference").input(WHOLE), "of the same graph"),
+    ):
+        with pytest.raises(dml.DmlError, match=words):
+            call()  # type: ignore[no-untyped-call]
+
+
+def test_inputs_broadcast_in_any_layout() -> None:
+    turned = np.asfortranarray(FLOATS)[:, ::-1]
+    g = dml.Graph("reference", tensor_policy="interleaved_channel")
+    x, y = g.input(turned), g.input(ROW)
+    deep = g.input(np.ones((2, 2, 1, 1), "float32"))
+    model = g.compile([x + y, (x * y) * deep])
+    first, second = model(turned, ROW, np.full((2, 2, 1, 1), 2, "float32"))
+    np.testing.assert_array_equal(first, turned + ROW)
+    np.testing.assert_array_equal(second, np.broadcast_to(turned * ROW * np.float32(2), (2, 2, 2, 3)))

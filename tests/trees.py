@@ -1,0 +1,129 @@
+"""Random expressions over all operations, and arrays of random layouts for them to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anydml.enums import DataType
+from anydml.ir import expressions as ex
+from anydml.ir.expressions import Expr
+
+Array = np.ndarray[Any, Any]
+FLOATS = (DataType.FLOAT32, DataType.FLOAT64)
+"""What is computed in; FLOAT16 is converted before."""
+WIDE = {8 * size: [one for one in DataType if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
+
+
+class Trees:
+    """Trees made by chance: every node is computed with numbers that its operation is defined for."""
+
+    def __init__(self, seed: int, sources: list[DataType], rank: int) -> None:
+        self.chance = np.random.default_rng(seed)
+        self.sources, self.rank = sources, rank
+
+    def pick(self, of: Any) -> Any:
+        return of[int(self.chance.integers(len(of)))]
+
+    def leaf(self, of: DataType) -> Expr:
+        slots = [slot for slot, one in enumerate(self.sources) if one is of]
+        kind = self.pick(["load", "load", "const", "given", "coordinate"])
+        if kind == "load" and (slots or self.sources):
+            slot = self.pick(slots or range(len(self.sources)))
+            return ex.load(slot, self.sources[slot]).to(of)
+        if kind == "coordinate" and self.rank:
+            return ex.coordinate(int(self.chance.integers(self.rank))).to(of)
+        value = numbers(self.chance, (), of).item()
+        return ex.given(value, of) if kind == "given" else ex.const(value, of)
+
+    def truth(self, depth: int) -> Expr:
+        if depth > 0 and self.chance.random() < 0.3:
+            kind = self.pick(["and", "or", "xor", "not", "where"])
+            a, b = self.truth(depth - 1), self.truth(depth - 1)
+            return ~a if kind == "not" else ex.where(a, b, ~b) if kind == "where" else Expr(kind, None, (a, b))
+        of = self.pick(list(DataType))
+        return Expr(self.pick(["lt", "le", "eq"]), None, (self.grow(of, depth - 1), self.grow(of, depth - 1)))
+
+    def grow(self, of: DataType, depth: int) -> Expr:
+        """A tree that gives a type, at most so deep."""
+        if depth <= 0:
+            return self.leaf(of)
+        kinds = ["where", "cast", "bits"]
+        if of in FLOATS:
+            kinds += ["add", "sub", "mul", "div", "fma", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint"] * 2
+        elif not of.is_float:
+            kinds += ["add", "sub", "mul", "div", "rem", "neg", "abs", "and", "or", "xor", "not", "shl", "shr"] * 2
+        kind = self.pick(kinds)
+        if kind == "where":
+            return ex.where(self.truth(depth - 1), self.grow(of, depth - 1), self.grow(of, depth - 1))
+        if kind == "cast":
+            return self.grow(self.pick(list(DataType)), depth - 1).to(of)
+        if kind == "bits":
+            x = self.grow(self.pick(WIDE[8 * of.size_in_bytes]), depth - 1)
+            return _without_nan(x).bits(of)
+        count = 3 if kind == "fma" and of is DataType.FLOAT32 else ex.OPERATIONS[kind] if kind != "fma" else 2
+        args = tuple(self.grow(of, depth - 1) for _ in range(count))
+        if kind == "fma" and count == 2:  # of FLOAT64 the reference has none
+            kind = "mul"
+        if kind in ("div", "rem") and not of.is_float:
+            args = (args[0], _divisor(args[1]))
+        if kind in ("shl", "shr"):
+            args = (args[0], args[1] & (8 * of.size_in_bytes - 1))
+        return Expr(kind, of, args)
+
+
+def _without_nan(x: Expr) -> Expr:
+    """Engines make different NaN."""
+    return ex.where(x.is_nan, ex.const(1, x.type), x) if x.type is not None and x.type.is_float else x
+
+
+def _divisor(x: Expr) -> Expr:
+    """Neither 0 nor -1, by which the operations do not divide."""
+    assert x.type is not None
+    bad = x.equals(0) | x.equals(-1) if x.type.is_signed else x.equals(0)
+    return ex.where(bad, ex.const(3, x.type), x)
+
+
+def numbers(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -> Array:
+    """Numbers of every size that a type has; of floats also zeros, infinities, NaN and the smallest."""
+    bits = chance.integers(0, 256, (*shape, of.size_in_bytes), np.uint8).view(of.dtype).reshape(shape)
+    if not of.is_float:
+        few = bits >> chance.integers(0, 8 * of.size_in_bytes, dtype=bits.dtype)
+        return np.where(chance.random(shape) < 0.5, few, bits).astype(of.dtype)
+    common = (chance.standard_normal(shape) * 2.0 ** chance.integers(-3, 12, shape)).astype(of.dtype)
+    least = np.finfo(of.dtype).smallest_subnormal
+    special = chance.choice(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, least, -least, 0.5, -2.5], of.dtype), shape)
+    kind = chance.random(shape)
+    return np.asarray(np.where(kind < 0.6, common, np.where(kind < 0.85, bits, special)), of.dtype)
+
+
+def shape_of(chance: np.random.Generator, most: int) -> tuple[int, ...]:
+    """Up to 8 sizes that hold at most so many elements."""
+    sizes: list[int] = []
+    for _ in range(int(chance.integers(0, 9))):
+        left = most // int(np.prod(sizes, dtype=int))
+        sizes.append(int(chance.integers(1, max(2, min(left, 40) + 1))))
+        if int(np.prod(sizes)) * 2 > most:
+            break
+    chance.shuffle(sizes)
+    return tuple(sizes)
+
+
+def room(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -> Array:
+    """Zeros of a shape, its dimensions in any order in memory, with gaps, and backwards."""
+    order = chance.permutation(len(shape))
+    steps = [int(chance.choice([1, 1, 1, 2, -1, -2])) for _ in shape]
+    sizes = [size * abs(step) for size, step in zip(shape, steps, strict=True)]
+    held = np.zeros([sizes[k] for k in order], of.dtype).transpose(np.argsort(order))
+    cut: tuple[Any, ...] = (..., *(slice(None, None, step) for step in steps))
+    found: Array = held[cut]
+    return found
+
+
+def source(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -> Array:
+    """Numbers in such room, some dimensions of one element repeated."""
+    once = tuple(1 if chance.random() < 0.2 else size for size in shape)
+    held = room(chance, once, of)
+    held[...] = numbers(chance, once, of)
+    return np.broadcast_to(held, shape)
