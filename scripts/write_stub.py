@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import ast
 import enum
+import inspect
 import json
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import anydml
 from anydml.describing import argument_name
-from anydml.enums import DataType
+from anydml.enums import AxisDirection, DataType, IndexMode
 from anydml.functions import WRITTEN, derived_classes
 from anydml.functions.derived import document, parameters_of
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
@@ -24,6 +25,9 @@ from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import dml_name
 from anydml.operators.fused import FusedActivation
 from scripts.examples import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STUB = Path(anydml.__file__).with_suffix(".pyi")
 EXAMPLES = STUB.parent / "functions" / "examples.json"
@@ -36,6 +40,8 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from anydml.runtime.device import DeviceName
 '''
 TYPES = """
 class _HasShape(Protocol):
@@ -46,10 +52,13 @@ _S = TypeVar("_S", bound=np.generic)
 _A = TypeVar("_A", bound=_HasShape)
 _Number = float | np.number[Any] | np.bool_
 _Plain = _Number | Sequence[Any]
-_Device = Device | Literal["cpu", "cuda", "reference"] | str
+_Device = Device | DeviceName | str
 _Activation = FusedActivation | type[OperatorDesc] | OperatorType | str
 _ScaleBias = ScaleBias | tuple[float, float]
 _DataType = DataType | type[Any] | np.dtype[Any] | str"""
+NAMES = {"AxisDirection | str": "_AxisDirection", "IndexMode | str": "_IndexMode",
+         "DataType | str | type | Any": "_DataType"}  # fmt: skip
+"""Types of the written functions as the stub has them."""
 ALIASES: dict[Any, str] = {ScaleBias: "_ScaleBias", FusedActivation: "_Activation", DataType: "_DataType"}
 
 
@@ -69,7 +78,7 @@ def written(hint: Any) -> str:
 
 def spellings() -> list[str]:
     """The enumerations of attributes, each a member or the name of one."""
-    found: dict[str, type[enum.Enum]] = {}
+    found: dict[str, type[enum.Enum]] = {"AxisDirection": AxisDirection, "IndexMode": IndexMode}
     for cls in derived_classes().values():
         hints = get_type_hints(cls)
         for name in parameters_of(cls):
@@ -117,6 +126,39 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     return "\n".join(lines)
 
 
+def declare_written(function: Callable[..., Any]) -> str:
+    """The overloads of a function that is written: its own types, but those of arrays and of names."""
+    given = inspect.signature(function).parameters.values()
+    first = next(iter(given)).name
+    plural = {"tensors": "Sequence[{}]"}.get(first, "{}")
+    many = "list[{}]" if function.__name__ == "split" else "{}"
+    cases = [("Expression", "Expression", "None")]
+    if first in ("x", "tensors"):
+        result = "NDArray[Any]" if function.__name__ == "cast" else "NDArray[_S]"
+        cases = [("NDArray[_S]", result, "_Device | None"), ("_A", "_A", "_Device | None"), *cases]
+    lines: list[str] = []
+    for array, result, device in cases if first in ("x", "tensors") else [("", "Any", "_Device | None")]:
+        parts, is_named = [], False
+        for one in given:
+            hint = NAMES.get(str(one.annotation), str(one.annotation))
+            if one.name == first and array:
+                hint = plural.format(array) + (" | _Plain" if array == "NDArray[_S]" else "")
+            elif one.name in ("indices", "sequence_lengths"):
+                hint = array if array == "Expression" else "Any"
+            elif one.name == "device":
+                hint = device
+            elif one.name == "out":
+                hint = "None" if device == "None" else "Any"
+            if one.kind is one.KEYWORD_ONLY and not is_named:
+                parts, is_named = [*parts, "*"], True
+            parts.append(f"{one.name}: {hint}" + ("" if one.default is one.empty else " = ..."))
+        text = f"def {function.__name__}({', '.join(parts)}) -> {many.format(result)}:"
+        said = f'\n    """{(function.__doc__ or "").splitlines()[0]}"""'
+        overload = ["@overload"] if array else []
+        lines += [*overload, f"{text} ..." if lines else text + said]
+    return "\n".join(lines)
+
+
 def imports() -> list[str]:
     """What `__init__.py` imports, the operators' classes and the written functions, by their modules."""
     found = []
@@ -124,7 +166,6 @@ def imports() -> list[str]:
         if isinstance(node, ast.ImportFrom):
             found += [(node.module, alias.name) for alias in node.names if not (alias.asname or "").startswith("_")]
     found += [(cls.__module__, cls.__name__) for cls in OPERATORS.values()]
-    found += [(function.__module__, function.__name__) for function in WRITTEN]
     modules: dict[str, list[str]] = {}
     for module, name in found:
         modules.setdefault(str(module), []).append(name)
@@ -137,6 +178,7 @@ def imports() -> list[str]:
 def stub() -> str:
     """The whole text."""
     functions = [declare(name, cls) for name, cls in sorted(derived_classes().items())]
+    functions += [declare_written(function) for function in WRITTEN]
     return "\n".join(
         [
             HEAD,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import anydml as dml
 from anydml import AxisDirection, DataType, ExecutionFlags, FeatureLevel, OperatorType, TensorFlags
+from anydml.engines import ENGINES
+from anydml.enums import LevelName
+from anydml.runtime.device import DeviceName
 
 
 def test_data_types_have_directml_values() -> None:
@@ -84,3 +87,8 @@ def test_a_boolean_or_a_float_is_no_number_of_an_enumeration() -> None:
     for value in (True, 1.0, np.True_, np.float32(1)):
         with pytest.raises(dml.DescriptionError, match="DataType must be one of FLOAT32, "):
             dml.TensorDesc(value, (1,))
+
+
+def test_the_names_that_editors_offer_are_all_of_them() -> None:
+    assert get_args(LevelName) == tuple(map(str, FeatureLevel))
+    assert set(get_args(DeviceName)) == set(ENGINES)

@@ -8,15 +8,12 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from anydml.runtime.device import DeviceName
+
 from anydml.builder import Expression as Expression, Graph as Graph
 from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from anydml.enums import AxisDirection as AxisDirection, DataType as DataType, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, IsInfinityMode as IsInfinityMode, RoundingMode as RoundingMode, TensorFlags as TensorFlags
 from anydml.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
-from anydml.functions.copying import cast as cast, join as join, reverse_subsequences as reverse_subsequences, split as split
-from anydml.functions.cumulative import cumulative_product as cumulative_product, cumulative_summation as cumulative_summation
-from anydml.functions.filling import fill_value_constant as fill_value_constant, fill_value_sequence as fill_value_sequence
-from anydml.functions.gathering import gather as gather, gather_elements as gather_elements, gather_nd as gather_nd
-from anydml.functions.slicing import slice as slice, slice1 as slice1
 from anydml.graph.description import GraphDesc as GraphDesc
 from anydml.graph.nodes import ConstantNode as ConstantNode, InputEdge as InputEdge, IntermediateEdge as IntermediateEdge, OperatorNode as OperatorNode, OutputEdge as OutputEdge
 from anydml.operator_type import OperatorType as OperatorType
@@ -54,10 +51,12 @@ _S = TypeVar("_S", bound=np.generic)
 _A = TypeVar("_A", bound=_HasShape)
 _Number = float | np.number[Any] | np.bool_
 _Plain = _Number | Sequence[Any]
-_Device = Device | Literal["cpu", "cuda", "reference"] | str
+_Device = Device | DeviceName | str
 _Activation = FusedActivation | type[OperatorDesc] | OperatorType | str
 _ScaleBias = ScaleBias | tuple[float, float]
 _DataType = DataType | type[Any] | np.dtype[Any] | str
+_AxisDirection = AxisDirection | Literal['INCREASING', 'DECREASING', 'increasing', 'decreasing']
+_IndexMode = IndexMode | Literal['RAISE', 'CLAMP', 'raise', 'clamp']
 _IsInfinityMode = IsInfinityMode | Literal['EITHER', 'POSITIVE', 'NEGATIVE', 'either', 'positive', 'negative']
 _RoundingMode = RoundingMode | Literal['HALVES_TO_NEAREST_EVEN', 'TOWARD_ZERO', 'TOWARD_INFINITY', 'halves_to_nearest_even', 'toward_zero', 'toward_infinity']
 
@@ -652,3 +651,84 @@ def value_scale_2d(x: NDArray[_S] | _Plain, scale: float, bias: Sequence[float],
 def value_scale_2d(x: _A | _Plain, scale: float, bias: Sequence[float], *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
 def value_scale_2d(x: Expression, scale: float, bias: Sequence[float], *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def cast(x: NDArray[_S] | _Plain, data_type: _DataType, *, out: Any = ..., device: _Device | None = ...) -> NDArray[Any]:
+    """CAST: every element as a number of another type."""
+@overload
+def cast(x: _A, data_type: _DataType, *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def cast(x: Expression, data_type: _DataType, *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def cumulative_product(x: NDArray[_S] | _Plain, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_product: bool = ..., *, allow_float64: bool = ..., out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """CUMULATIVE_PRODUCT: the running product along an axis. `out=x` works in place."""
+@overload
+def cumulative_product(x: _A, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_product: bool = ..., *, allow_float64: bool = ..., out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def cumulative_product(x: Expression, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_product: bool = ..., *, allow_float64: bool = ..., out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def cumulative_summation(x: NDArray[_S] | _Plain, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_sum: bool = ..., *, allow_float64: bool = ..., out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """CUMULATIVE_SUMMATION: the running sum along an axis. `out=x` works in place."""
+@overload
+def cumulative_summation(x: _A, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_sum: bool = ..., *, allow_float64: bool = ..., out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def cumulative_summation(x: Expression, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_sum: bool = ..., *, allow_float64: bool = ..., out: None = ..., device: None = ...) -> Expression: ...
+def fill_value_constant(sizes: Sequence[int] | int, value: float, data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: Graph | None = ...) -> Any:
+    """FILL_VALUE_CONSTANT: an array of one number, as `numpy.full` has it; an expression, where a graph is given."""
+def fill_value_sequence(sizes: Sequence[int] | int, value_start: float, value_delta: float, data_type: _DataType = ..., *, allow_float64: bool = ..., out: Any = ..., device: _Device | None = ..., graph: Graph | None = ...) -> Any:
+    """FILL_VALUE_SEQUENCE: start, start + delta, start + 2·delta and so on, in the elements' order."""
+@overload
+def gather(x: NDArray[_S] | _Plain, indices: Any, axis: int = ..., index_mode: _IndexMode = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """GATHER: the elements or blocks of `x` that indices point at along an axis, as `numpy.take` has it."""
+@overload
+def gather(x: _A, indices: Any, axis: int = ..., index_mode: _IndexMode = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def gather(x: Expression, indices: Expression, axis: int = ..., index_mode: _IndexMode = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def gather_elements(x: NDArray[_S] | _Plain, indices: Any, axis: int, index_mode: _IndexMode = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """GATHER_ELEMENTS: along an axis of `x`, the element that each index points at, as `numpy.take_along_axis` has it."""
+@overload
+def gather_elements(x: _A, indices: Any, axis: int, index_mode: _IndexMode = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def gather_elements(x: Expression, indices: Expression, axis: int, index_mode: _IndexMode = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def gather_nd(x: NDArray[_S] | _Plain, indices: Any, batch_dimension_count: int = ..., index_mode: _IndexMode = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """GATHER_ND, and GATHER_ND1 with batch dimensions: the elements or blocks of `x` that tuples point at."""
+@overload
+def gather_nd(x: _A, indices: Any, batch_dimension_count: int = ..., index_mode: _IndexMode = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def gather_nd(x: Expression, indices: Expression, batch_dimension_count: int = ..., index_mode: _IndexMode = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def join(tensors: Sequence[NDArray[_S]] | _Plain, axis: int, *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """JOIN: tensors one after the other along an axis, as `numpy.concatenate` has it."""
+@overload
+def join(tensors: Sequence[_A], axis: int, *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def join(tensors: Sequence[Expression], axis: int, *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def reverse_subsequences(x: NDArray[_S] | _Plain, sequence_lengths: Any, axis: int, *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """REVERSE_SUBSEQUENCES: the first so many elements along an axis reversed, the rest as they are."""
+@overload
+def reverse_subsequences(x: _A, sequence_lengths: Any, axis: int, *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def reverse_subsequences(x: Expression, sequence_lengths: Expression, axis: int, *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def slice(x: NDArray[_S] | _Plain, offsets: Sequence[int] | int, sizes: Sequence[int] | int, strides: Sequence[int] | int | None = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """SLICE: `sizes` elements from `offsets` on, `strides` apart (1 where not given), in each dimension."""
+@overload
+def slice(x: _A, offsets: Sequence[int] | int, sizes: Sequence[int] | int, strides: Sequence[int] | int | None = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def slice(x: Expression, offsets: Sequence[int] | int, sizes: Sequence[int] | int, strides: Sequence[int] | int | None = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def slice1(x: NDArray[_S] | _Plain, input_window_offsets: Sequence[int] | int, input_window_sizes: Sequence[int] | int, input_window_strides: Sequence[int] | int | None = ..., output_sizes: Sequence[int] | int | None = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """SLICE1: from a window of `x`, every stride-th element; a negative stride walks from the window's end."""
+@overload
+def slice1(x: _A, input_window_offsets: Sequence[int] | int, input_window_sizes: Sequence[int] | int, input_window_strides: Sequence[int] | int | None = ..., output_sizes: Sequence[int] | int | None = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def slice1(x: Expression, input_window_offsets: Sequence[int] | int, input_window_sizes: Sequence[int] | int, input_window_strides: Sequence[int] | int | None = ..., output_sizes: Sequence[int] | int | None = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def split(x: NDArray[_S] | _Plain, output_axis_sizes: Sequence[int], axis: int, *, out: Any = ..., device: _Device | None = ...) -> list[NDArray[_S]]:
+    """SPLIT: parts of `x` along an axis, of these sizes, in a list. `out` takes a list of as many arrays."""
+@overload
+def split(x: _A, output_axis_sizes: Sequence[int], axis: int, *, out: Any = ..., device: _Device | None = ...) -> list[_A]: ...
+@overload
+def split(x: Expression, output_axis_sizes: Sequence[int], axis: int, *, out: None = ..., device: None = ...) -> list[Expression]: ...

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anydml.enums import DataType
     from anydml.graph.nodes import Node
     from anydml.operators import OperatorDesc
+    from anydml.runtime.device import DeviceName
     from anydml.runtime.graph import CompiledGraph
 
 TensorPolicy: TypeAlias = (
@@ -155,7 +156,9 @@ class Graph:
     in NHWC; or what a function of sizes and data type returns.
     """
 
-    def __init__(self, device: Device | str | None = None, *, tensor_policy: TensorPolicy = "default") -> None:
+    def __init__(
+        self, device: Device | DeviceName | str | None = None, *, tensor_policy: TensorPolicy = "default"
+    ) -> None:
         if device is None or isinstance(device, str):
             device = device_named(device)
         if not isinstance(device, Device):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -184,6 +184,10 @@ class FeatureLevel(Spelled):
         return self.name.removeprefix("LEVEL_")
 
 
+LevelName: TypeAlias = Literal[
+    "1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"
+]  # fmt: skip
+"""The usual spellings of the levels, for editors to offer: others are read as well, such as `5.0`."""
 _TYPE_INTRODUCED = {
     DataType.INT64: FeatureLevel.LEVEL_3_0,
     DataType.UINT64: FeatureLevel.LEVEL_3_0,

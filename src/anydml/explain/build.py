@@ -34,6 +34,7 @@ from anydml.operators.fused import FusedActivation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.enums import LevelName
     from anydml.explain.picture import Coordinate, Grid
     from anydml.explain.values import Values
     from anydml.tensor import TensorDesc
@@ -44,7 +45,7 @@ _DEFAULT_LIMITS = Limits()
 def explain(
     desc: OperatorDesc,
     *inputs: object,
-    feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+    feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     title: str = "",
     limits: Limits = _DEFAULT_LIMITS,
 ) -> Picture:

@@ -16,6 +16,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.enums import LevelName
     from anydml.graph.nodes import Node
 
 SUBJECT = "Graph"
@@ -78,7 +79,7 @@ class GraphDesc:
                 faults.append(Fault(field=title, rule=rule, value=count, found=str(count)))
         object.__setattr__(self, name, descs)
 
-    def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
+    def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
         """Check the graph and each of its operators at a feature level, and report rather than raise."""
         level = FeatureLevel(feature_level)
         faults = tuple(find_faults(self, level, f"this check is for {level}"))
@@ -86,7 +87,7 @@ class GraphDesc:
         lowest = None if own else next((lv for lv in FeatureLevel if not find_faults(self, lv, "")), None)
         return Report(SUBJECT, level, faults, () if faults else tuple(find_remarks(self)), lowest)
 
-    def validate(self, feature_level: FeatureLevel | str) -> None:
+    def validate(self, feature_level: FeatureLevel | LevelName | str) -> None:
         """Raise where the graph is not valid on a device of this level."""
         level = FeatureLevel(feature_level)
         raise_description_faults(SUBJECT, find_faults(self, level, f"this device is {level}"))

@@ -35,6 +35,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from anydml.enums import LevelName
     from anydml.errors import Fault
     from anydml.models.load import Folders
     from anydml.models.model import Dispatchable, Model, Resource
@@ -110,7 +111,7 @@ class ModelReport:
 
 def check_file(
     path: str | os.PathLike[str],
-    feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+    feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     *,
     allow_files: Folders = (),
 ) -> ModelReport:

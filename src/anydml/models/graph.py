@@ -18,6 +18,7 @@ from anydml.models.model import Dispatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anydml.enums import LevelName
     from anydml.models.model import Binding, Dispatchable, Model
     from anydml.tensor import TensorDesc
 
@@ -28,7 +29,7 @@ _SOMEWHERE = 4096
 """An address for questions about overlap, which look at no bytes."""
 
 
-def graph_of(model: Model, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> GraphDesc:  # noqa: B008 - a constant
+def graph_of(model: Model, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> GraphDesc:  # noqa: B008 - a constant
     """What `Device.compile_graph` would take instead of the model's dispatches, each of which is a node.
 
     Inputs are the resources that are read before a dispatch has written them, and outputs those that a command prints

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    from anydml.enums import DataType, ExecutionFlags
+    from anydml.enums import DataType, ExecutionFlags, LevelName
     from anydml.models.check import ModelReport
     from anydml.models.findings import Finding
     from anydml.models.run import Event, RunResult
@@ -135,7 +135,7 @@ class Model:
     max_output: int = 0
     """The bytes that it may write, each file and folder being a block of 4 KiB at least."""
 
-    def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
+    def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
         """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""
         from anydml.models.check import check_model
 
@@ -145,7 +145,7 @@ class Model:
         self,
         engine: str | None = None,
         *,
-        feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+        feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
         timing: Timing | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> RunResult:

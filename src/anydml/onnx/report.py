@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from anydml.enums import LevelName
     from anydml.onnx.reading import Given, Source
     from anydml.onnx.tracing import Record
     from anydml.operators import OperatorDesc
@@ -124,7 +125,7 @@ class Report:
 
 def check(
     model: Given,
-    feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+    feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     *,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,

@@ -40,7 +40,7 @@ def find_operator(operator: OperatorLike) -> type[OperatorDesc]:
 
 def support(
     operator: OperatorLike,
-    feature_level: FeatureLevel | str = FeatureLevel.highest(),  # noqa: B008 - a constant
+    feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
 ) -> LevelSupport | None:
     """What an operator takes at a feature level, tensor by tensor; None where the level does not have it.
 
@@ -51,6 +51,7 @@ def support(
 
 _BUILT = {cls.__name__: cls for cls in OPERATORS.values()}
 if TYPE_CHECKING:
+    from anydml.enums import LevelName
 
     def __getattr__(name: str) -> type[OperatorDesc]:
         """Each operator's class."""

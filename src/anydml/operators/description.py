@@ -20,6 +20,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
 
 CONVERT = ", so convert the data first"
@@ -248,7 +249,7 @@ class OperatorDesc(abc.ABC):
         raise_description_faults(cls.type.name, list(draft.rules()))
         return draft
 
-    def check(self, feature_level: FeatureLevel | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
+    def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> Report:  # noqa: B008 - a constant
         """Check everything at a feature level, and report rather than raise."""
         level = FeatureLevel(feature_level)
         own = tuple(self.own_faults())
@@ -258,7 +259,7 @@ class OperatorDesc(abc.ABC):
         faults = (*self.level_faults(level, f"this check is for {level}"), *own)
         return Report(self.type.name, level, faults, tuple(self.remarks()), lowest)
 
-    def validate(self, feature_level: FeatureLevel | str) -> None:
+    def validate(self, feature_level: FeatureLevel | LevelName | str) -> None:
         """Raise where the description is not valid on a device of this level."""
         level = FeatureLevel(feature_level)
         raise_description_faults(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.engines import find_engine
 from anydml.enums import DataType, ExecutionFlags, Feature, FeatureLevel
@@ -19,9 +19,13 @@ from anydml.runtime.table import BindingTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from anydml.enums import LevelName
     from anydml.graph.description import GraphDesc
     from anydml.runtime.dispatchable import Compiled
     from anydml.runtime.table import Dispatchable
+
+DeviceName: TypeAlias = Literal["cpu", "cuda", "reference"]
+"""The usual names, for editors to offer: others are read as well, such as `cuda:1`."""
 
 
 class Device:
@@ -31,7 +35,9 @@ class Device:
     level accepts what DirectML accepts at that level, and no more.
     """
 
-    def __init__(self, name: str | None = None, *, feature_level: FeatureLevel | str | None = None) -> None:
+    def __init__(
+        self, name: DeviceName | str | None = None, *, feature_level: FeatureLevel | LevelName | str | None = None
+    ) -> None:
         faults: list[Fault] = []
         highest = FeatureLevel.highest()
         self.feature_level = (
