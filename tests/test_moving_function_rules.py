@@ -181,10 +181,10 @@ FILLS = [
     Broken("a graph of another kind", lambda: dml.fill_value_sequence([2], 3, 1, graph=DEVICE),
            "FILL_VALUE_SEQUENCE: graph must be a Graph, or None; got Device('reference', feature_level='6_4')",
            field="graph"),
-    Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),
+    Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),  # type: ignore[call-overload]
            "FILL_VALUE_CONSTANT: device must not be given with an Expression, which nothing is run for; got 'cpu';"
            " the graph has a device of its own"),
-    Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),
+    Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),  # type: ignore[call-overload]
            "FILL_VALUE_CONSTANT: out must not be given with an Expression, which nothing is run for; got a ndarray;"
            " the compiled graph takes out"),
     Broken("into other sizes", lambda: dml.fill_value_constant([2], 3, out=empty(3)),
