@@ -8,6 +8,7 @@ relative to the result. Takes half a minute; needs Python and NumPy alone.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from decimal import Decimal as D
 from decimal import getcontext
@@ -128,54 +129,92 @@ def solve(rows: list[list[D]]) -> list[D]:
     return found
 
 
-def remez(points: list[D], values: list[D], weights: list[D], powers: list[int]) -> list[D]:
-    """The coefficients of the powers that make the largest weighted error on the points smallest."""
-    n, last = len(powers), len(points) - 1
-    chosen = [round(last * k / n) for k in range(n + 1)]
-    for _ in range(40):
-        rows = [[*(points[k] ** p for p in powers), (-1) ** i / weights[k], values[k]] for i, k in enumerate(chosen)]
-        *found, _ = solve(rows)
-        errors = [
-            w * (v - sum(c * x**p for c, p in zip(found, powers, strict=True)))
-            for x, v, w in zip(points, values, weights, strict=True)
-        ]
-        peaks: list[int] = []  # the largest error of each sign, in turn
-        for k, error in enumerate(errors):
-            if peaks and (error > 0) == (errors[peaks[-1]] > 0):
-                peaks[-1] = max(peaks[-1], k, key=lambda j: abs(errors[j]))
-            else:
-                peaks.append(k)
-        while len(peaks) > n + 1:
-            peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
-        if len(peaks) < n + 1 or peaks == chosen:
-            break
-        chosen = peaks
-    return found
+def remez(points: list[D], values: list[D], weights: list[D], n: int) -> list[D]:
+    """The n coefficients that make the largest weighted error on the points smallest.
+
+    Exchanges all points at once, then, which is slower and surer, one at a time; the best that was met counts.
+    """
+    last = len(points) - 1
+    best = (D("Infinity"), [D(0)])
+    for exchange, rounds in ((exchange_all, 15), (exchange_one, 60)):
+        chosen = [round(last * k / n) for k in range(n + 1)]
+        for _ in range(rounds):
+            rows = [
+                [*(points[k] ** p for p in range(n)), (-1) ** i / weights[k], values[k]] for i, k in enumerate(chosen)
+            ]
+            *found, level = solve(rows)
+            errors = [
+                w * (v - sum(c * x**p for p, c in enumerate(found)))
+                for x, v, w in zip(points, values, weights, strict=True)
+            ]
+            worst = max(map(abs, errors))
+            best = min(best, (worst, found))
+            if worst <= abs(level) * D("1.001"):
+                return found
+            chosen = exchange(chosen, errors)
+    return best[1]
+
+
+def exchange_all(chosen: list[int], errors: list[D]) -> list[int]:
+    """The points of largest error of each sign, in turn; those there were where there are too few."""
+    peaks: list[int] = []
+    for k, error in enumerate(errors):
+        if peaks and (error > 0) == (errors[peaks[-1]] > 0):
+            peaks[-1] = max(peaks[-1], k, key=lambda j: abs(errors[j]))
+        else:
+            peaks.append(k)
+    while len(peaks) > len(chosen):
+        peaks.pop(0 if abs(errors[peaks[0]]) < abs(errors[peaks[-1]]) else -1)
+    return peaks if len(peaks) == len(chosen) else exchange_one(chosen, errors)
+
+
+def exchange_one(chosen: list[int], errors: list[D]) -> list[int]:
+    """The point of largest error takes the place of a neighbour whose error has its sign: signs alternate still."""
+    worst = max(range(len(errors)), key=lambda k: abs(errors[k]))
+    place = sum(k < worst for k in chosen)
+    for i in (place - 1, place):
+        if 0 <= i < len(chosen) and (errors[chosen[i]] > 0) == (errors[worst] > 0):
+            return [*chosen[:i], worst, *chosen[i + 1 :]]
+    return [worst, *chosen[:-1]] if place == 0 else [*chosen[1:], worst]
 
 
 class Fit(NamedTuple):
-    """target(x) as a polynomial of so many terms on low .. high; its error counts times weight(x)."""
+    """target(x) as a polynomial of so many terms on low .. high; its error counts times weight(x).
+
+    The first coefficient may be a sum of several floats, as many as `parts`.
+    """
 
     target: Callable[[D], D]
     terms: int
     low: D
     high: D
     weight: Callable[[D], D]
+    parts: int = 1
 
 
-def fit(job: Fit) -> list[float]:
-    """The coefficients, lowest power first, as FLOAT32."""
+def floats(number: D, count: int) -> list[float]:
+    """A number as a sum of FLOAT32, each the nearest to what the ones before it leave."""
+    parts: list[float] = []
+    for _ in range(count):
+        parts.append(float(np.float32(float(number - sum(map(D, parts))))))
+    return parts
+
+
+def fit(job: Fit) -> tuple[list[float], float]:
+    """The coefficients, lowest power first, as FLOAT32; and the largest error."""
     size = 24 * job.terms
     middle, half = (job.low + job.high) / 2, (job.high - job.low) / 2
     points = [middle - half * cos(PI * (2 * k + 1) / (2 * size)) for k in range(size)]
     values, weights = [job.target(x) for x in points], [abs(job.weight(x)) for x in points]
     rounded: list[float] = []
-    while len(rounded) < job.terms:
-        powers = list(range(len(rounded), job.terms))
-        lowest = remez(points, values, weights, powers)[0]
-        rounded.append(float(np.float32(float(lowest))))
-        values = [v - D(rounded[-1]) * x ** powers[0] for x, v in zip(points, values, strict=True)]
-    return rounded
+    for left in range(job.terms, 0, -1):
+        lowest = remez(points, values, weights, left)[0]
+        parts = floats(lowest, job.parts if left == job.terms else 1)
+        rounded += parts
+        # What is left is divided by x: the higher powers alone could not alternate at will around 0.
+        values = [(v - sum(map(D, parts))) / x for x, v in zip(points, values, strict=True)]
+        weights = [w * abs(x) for x, w in zip(points, weights, strict=True)]
+    return rounded, float(max(abs(v) * w for v, w in zip(values, weights, strict=True)))
 
 
 def odd(function: Callable[[D], D], terms: int, high: D | str) -> Fit:
@@ -189,8 +228,8 @@ def odd(function: Callable[[D], D], terms: int, high: D | str) -> Fit:
 
 
 def mills(u: D) -> D:
-    """(t + 3)·e^(t²/2)·Φ(-t) for t = 0 .. 15 as t/(t + 3) = (1 + u)·5/12."""
-    v = (1 + u) * 5 / 12
+    """(t + 3)·e^(t²/2)·Φ(-t) for t = 0 .. 16 as t/(t + 3) = (1 + u)/2.375."""
+    v = (1 + u) / D("2.375")
     t = 3 * v / (1 - v)
     return (t + 3) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
 
@@ -206,7 +245,7 @@ JOBS: dict[str, Fit] = {
     ),
     "sin": odd(sin, 4, "0.7865"),
     "cos": Fit(lambda s: (cos(s.sqrt()) - 1 + s / 2) / s**2, 4, D(0), D("0.7865") ** 2, lambda s: s**2),
-    "tan": odd(lambda x: sin(x) / cos(x), 7, "0.7865"),
+    "tan": odd(lambda x: sin(x) / cos(x), 8, "0.7865"),
     "asin": odd(asin, 6, "0.5"),
     "atan": odd(atan, 11, "1"),
     "sinh": odd(sinh, 4, "1"),
@@ -215,7 +254,11 @@ JOBS: dict[str, Fit] = {
     "atanh": odd(atanh, 7, "0.5"),
     "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 8, D(0), D("1"), lambda s: s.sqrt() / erf(s.sqrt())),
     "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.95"), D("4"), lambda x: x * erfc(x) / erf(x)),
-    "gelu": Fit(mills, 11, D(-1), D(1), lambda u: 1 / mills(u)),
+    # Φ(x) = ½ + x·P(x²)
+    "gelu_near": Fit(
+        lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())
+    ),
+    "gelu": Fit(mills, 11, D(-1), D(1), lambda u: 1 / mills(u), parts=2),
     # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)
     "log2": Fit(
         lambda s: (atanh(s.sqrt()) / s.sqrt() - 1 - s / 3) * 2 / LN2 / s**2,
@@ -228,15 +271,9 @@ JOBS: dict[str, Fit] = {
 
 
 def constants() -> dict[str, list[float]]:
-    """Numbers as sums of FLOAT32, each the nearest to what the ones before it leave."""
+    """Numbers as sums of three."""
     numbers = {"pi": PI, "pi/2": PI / 2, "ln2": LN2, "2/ln2": 2 / LN2, "2/(3ln2)": 2 / (3 * LN2)}
-    found = {}
-    for name, number in numbers.items():
-        parts: list[float] = []
-        for _ in range(3):
-            parts.append(float(np.float32(float(number - sum(map(D, parts))))))
-        found[name] = parts
-    return found
+    return {name: floats(number, 3) for name, number in numbers.items()}
 
 
 def words(count: int, zeros: int) -> list[int]:
@@ -251,8 +288,8 @@ def main(names: list[str]) -> None:
     """Write the file, with those polynomials derived anew that are named, or all."""
     found = json.loads(TARGET.read_text()) if names else {}
     for name in names or JOBS:
-        found[name] = fit(JOBS[name])
-        print(name, found[name])  # noqa: T201 - a script
+        found[name], error = fit(JOBS[name])
+        print(f"{name}: {len(found[name])} terms, {math.log2(error):.1f} bits")  # noqa: T201 - a script
     found["constants"] = constants()
     found["2/pi"] = words(7, zeros=9)
     TARGET.write_text(json.dumps(found, indent=1) + "\n")

@@ -117,7 +117,7 @@ class Case:
 
 
 class ElementWiseCase(Case):
-    """An element-wise operator, whose results are the oracle's; a type that it does not take is the first that it does."""
+    """An element-wise operator, whose results are the oracle's; for a type that it does not take it has its first."""
 
     def desc(
         self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
@@ -126,8 +126,10 @@ class ElementWiseCase(Case):
         taken = data_types(self.operator)
         own = data_type if data_type in taken else taken[0]
         name = self.operator.output_names()[0]
-        is_result = result_type in self.operator.support.row_at(dml.FeatureLevel.highest()).tensors[dml_name(name)].data_types
-        results = {name: result_type} if result_type is not None and is_result else {}
+        is_result = (
+            result_type in self.operator.support.row_at(dml.FeatureLevel.highest()).tensors[dml_name(name)].data_types
+        )
+        results: dict[str, Any] = {name: result_type} if result_type is not None and is_result else {}
         return describe(self.operator, own, self.x.shape, self.attributes, **results)
 
     def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 HIGHEST = dml.FeatureLevel.highest()
 ELEMENT_WISE: list[type[ElementWise]] = [cls for cls in dml.OPERATORS.values() if issubclass(cls, ElementWise)]
-BOUNDS = [{"min": -2.5, "max": 2.5}, {"min": 3, "max": 1}, {"min": -math.inf, "max": 1e30}]
-TYPED_BOUNDS = [{"min": 1, "max": 3}, {"min": 3, "max": 1}]
+BOUNDS: list[dict[str, Any]] = [{"min": -2.5, "max": 2.5}, {"min": 3, "max": 1}, {"min": -math.inf, "max": 1e30}]
+TYPED_BOUNDS: list[dict[str, Any]] = [{"min": 1, "max": 3}, {"min": 3, "max": 1}]
 ATTRIBUTES: dict[str, list[dict[str, Any]]] = {
     "ELEMENT_WISE_CLIP": BOUNDS,
     "ELEMENT_WISE_CLIP1": TYPED_BOUNDS,
@@ -111,7 +111,8 @@ def values(data_type: DataType, count: int, seed: int) -> Array:
         wide = rng.integers(info.min, info.max, count, data_type.dtype, endpoint=True)
         near = rng.integers(max(info.min, -9), 10, count).astype(data_type.dtype)
         return np.where(np.arange(count) % 2 == 0, near, wide)
-    return (rng.standard_normal(count) * np.array([1, 10])[np.arange(count) % 2]).astype(data_type.dtype)
+    found: Array = rng.standard_normal(count) * np.array([1, 10])[np.arange(count) % 2]
+    return found.astype(data_type.dtype)
 
 
 def inputs(desc: dml.OperatorDesc) -> list[Array]:

@@ -29,7 +29,7 @@ def whole(function: Callable[..., int]) -> Callable[..., Array]:
 
 
 def is_whole(x: Array) -> bool:
-    return x.dtype == object
+    return bool(x.dtype == object)
 
 
 @whole
@@ -77,24 +77,28 @@ def shift(a: Array, b: Array, by: Callable[[int, int], int]) -> Array:
     return whole(lambda one, other: by(one, other) if other < 64 else 0)(a, b)
 
 
-def soft(x: Array) -> Array:
+def soft(x: Array) -> Any:
     return np.logaddexp(0, x)
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def away(x: Array) -> Array:
+def away(x: Array) -> Any:
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
-def between(x: Array, low: Any, high: Any) -> Array:
+def between(x: Array, low: Any, high: Any) -> Any:
     return np.maximum(np.minimum(x, high), low)
 
 
-ROUND = {"HALVES_TO_NEAREST_EVEN": np.rint, "TOWARD_ZERO": np.trunc, "TOWARD_INFINITY": away}
-INFINITY = {"EITHER": np.isinf, "POSITIVE": np.isposinf, "NEGATIVE": np.isneginf}
+ROUND: dict[str, Callable[..., Any]] = {
+    "HALVES_TO_NEAREST_EVEN": np.rint,
+    "TOWARD_ZERO": np.trunc,
+    "TOWARD_INFINITY": away,
+}
+INFINITY: dict[str, Callable[..., Any]] = {"EITHER": np.isinf, "POSITIVE": np.isposinf, "NEGATIVE": np.isneginf}
 erf = np.vectorize(math.erf, otypes=[np.float64])
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import anydml as dml
 from anydml.cli.app import app
 from anydml.models import check_file
+from elementwise import ELEMENT_WISE, data_types, describe
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
 ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}
@@ -79,6 +80,8 @@ def as_json(value: Any) -> Any:
         return {"DataType": value.data_type.name, "Sizes": list(value.sizes), "Flags": value.flags.name}
     if isinstance(value, dml.ScaleBias):
         return {"Scale": value.scale, "Bias": value.bias}
+    if isinstance(value, dml.FusedActivation):
+        return {"Type": value.type.name, **{dml_name(name): one for name, one in value.attributes.items()}}
     if isinstance(value, tuple):
         return [as_json(one) for one in value]
     if isinstance(value, dml.IndexMode):
@@ -148,6 +151,11 @@ EVERY: list[dml.OperatorDesc] = [
     dml.FillValueConstant(output_tensor=_H, value_data_type="float16", value=1.5),
     dml.FillValueSequence(output_tensor=_F, value_data_type="float32", value_start=1, value_delta=0.25),
     dml.ReverseSubsequences.infer(input_tensor=_F, sequence_lengths_tensor=T("uint32", (1, 1, 2, 1)), axis=3),
+    *(
+        describe(cls, data_types(cls)[0], (1, 1, 2, 3))
+        for cls in ELEMENT_WISE
+        if cls not in (dml.Cast, dml.ElementWiseIdentity)
+    ),
 ]
 
 

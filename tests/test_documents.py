@@ -29,7 +29,7 @@ IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount")
 
 
 def levels_of(case: Case) -> list[FeatureLevel]:
-    """Every level; of the element-wise operators those at which a row of the table begins, and the one below them all."""
+    """Every level; of the element-wise operators those at which a row of the table begins, and the one below."""
     levels, begins = list(FeatureLevel), {row.level for row in case.operator.support}
     if not isinstance(case, ElementWiseCase):
         return levels

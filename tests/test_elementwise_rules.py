@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
-from anydml.operators.fields import dml_name
+from anydml.operators import description
+from anydml.operators.elementwise import ElementWise, Unary
+from anydml.operators.fields import Input, OptionalInput, Output, Size2D, dml_name
 from elementwise import ATTRIBUTES, ELEMENT_WISE, data_types, describe, missing_attributes
-
-if TYPE_CHECKING:
-    from anydml.operators.elementwise import ElementWise
 
 F32, F16, U8 = DataType.FLOAT32, DataType.FLOAT16, DataType.UINT8
 SIZES = (2, 1, 3, 4)
@@ -237,8 +236,6 @@ def test_an_activation_has_its_own_level() -> None:
 def test_a_class_is_all_that_an_operator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here one that is not built: a subclass enters itself by its name."""
     monkeypatch.setattr("anydml.operators.description.OPERATORS", dict(dml.OPERATORS))
-    from anydml.operators import description
-    from anydml.operators.elementwise import Unary
 
     class ActivationSoftmax1(Unary):
         def value(self, x: Any) -> Any:
@@ -249,3 +246,34 @@ def test_a_class_is_all_that_an_operator_takes(monkeypatch: pytest.MonkeyPatch) 
     assert ActivationSoftmax1.introduced() is FeatureLevel.LEVEL_5_1
     desc = ActivationSoftmax1.infer(input_tensor=T)
     assert dml.Device("reference").compile(desc)(np.ones((2, 3), "float32")).tolist() == [[2.0] * 3] * 2
+
+
+def test_tensors_may_be_optional_and_sizes_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields that operators to come have: they are read, left out of what is bound, and kept away by a change."""
+    monkeypatch.setattr("anydml.operators.description.OPERATORS", dict(dml.OPERATORS))
+
+    class ElementWiseQuantizeLinear(ElementWise):
+        free_types = ("ZeroPointTensor", "OutputTensor")
+
+        input_tensor: Input
+        scale_tensor: Input
+        zero_point_tensor: OptionalInput = None
+        output_tensor: Output
+        size: Size2D
+
+        def value(self, x: Any, *others: Any) -> Any:
+            return sum(others, x)
+
+    byte = dml.TensorDesc("int8", (2, 3))
+    common: dict[str, Any] = {"input_tensor": T, "scale_tensor": T, "output_tensor": byte, "size": (2, 3)}
+    desc = ElementWiseQuantizeLinear(**common)
+    assert list(desc.inputs()) == ["InputTensor", "ScaleTensor"]
+    moved = desc.with_tensors(lambda _, tensor: dml.TensorDesc(tensor.data_type, (3, 2)))
+    assert moved.zero_point_tensor is None
+    assert list(ElementWiseQuantizeLinear(**common, zero_point_tensor=byte).inputs())[-1] == "ZeroPointTensor"
+    with pytest.raises(dml.DescriptionError, match="ZeroPointTensor must be a TensorDesc"):
+        ElementWiseQuantizeLinear(**common, zero_point_tensor=3)  # type: ignore[arg-type]
+    with pytest.raises(dml.DescriptionError, match=r"Size must be a width and a height; got \(1, 2, 3\)"):
+        ElementWiseQuantizeLinear(**{**common, "size": (1, 2, 3)})
+    one = np.ones((2, 3), "float32")
+    assert dml.Device("reference").compile(desc)(one, one).tolist() == [[2] * 3] * 2

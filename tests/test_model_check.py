@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DESC = "dispatchables.sum.desc."
 TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
-BUILT = ", ".join(kind.name for kind in dml.OPERATORS)
+BUILT = f"{len(dml.OPERATORS)} operators are, which `anydml support` lists"
 
 
 def test_a_model_with_nothing_wrong(tmp_path: Path) -> None:
@@ -60,28 +60,28 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "DML_OPERATOR_GEMM",
         3,
         "$.dispatchables.sum.type",
-        f"GEMM: the operator is not built yet; there are {BUILT}",
+        "GEMM: the operator is not built yet; there are 98 of DirectML's 177; `anydml support` lists them",
     ),
     (
         "dispatchables.sum.type",
         "HLSL",
         3,
         "$.dispatchables.sum.type",
-        f"HLSL shaders are not run yet; there are operators: {BUILT}",
+        f"HLSL shaders are not run yet; {BUILT}",
     ),
     (
         "dispatchables.sum.type",
         "onnx",
         3,
         "$.dispatchables.sum.type",
-        f"ONNX models as dispatchables are not run yet; there are operators: {BUILT}",
+        f"ONNX models as dispatchables are not run yet; {BUILT}",
     ),
     (
         "dispatchables.sum.type",
         "dmlSerializedGraph",
         3,
         "$.dispatchables.sum.type",
-        f"serialized DirectML graphs are not run yet; there are operators: {BUILT}",
+        f"serialized DirectML graphs are not run yet; {BUILT}",
     ),
     (
         "dispatchables.sum.desc",

@@ -128,7 +128,7 @@ what a Dropout drops in training is what NumPy's generator says."""
 
 def is_made_here(model: Any) -> bool:
     """Whether every node is of a type that has a lowering, or that ONNX makes of others that have."""
-    (version,) = (entry.version for entry in model.opset_import if not entry.domain)
+    version = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
     return all(kind in LOWERINGS or is_made_of_others(kind, version) for kind in kinds_of(model))
 
 

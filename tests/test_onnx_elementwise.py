@@ -233,6 +233,8 @@ def test_what_opset_6_does_not_broadcast() -> None:
         run(node("Add", "a b", "y"), 6, a=a, b=a[0])
     with pytest.raises(dml.ModelError, match=r"B must have the sizes of a part of A, \(2, 3\), from axis 0 on; got"):
         run(node("Add", "a b", "y", broadcast=1, axis=0), 6, a=a, b=a[0])
+    with pytest.raises(dml.ModelError, match=r"axis must lie in -2 .. 1; got 2"):
+        run(node("Add", "a b", "y", broadcast=1, axis=2), 6, a=a, b=a[0])
     with pytest.raises(dml.ModelError, match="the inputs must have one shape below opset 8"):
         run(node("Max", "a b", "y"), 6, a=a, b=a[0])
     with pytest.raises(dml.ModelError, match="the inputs must have shapes that can be broadcast to one another; got"):
@@ -283,6 +285,8 @@ def test_powers_of_64_bits_are_exact() -> None:
     assert found[6:].tolist() == wanted[6:]
     fine = run(node("Pow", "x y", "z"), outputs="z", x=np.array([2.5, -1], "float32"), y=np.array([2, 3], "uint64"))
     assert fine.tolist() == [6.25, -1]
+    root = run(node("Pow", "x y", "z"), outputs="z", x=np.array([4_000_000]), y=np.array([0.5], "float16"))
+    assert root.tolist() == [2000]  # by way of FLOAT32, FLOAT16 having no numbers so large
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import anydml as dml
 import moving_oracle
 import oracle
-from cases import CASES, by_field
+from cases import DOCUMENTS, by_field
 from cases import Case as Document
 from drawing import Case, Tensor
 from expecting import expected
@@ -33,7 +33,7 @@ def _slots(cls: type[dml.OperatorDesc], kind: str, values: list[Any]) -> dict[st
     return found
 
 
-@pytest.mark.parametrize("document", CASES, ids=str)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_the_oracle_does_as_the_documents_do(document: Document) -> None:
     """Every example, with the very attributes that a description has after it is read."""
     desc, arrays = document.desc(F32), document.inputs(F32)

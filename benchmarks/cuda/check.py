@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from benchmarks.cuda.kinds import CudaRow
+from benchmarks.cuda.maps import MapRow
 from benchmarks.cuda.pool import Tensor, signed
 
 CHUNK = 2**27
@@ -33,7 +34,10 @@ def same_bits(got: Tensor, wanted: Tensor) -> bool:
 
 
 def fault(row: CudaRow, inputs: list[Tensor], got: Tensor) -> str:
-    """What is wrong with ours, or nothing: to the bit, and for a running sum of floats within the last place."""
+    """What is wrong with ours, or nothing: to the bit, and for sums and functions of floats within the last places."""
+    if not row.exact and isinstance(row, MapRow):
+        off = largest(map_units(row, inputs, got))
+        return "" if off <= row.units else f"{off:.4g} units in the last place off"
     if not row.exact:
         read = inputs if row.chain is None else row.chain.read(*inputs)
         off = units_off(row, read[0], got)
@@ -60,8 +64,7 @@ def is_roughly(row: CudaRow, got: Tensor, right: Tensor) -> bool:
 def units_off(row: CudaRow, x: Tensor, got: Tensor) -> float:
     """The largest distance from the float64 sum, in units in the last place."""
     desc: Any = row.desc
-    digits, least = DIGITS[got.dtype]
-    worst = 0.0
+    offs = []
     for numbers, sums in lines(desc.axis, x, got):
         source = numbers.double()
         if desc.axis_direction.name == "DECREASING":
@@ -69,11 +72,26 @@ def units_off(row: CudaRow, x: Tensor, got: Tensor) -> float:
         exact = source.cumsum(-1)
         if desc.has_exclusive_sum:
             exact -= source
-        unit = torch.exp2((torch.frexp(exact)[1] - digits).clamp_(min=least).double())
-        off = float(((sums.double() - exact).abs() / unit).max())
-        if not off <= worst:
-            worst = off
-    return worst / (1 + 1e-9)  # exp2 may be off in its own last place
+        offs.append(units(sums, exact))
+    return largest(offs)
+
+
+def map_units(row: MapRow, inputs: list[Tensor], got: Tensor) -> list[float]:
+    """By chunk, the largest distance from the expression computed in float64, in units in the last place."""
+    flat = zip(*(tensor.reshape(-1).split(CHUNK) for tensor in (*inputs, got)), strict=True)
+    return [units(part, row.expression(*(x.double() for x in parts))) for *parts, part in flat]
+
+
+def units(got: Tensor, exact: Tensor) -> float:
+    """The largest distance from exact numbers, in units in the last place."""
+    digits, least = DIGITS[got.dtype]
+    unit = torch.exp2((torch.frexp(exact)[1] - digits).clamp_(min=least).double())
+    return float(((got.double() - exact).abs() / unit).max()) / (1 + 1e-9)  # exp2 may be off in its own last place
+
+
+def largest(numbers: list[float]) -> float:
+    """The largest, or NaN where there is one."""
+    return max(numbers, key=lambda number: (number != number, number))
 
 
 def lines(axis: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:

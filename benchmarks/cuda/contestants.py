@@ -13,6 +13,7 @@ import torch
 import anydml as dml
 from benchmarks.chain import Chain
 from benchmarks.cuda.kinds import Call, CudaRow
+from benchmarks.cuda.maps import MapRow
 from benchmarks.cuda.pool import Pool, Tensor, signed
 
 Sets = Sequence[Sequence[Tensor]]
@@ -41,7 +42,8 @@ def ours(row: CudaRow, sets: Sets, outs: Sequence[Tensor], engine: dml.Device) -
     if chain is not None and row.family == "compile":
         calls = [_compiling(chain, engine, inputs, out) for inputs, out in zip(sets, outs, strict=True)]
         return Contestant(calls, read=lambda _: outs[0])
-    compiled = engine.compile(row.desc) if chain is None else chain.compile(engine)
+    graph = row if isinstance(row, MapRow) else chain
+    compiled = engine.compile(row.desc) if graph is None else graph.compile(engine)
     calls = [compiled.bind(*inputs, out=out).dispatch for inputs, out in zip(sets, outs, strict=True)]
     return Contestant(calls, read=lambda _: outs[0])
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from benchmarks.chain import ALL, BACK, SECOND, chains, twelve
 from benchmarks.cuda.kinds import CudaRow, chain_row, gather_row, launch_row, scan_row, slice_row
+from benchmarks.cuda.maps import MAPS, map_row
 from benchmarks.cuda.pool import Pool
 
 SIDE, QUICK_SIDE = 32768, 8192
@@ -65,6 +66,10 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
             cut(f"slice, last axis reversed, {dtype}", shape=shape, window=(ALL, BACK), dtype=dtype),
             cut(f"slice, block of half by half, {dtype}", shape=shape, window=block, dtype=dtype),
         ]
+    for dtype in ("float32", "float16"):
+        for what in MAPS:
+            name = f"map, {what}, {dtype}"
+            made.append(map_row(name, pool, square, what, dtype, quick=what == "gelu" or dtype == "float32"))
     if growth:
         for amount in (GIB >> 10, GIB >> 7, GIB >> 4, GIB >> 1, 4 * GIB, 8 * GIB):
             count = amount // 4 if quick else max(amount // 4 * n * n // SIDE**2, 4)

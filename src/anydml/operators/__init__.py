@@ -31,8 +31,10 @@ def find_operator(operator: OperatorLike) -> type[OperatorDesc]:
         return operator
     kind = OperatorType(operator)
     if kind not in OPERATORS:
-        rule = f"the operator is not built yet; there are {', '.join(t.name for t in OPERATORS)}"
-        raise UnsupportedError(kind.name, Fault(field="OperatorType", rule=rule, value=operator))
+        all_of_them = len(OperatorType) - 1  # INVALID is none
+        rule = f"the operator is not built yet; there are {len(OPERATORS)} of DirectML's {all_of_them}"
+        way_out = "`anydml support` lists them"
+        raise UnsupportedError(kind.name, Fault(field="OperatorType", rule=rule, value=operator, way_out=way_out))
     return OPERATORS[kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
@@ -17,6 +18,7 @@ from anydml.engines.cpu.programs import (
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.expressions import walk
+from anydml.ir.numerics import expand
 from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan, views_of
 from anydml.memory import HOST, reserve_host
 
@@ -47,26 +49,32 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
-        if needs_more(primitive):
+        written = replace(primitive, value=expand(primitive.value)) if isinstance(primitive, Map) else primitive
+        if needs_more(written):
             return ReferenceEngine().compile(primitive)
-        return next(program for plan in SCHEDULES[type(primitive)] if (program := plan(primitive)) is not None)
+        return next(program for plan in SCHEDULES[type(written)] if (program := plan(written)) is not None)
 
 
 def needs_more(primitive: Primitive) -> bool:
     """Whether it computes with what this CPU has no instructions for: its code would call what is not there."""
+    ops, types = _computes(primitive)
+    lacks = [
+        DataType.FLOAT16 in types and not has_float16(),
+        "fma" in ops and not has_fma(),
+        not ops.isdisjoint(("floor", "ceil", "trunc", "rint")) and not has_rounding(),
+    ]
+    return any(lacks)
+
+
+def _computes(primitive: Primitive) -> tuple[set[str], set[DataType | None]]:
+    """The operations, and the types that are computed with, not only moved."""
     if isinstance(primitive, Map):
-        nodes = list(walk(primitive.value))
-        ops = {node.op for node in nodes}
-        computed = [node for node in nodes if node.op not in _MOVES]
-        halves = any(DataType.FLOAT16 in (node.type, *(arg.type for arg in node.args)) for node in computed)
-    else:
-        ops = set()
-        moves = isinstance(primitive, (IndexedCopy, Reverse))
-        halves = not moves and any(view.data_type is DataType.FLOAT16 for view in views_of(primitive))
-    lacks_fma, lacks_rounding = "fma" in ops and not has_fma(), not ops.isdisjoint(_ROUNDINGS) and not has_rounding()
-    return (halves and not has_float16()) or lacks_fma or lacks_rounding
+        nodes = [node for node in walk(primitive.value) if node.op not in _MOVES]
+        return {node.op for node in nodes}, {part.type for node in nodes for part in (node, *node.args)}
+    if isinstance(primitive, (IndexedCopy, Reverse)):
+        return set(), set()
+    return set(), {view.data_type for view in views_of(primitive)}
 
 
 _MOVES = {"load", "const", "given", "where", "bits"}
 """Operations that move bits, whatever they mean."""
-_ROUNDINGS = {"floor", "ceil", "trunc", "rint"}

@@ -53,7 +53,7 @@ class Emitted:
     """A kernel, and what it is to be given."""
 
     function: Any
-    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a REACH for a view."""
+    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a REACH a view."""
     slots: tuple[int, ...]
     """The sources that it reads."""
     dimensions: tuple[int, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, Expr, rewrite
 from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
 from anydml.ir.numerics.integers import (
@@ -18,9 +19,12 @@ from anydml.ir.numerics.integers import (
     shift_right,
     sign,
 )
+from anydml.ir.numerics.parts import to_half
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from anydml.ir.numerics.parts import Pair
 
 __all__ = [
     "ULPS",
@@ -38,7 +42,7 @@ __all__ = [
 ]
 
 _MODULES = (exponential, logarithm, trigonometric, inverse, error, remainder)
-_TREES: dict[str, Callable[..., Expr]] = {
+_TREES: dict[str, Callable[..., Pair]] = {
     "pow": power.power,
     **{name: getattr(module, name) for module in _MODULES for name in FUNCTIONS if hasattr(module, name)},
 }
@@ -47,5 +51,19 @@ ULPS = dict.fromkeys(FUNCTIONS, 2)
 
 
 def expand(root: Expr) -> Expr:
-    """A tree with the functions in it written out in operations."""
-    return rewrite(root, lambda node: _TREES[node.op](*node.args) if node.op in _TREES else node)
+    """A tree with the functions in it written out in operations.
+
+    A function whose result becomes FLOAT16 at once is rounded to that from more digits than FLOAT32 has.
+    """
+    results: dict[Expr, Pair] = {}
+
+    def change(node: Expr) -> Expr:
+        if node.op in _TREES:
+            result = _TREES[node.op](*node.args)
+            results[result.high] = result
+            return result.high
+        if node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0] in results:
+            return Expr("cast", node.type, (to_half(results[node.args[0]]),))
+        return node
+
+    return rewrite(root, change)

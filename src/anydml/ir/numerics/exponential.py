@@ -11,15 +11,20 @@ from anydml.ir.numerics.parts import (
     MAGIC_BITS,
     F,
     I,
+    Pair,
     clamp,
     coefficients,
+    doubled,
+    exactly,
     is_tiny,
     polynomial,
     power_of_two,
     scale,
+    scaled,
+    select,
+    signed,
     split,
     sum_of,
-    with_sign,
 )
 
 
@@ -28,9 +33,9 @@ class Exponential(NamedTuple):
 
     n: Expr
     """INT32"""
-    reduced: Expr
+    reduced: Pair
     """x - n·ln 2"""
-    rest: Expr
+    rest: Pair
 
 
 def exponential(x: Expr, x_low: Expr | None = None) -> Exponential:
@@ -38,74 +43,97 @@ def exponential(x: Expr, x_low: Expr | None = None) -> Exponential:
     shifted = fma(x, 1 / math.log(2), MAGIC)
     n = shifted - MAGIC
     high, low, _ = split("ln2")
-    r = fma(n, -high, x)
-    r = fma(n, -low, r) if x_low is None else r + fma(n, -low, x_low)
-    rest = fma(polynomial(r, coefficients("exp")), r * r, r)
-    return Exponential(shifted.bits(I) - MAGIC_BITS, r, rest)
+    first = fma(n, -high, x)  # exact: a multiple of 2^-24 below 1
+    if x_low is None:
+        r = fma(n, -low, first)
+        reduced = Pair(r, fma(n, -low, first - r))
+    else:
+        reduced = sum_of(first, fma(n, -low, x_low))
+    return Exponential(shifted.bits(I) - MAGIC_BITS, reduced, _rest(reduced, polynomial(reduced.high, coefficients("exp"))))
 
 
-def exp(x: Expr) -> Expr:
+def _rest(r: Pair, factor: Expr) -> Pair:
+    """r + r²·factor."""
+    square = r.high * r.high
+    rest = fma(factor, square, r.high)
+    return Pair(rest, fma(factor, square, r.high - rest) + fma(r.high, r.low, r.low))
+
+
+def exp(x: Expr) -> Pair:
     """e^x."""
     e = exponential(clamp(x, -104.5, 89.5))
-    return scale(e.rest + 1.0, e.n)
+    total = e.rest.high + 1.0
+    return scaled(Pair(total, (e.rest.high - (total - 1.0)) + e.rest.low), e.n)
 
 
-def expm1(x: Expr) -> Expr:
+def expm1(x: Expr) -> Pair:
     """e^x - 1, of which all digits count near 0."""
     e = exponential(clamp(x, -18.0, 88.8))
     half = power_of_two(e.n - 1)  # 2^128 is no float
-    total = fma(e.rest, half, half - 0.5)
-    return where(is_tiny(x), x, total + total)
+    less = half - 0.5
+    total = sum_of(less, e.rest.high * half)
+    low = total.low - ((less - half) + 0.5)  # 2^24 - ½ is no float
+    found = doubled(sum_of(total.high, fma(e.rest.low, half, low)))
+    return select(is_tiny(x), exactly(x), found)
 
 
-def _hyperbolic(x: Expr, *, minus: bool) -> Expr:
-    """(e^t ± e^-t)/2 for t = |x|: one polynomial gives both, as e^r - 1 - r = r²·(E(r²) + r·O(r²))."""
-    t = clamp(absolute(x), 0.0, 89.5)
+def _hyperbolic(t: Expr, *, minus: bool) -> Pair:
+    """(e^t ± e^-t)/2 for t >= 0: one polynomial gives both, as e^r - 1 - r = r²·(E(r²) + r·O(r²))."""
+    t = where(t > 89.5, const(89.5, F), t)
     e = exponential(t)
-    square = e.reduced * e.reduced
+    r = e.reduced
+    square = r.high * r.high
     numbers = coefficients("exp")
     even, odd = polynomial(square, numbers[::2]), polynomial(square, numbers[1::2])
-    rest = fma(fma(odd, e.reduced, even), square, e.reduced)
-    inverse = fma(fma(-odd, e.reduced, even), square, -e.reduced) + 1.0
+    rest = _rest(r, fma(odd, r.high, even))
+    down = _rest(Pair(-r.high, -r.low), fma(-odd, r.high, even))
+    inverse = sum_of(const(1.0, F), down.high)
     quarter = power_of_two(e.n - 2)  # halves of 2^n overflow before the result does
     small = where(t < 20.0, power_of_two(-2 - e.n), 0.0)
-    total = quarter + fma(quarter, rest, (-small if minus else small) * inverse)
-    return total + total
+    if minus:
+        small = -small
+    total = sum_of(quarter, quarter * rest.high)
+    both = sum_of(total.high, small * inverse.high)
+    low = fma(quarter, rest.low, fma(small, inverse.low + down.low, total.low))
+    return doubled(sum_of(both.high, both.low + low))
 
 
-def sinh(x: Expr) -> Expr:
+def sinh(x: Expr) -> Pair:
     """(e^x - e^-x)/2."""
     t = absolute(x)
     square = x * x
-    near = fma(polynomial(square, coefficients("sinh")) * square, t, t)
-    return with_sign(where(t < 1.0, near, _hyperbolic(x, minus=True)), x)
+    near = sum_of(t, polynomial(square, coefficients("sinh")) * (square * t))
+    return signed(select(t < 1.0, near, _hyperbolic(t, minus=True)), x)
 
 
-def cosh(x: Expr) -> Expr:
+def cosh(x: Expr) -> Pair:
     """(e^x + e^-x)/2."""
-    return _hyperbolic(x, minus=False)
+    return _hyperbolic(absolute(x), minus=False)
 
 
-def tanh(x: Expr) -> Expr:
+def tanh(x: Expr) -> Pair:
     """1 - 2/(e^2x + 1)."""
     t = absolute(x)
     square = x * x
-    near = fma(polynomial(square, coefficients("tanh")) * square, t, t)
+    near = sum_of(t, polynomial(square, coefficients("tanh")) * (square * t))
     bounded = where(t > 10.0, const(10.0, F), t)
     e = exponential(bounded + bounded)
     power = power_of_two(e.n)
-    far = const(1.0, F) - const(2.0, F) / fma(power, e.rest, power + 1.0)
-    return with_sign(where(t < 1.0, near, far), x)
+    far = sum_of(const(1.0, F), const(-2.0, F) / fma(power, e.rest.high, power + 1.0))
+    return signed(select(t < 1.0, near, far), x)
 
 
-def sigmoid(x: Expr) -> Expr:
+def sigmoid(x: Expr) -> Pair:
     """1/(1 + e^-x), or e^x/(1 + e^x) for a negative x, with the quotient's error put right."""
     e = exponential(-clamp(absolute(x), 0.0, 104.5))
     power = scale(const(1.0, F), e.n)
     whole = sum_of(const(1.0, F), power)
-    below = sum_of(whole.high, power * e.rest)
+    below = sum_of(whole.high, power * e.rest.high)
     quotient = const(1.0, F) / below.high
-    missing = fma(-quotient, below.high, 1.0) - quotient * (below.low + whole.low)
+    missing = fma(-quotient, below.high, 1.0) - quotient * fma(power, e.rest.low, below.low + whole.low)
     low = quotient * missing
-    left = scale(quotient + fma(e.rest, quotient, low), e.n)
-    return where(x < 0.0, left, quotient + low)
+    product = quotient * e.rest.high
+    left = sum_of(quotient, product)
+    left_low = fma(e.rest.high, quotient, -product) + fma(e.rest.high, low, fma(quotient, e.rest.low, low))
+    left = scaled(sum_of(left.high, left.low + left_low), e.n)
+    return select(x < 0.0, left, sum_of(quotient, low))

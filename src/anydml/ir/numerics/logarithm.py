@@ -9,16 +9,17 @@ from anydml.ir.numerics.parts import (
     F,
     I,
     Pair,
-    any_sum_of,
     clamp,
     coefficients,
+    exactly,
     is_tiny,
     polynomial,
     product_of,
-    scale,
+    scaled,
+    select,
+    signed,
     split,
     sum_of,
-    with_sign,
 )
 
 ROOT_HALF = 0x3F3504F3
@@ -30,96 +31,111 @@ def exponent(x: Expr) -> Expr:
     return (x.bits(I) - ROOT_HALF) >> 23
 
 
-def logarithm(f: Expr, low: Expr | None, k: Expr) -> Expr:
+def logarithm(f: Expr, low: Expr | None, k: Expr) -> Pair:
     """k·ln 2 + ln(1 + f + low), for f of √½ - 1 to √2 - 1 and a low that is at most its last digit; k is FLOAT32."""
-    square = f * f
-    rest = polynomial(f, coefficients("log")) * (f * square)
+    square = product_of(f, f)
+    rest = fma(polynomial(f, coefficients("log")), f * square.high, square.low * -0.5)
     if low is not None:
-        rest = rest + fma(-low, f, low)
+        rest = rest + low * fma(f, f, 1.0 - f)
     high, least, _ = split("ln2")
-    rest = fma(k, least, fma(square, -0.5, rest))
-    head = product_of(k, high)
-    total = any_sum_of(head.high, f)
-    return total.high + (total.low + (head.low + rest))
+    multiple = product_of(k, high)
+    total = sum_of(multiple.high, f)  # |f| < ln 2
+    half = sum_of(total.high, square.high * -0.5)
+    return sum_of(half.high, half.low + (total.low + (multiple.low + fma(k, least, rest))))
 
 
-def log(x: Expr) -> Expr:
+def log(x: Expr) -> Pair:
     """The logarithm to base e."""
     is_denormal = x < 2.0**-126
     y = where(is_denormal, x * 2.0**23, x)
     k = exponent(y)
     f = (y.bits(I) - (k << 23)).bits(F) - 1.0
     found = logarithm(f, None, k.to(F) + where(is_denormal, const(-23.0, F), 0.0))
-    found = where(x < INF, found, x)
-    return where(x > 0.0, found, where(x.equals(0.0), const(-INF, F), float("nan")))
+    found = select(x < INF, found, exactly(x))
+    return select(x > 0.0, found, exactly(where(x.equals(0.0), const(-INF, F), float("nan"))))
 
 
-def _log_of_one_and(x: Expr, low: Expr | None) -> Expr:
+def _log_of_one_and(x: Expr, low: Expr | None) -> Pair:
     """ln(1 + x + low) for an x above -1, and not so near 0 that its quarter would be denormal."""
     k = exponent(x + 1.0)
     four = ((129 - k) << 23).bits(F)  # 4·2^-k: k is up to 128
-    f = fma(x * 0.25, four, four * 0.25 - 1.0)
-    return logarithm(f, None if low is None else low * 0.25 * four, k.to(F))
+    quarter, one = x * 0.25, fma(four, 0.25, -1.0)
+    f = fma(quarter, four, one)
+    f_low = fma(quarter, four, one - f)
+    return logarithm(f, f_low if low is None else fma(low * 0.25, four, f_low), k.to(F))
 
 
-def log1p(x: Expr) -> Expr:
+def log1p(x: Expr) -> Pair:
     """ln(1 + x), of which all digits count near 0."""
     found = _log_of_one_and(x, None)
-    found = where(is_tiny(x), x, where(x < INF, found, x))
-    return where(x > -1.0, found, where(x.equals(-1.0), const(-INF, F), float("nan")))
+    found = select(is_tiny(x) | ~(x < INF), exactly(x), found)
+    return select(x > -1.0, found, exactly(where(x.equals(-1.0), const(-INF, F), float("nan"))))
 
 
-def softplus(x: Expr) -> Expr:
+def softplus(x: Expr) -> Pair:
     """ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)."""
     e = exponential(-clamp(absolute(x), 0.0, 104.5))
-    whole = sum_of(const(1.0, F), e.rest)
-    small, low = scale(whole.high, e.n), scale(whole.low, e.n)
-    near = where(small < 2.0**-26, small, _log_of_one_and(small, low))
-    return where(x > 0.0, x + near, near)
+    whole = sum_of(const(1.0, F), e.rest.high)
+    small = scaled(Pair(whole.high, whole.low + e.rest.low), e.n)
+    near = select(small.high < 2.0**-26, small, _log_of_one_and(*small))
+    is_more = x > near.high
+    total = sum_of(where(is_more, x, near.high), where(is_more, near.high, x))
+    found = select(x > 0.0, sum_of(total.high, total.low + near.low), near)
+    return select(x > 104.5, exactly(x), found)
 
 
-def asinh(x: Expr) -> Expr:
+def asinh(x: Expr) -> Pair:
     """ln(x + √(x² + 1))."""
     t = absolute(x)
     square = x * x
-    near = fma(polynomial(square, coefficients("asinh")) * square, t, t)
+    near = sum_of(t, polynomial(square, coefficients("asinh")) * (square * t))
     is_large = t > 2.0**14  # the root is x + 1/2x: nothing
     y = where(is_large, const(1.0, F), t)
     squared = product_of(y, y)
-    below = any_sum_of(squared.high, const(1.0, F))
-    root, low = _root(below.high, below.low + squared.low)
-    total = any_sum_of(y, root)
-    found = _log_of_pair(where(is_large, t, total.high), where(is_large, const(0.0, F), total.low + low), is_large)
-    return with_sign(where(t < 0.5, near, where(t < INF, found, t)), x)
+    is_more = y > 1.0
+    below = sum_of(where(is_more, squared.high, 1.0), where(is_more, const(1.0, F), squared.high))
+    root = _root(below.high, below.low + squared.low)
+    total = sum_of(root.high, y)
+    far = _log_of_pair(where(is_large, t, total.high), where(is_large, const(0.0, F), total.low + root.low), is_large)
+    far = select(t < INF, far, exactly(t))
+    return signed(select(t < 0.5, near, far), x)
 
 
-def acosh(x: Expr) -> Expr:
+def acosh(x: Expr) -> Pair:
     """ln(x + √(x² - 1)) = ln(1 + t + √(t² + 2t)), t = x - 1."""
     is_large = x > 2.0**14
     t = where(is_large, const(1.0, F), x - 1.0)
-    wide = product_of(t, t)
-    squared = any_sum_of(t + t, wide.high)
-    root, low = _root(squared.high, squared.low + wide.low)
-    total = any_sum_of(root, t)
-    near = _log_of_one_and(total.high, total.low + low)
+    root = _root(*_square_and_double(t))
+    total = sum_of(root.high, t)
+    near = _log_of_one_and(total.high, total.low + root.low)
     far = _log_of_pair(x, const(0.0, F), is_large)
-    found = where(is_large, where(x < INF, far, x), where(x.equals(1.0), const(0.0, F), near))
-    return where(x >= 1.0, found, const(float("nan"), F))
+    found = select(is_large, select(x < INF, far, exactly(x)), near)
+    found = select(x.equals(1.0), exactly(0.0), found)
+    return select(x >= 1.0, found, exactly(float("nan")))
 
 
-def atanh(x: Expr) -> Expr:
+def _square_and_double(t: Expr) -> Pair:
+    """t² + 2t."""
+    square, is_more = product_of(t, t), t > 2.0
+    double = t + t
+    total = sum_of(where(is_more, square.high, double), where(is_more, double, square.high))
+    return Pair(total.high, total.low + square.low)
+
+
+def atanh(x: Expr) -> Pair:
     """½·ln((1 + x)/(1 - x))."""
     t = absolute(x)
     square = x * x
-    near = fma(polynomial(square, coefficients("atanh")) * square, t, t)
+    near = sum_of(t, polynomial(square, coefficients("atanh")) * (square * t))
     above = sum_of(const(1.0, F), t)
     below = const(1.0, F) - t  # exact from ½ on
     inverse = const(1.0, F) / below
     quotient = above.high * inverse
     low = (fma(-quotient, below, above.high) + above.low) * inverse
-    far = _log_of_pair(quotient, low, None) * 0.5
-    far = where(t < 1.0, far, where(t.equals(1.0), const(INF, F), float("nan")))
-    return with_sign(where(t < 0.5, near, far), x)
+    double = _log_of_pair(quotient, low, None)
+    far = Pair(double.high * 0.5, double.low * 0.5)
+    far = select(t < 1.0, far, exactly(where(t.equals(1.0), const(INF, F), float("nan"))))
+    return signed(select(t < 0.5, near, far), x)
 
 
 def _root(x: Expr, low: Expr) -> Pair:
@@ -128,7 +144,7 @@ def _root(x: Expr, low: Expr) -> Pair:
     return Pair(root, where(x > 0.0, (fma(-root, root, x) + low) / (root + root), 0.0))
 
 
-def _log_of_pair(x: Expr, low: Expr, doubled: Expr | None) -> Expr:
+def _log_of_pair(x: Expr, low: Expr, doubled: Expr | None) -> Pair:
     """ln(x + low), or ln(2x) where that is asked for; x is ½ to 2^127."""
     k = exponent(x)
     f = (x.bits(I) - (k << 23)).bits(F) - 1.0

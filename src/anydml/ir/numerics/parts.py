@@ -50,7 +50,11 @@ def polynomial(x: Expr, numbers: list[float]) -> Expr:
 
 
 class Pair(NamedTuple):
-    """high + low, unevaluated: twice the digits. Low is at most a unit in the last place of high, or about that."""
+    """high + low, unevaluated: twice the digits. Low is at most a unit in the last place of high, or about that.
+
+    Functions give one: high is the result in FLOAT32, and low, which costs nothing where nobody asks for it, the part
+    that rounding took, which decides what the nearest FLOAT16 is.
+    """
 
     high: Expr
     low: Expr
@@ -80,9 +84,20 @@ def negate_if(test: Expr, x: Expr) -> Expr:
     return where(test, -x, x)
 
 
-def with_sign(magnitude: Expr, sign: Expr) -> Expr:
-    """A number that is not negative, with the sign of another."""
-    return (magnitude.bits(U) | (sign.bits(U) & 0x80000000)).bits(F)
+def select(test: Expr, yes: Pair, no: Pair) -> Pair:
+    """One of two pairs."""
+    return Pair(where(test, yes.high, no.high), where(test, yes.low, no.low))
+
+
+def signed(x: Pair, sign: Expr) -> Pair:
+    """A pair with the signs turned where the first bit of another float, or UINT32, is set."""
+    turn = sign.bits(U) & 0x80000000
+    return Pair((x.high.bits(U) ^ turn).bits(F), (x.low.bits(U) ^ turn).bits(F))
+
+
+def exactly(x: Expr | float) -> Pair:
+    """A number that nothing is missing of."""
+    return Pair(x if isinstance(x, Expr) else const(x, F), const(0.0, F))
 
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
@@ -99,6 +114,24 @@ def scale(x: Expr, n: Expr) -> Expr:
     """x·2^n for an INT32 n of -252 to 254, rounded once where x is near 1."""
     half = n >> 1
     return x * power_of_two(half) * power_of_two(n - half)
+
+
+def scaled(x: Pair, n: Expr) -> Pair:
+    """A pair times 2^n, as `scale`."""
+    return Pair(scale(x.high, n), scale(x.low, n))
+
+
+def doubled(x: Pair) -> Pair:
+    """A pair times 2."""
+    return Pair(x.high + x.high, x.low + x.low)
+
+
+def to_half(x: Pair) -> Expr:
+    """What to make a FLOAT16 of: rounded to odd, so that a result near the middle of two FLOAT16 falls to its side."""
+    side = where(absolute(x.high) < 65536.0, x.low, 0.0) * x.high
+    bits = x.high.bits(I)
+    toward = where(side < 0.0, (bits - 1) | 1, bits)
+    return where(side > 0.0, bits | 1, toward).bits(F)
 
 
 def is_tiny(x: Expr) -> Expr:

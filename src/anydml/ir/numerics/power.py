@@ -14,10 +14,12 @@ from anydml.ir.numerics.parts import (
     any_sum_of,
     clamp,
     coefficients,
-    negate_if,
+    exactly,
     polynomial,
     product_of,
-    scale,
+    scaled,
+    select,
+    signed,
     split,
     sum_of,
 )
@@ -47,7 +49,7 @@ def _log2(x: Expr) -> Pair:
     return Pair(total.high, total.low + fraction_low)
 
 
-def _exp2(high: Expr, low: Expr) -> Expr:
+def _exp2(high: Expr, low: Expr) -> Pair:
     """2^(high + low), for a high of -200 to 200."""
     shifted = high + MAGIC
     fraction, low = any_sum_of(high - (shifted - MAGIC), low)
@@ -55,25 +57,26 @@ def _exp2(high: Expr, low: Expr) -> Expr:
     product = product_of(fraction, first)
     r = product.high
     r_low = fma(low, first, fma(fraction, second, product.low))
-    rest = r + fma(polynomial(r, coefficients("exp")), r * r, fma(r, r_low, r_low))
-    return scale(rest + 1.0, shifted.bits(I) - MAGIC_BITS)
+    rest = fma(polynomial(r, coefficients("exp")), r * r, fma(r, r_low, r_low))
+    total = sum_of(const(1.0, F), r)
+    return scaled(sum_of(total.high, total.low + rest), shifted.bits(I) - MAGIC_BITS)
 
 
-def power(x: Expr, y: Expr) -> Expr:
+def power(x: Expr, y: Expr) -> Pair:
     """x^y, with the special cases of IEEE 754."""
     t = absolute(x)
     log2 = _log2(t)
     product = product_of(y, log2.high)
     is_inside = absolute(product.high) < 200.0
     found = _exp2(clamp(product.high, -200.0, 200.0), where(is_inside, fma(y, log2.low, product.low), 0.0))
-    found = where(t.equals(1.0), const(1.0, F), found)
+    found = select(t.equals(1.0), exactly(1.0), found)
     is_zero = t.equals(0.0)
     edge = where(is_zero ^ (y < 0.0), const(0.0, F), INF)
-    found = where(is_zero | t.equals(INF), edge, found)
+    found = select(is_zero | t.equals(INF), exactly(edge), found)
     half = y * 0.5
     is_whole = trunc(y).equals(y)
     is_odd = is_whole & ~trunc(half).equals(half)
-    found = negate_if((x.bits(I) < 0) & is_odd, found)
-    found = where((x < 0.0) & ~is_whole & (t < INF), const(float("nan"), F), found)
-    found = where(x.is_nan | y.is_nan, x + y, found)
-    return where(y.equals(0.0) | x.equals(1.0), const(1.0, F), found)
+    found = signed(found, where(is_odd, x, 0.0))
+    found = select((x < 0.0) & ~is_whole & (t < INF), exactly(float("nan")), found)
+    found = select(x.is_nan | y.is_nan, exactly(x + y), found)
+    return select(y.equals(0.0) | x.equals(1.0), exactly(1.0), found)

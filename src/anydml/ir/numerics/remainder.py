@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anydml.ir.expressions import Expr, absolute, const, fma, rint, where
-from anydml.ir.numerics.parts import INF, F, I, scale, with_sign
+from anydml.ir.numerics.parts import INF, F, I, Pair, exactly, scale, signed
 
 STEP = 22
 """Bits of the quotient found at a time: the error of a quotient of 22 bits is a quarter at most."""
@@ -11,7 +11,7 @@ STEPS = 277 // STEP
 """2^127 is 2^277 times the least denormal, and a little more."""
 
 
-def fmod(a: Expr, b: Expr) -> Expr:
+def fmod(a: Expr, b: Expr) -> Pair:
     """a - b·trunc(a/b): of a = m·2^k·2^e and b = d·2^e, with m and d of 24 bits, m·2^k mod d is found in steps.
 
     Each takes m to m·2^22 - q·d, with q the integer nearest to m·2^22/d or one beside it: |m| stays below 0.8·d, and
@@ -31,10 +31,10 @@ def fmod(a: Expr, b: Expr) -> Expr:
     last = k - STEP * (k.to(F) * (1 / STEP)).to(I)  # 22·trunc(k/22), or one less
     rest = reduced(rest * ((last + 127) << 23).bits(F))
     rest = where(rest < 0.0, rest + d, rest)
-    found = with_sign(scale(rest, d_exponent), a)
+    found = signed(exactly(scale(rest, d_exponent)), a).high
     found = where(absolute(a) < absolute(b), a, found)
     is_number = (absolute(a) < INF) & (absolute(b) > 0.0)
-    return where(is_number, found, const(float("nan"), F))
+    return exactly(where(is_number, found, const(float("nan"), F)))
 
 
 def _normal(x: Expr) -> tuple[Expr, Expr]:

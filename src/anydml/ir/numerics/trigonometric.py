@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 from anydml.enums import DataType
@@ -16,8 +17,11 @@ from anydml.ir.numerics.parts import (
     U,
     any_sum_of,
     coefficients,
+    exactly,
     polynomial,
     product_of,
+    select,
+    signed,
     split,
     sum_of,
     words,
@@ -64,7 +68,7 @@ def _far(t: Expr) -> Angle:
         found = [where(is_beyond, b, a) for a, b in zip(found, found[size:], strict=False)]
     shift = (start & 31).bits(U)
     back = const(31, U) - shift
-    window = [(a << shift) | ((b >> 1) >> back) for a, b in zip(found, found[1:], strict=False)]
+    window = [(a << shift) | ((b >> 1) >> back) for a, b in pairwise(found)]
     digits = ((bits & 0x7FFFFF) | 0x800000).bits(U)
     wide = digits.to(DataType.UINT64)
     total = ((digits * window[0]).to(DataType.UINT64) << 32) + wide * window[1].to(DataType.UINT64)
@@ -79,44 +83,49 @@ def _far(t: Expr) -> Angle:
     return Angle(n.to(I), rest)
 
 
-def _sine(rest: Pair, cosine: Expr) -> Expr:
+def _sine(rest: Pair, cosine: Expr) -> Pair:
     square = rest.high * rest.high
-    return rest.high + fma(polynomial(square, coefficients("sin")) * square, rest.high, rest.low * cosine)
+    cubic = polynomial(square, coefficients("sin")) * (square * rest.high)
+    return sum_of(rest.high, fma(rest.low, cosine, cubic))
 
 
-def _cosine(rest: Pair) -> Expr:
-    square = rest.high * rest.high
-    small = fma(polynomial(square, coefficients("cos")), square, -0.5)
-    return fma(small, square, fma(-rest.high, rest.low, 1.0))
+def _cosine(rest: Pair) -> Pair:
+    square = product_of(rest.high, rest.high)
+    total = sum_of(const(1.0, F), square.high * -0.5)
+    low = fma(rest.high, -rest.low, fma(square.low, -0.5, total.low))
+    return sum_of(total.high, fma(polynomial(square.high, coefficients("cos")), square.high * square.high, low))
 
 
-def _with_sign_bit(x: Expr, sign: Expr, finite: Expr) -> Expr:
-    return where(finite, (x.bits(U) ^ (sign & 0x80000000)).bits(F), const(float("nan"), F))
+def _finish(x: Expr, found: Pair, sign: Expr) -> Pair:
+    return select(absolute(x) < INF, signed(found, sign), exactly(float("nan")))
 
 
-def sin(x: Expr) -> Expr:
+def sin(x: Expr) -> Pair:
     """The sine."""
     n, rest = reduce(x)
     cosine = _cosine(rest)
-    found = where((n & 1).equals(0), _sine(rest, cosine), cosine)
-    return _with_sign_bit(found, x.bits(U) ^ (n.bits(U) << 30), absolute(x) < INF)
+    found = select((n & 1).equals(0), _sine(rest, cosine.high), cosine)
+    return _finish(x, found, x.bits(U) ^ (n.bits(U) << 30))
 
 
-def cos(x: Expr) -> Expr:
+def cos(x: Expr) -> Pair:
     """The cosine."""
     n, rest = reduce(x)
     cosine = _cosine(rest)
-    found = where((n & 1).equals(0), cosine, _sine(rest, cosine))
-    return _with_sign_bit(found, (n + 1).bits(U) << 30, absolute(x) < INF)
+    found = select((n & 1).equals(0), cosine, _sine(rest, cosine.high))
+    return _finish(x, found, (n + 1).bits(U) << 30)
 
 
-def tan(x: Expr) -> Expr:
+def tan(x: Expr) -> Pair:
     """The tangent: -1/tan of what is left where n is odd, with the quotient's error put right."""
     n, rest = reduce(x)
-    square = rest.high * rest.high
-    small = polynomial(square, coefficients("tan")) * square
-    tangent = sum_of(rest.high, fma(small, rest.high, fma(rest.low, square, rest.low)))
+    square = product_of(rest.high, rest.high)
+    factor = polynomial(square.high, coefficients("tan"))
+    cubic = square.high * rest.high
+    # tan' is 1 + s + …, and about the same is what the square's error does to s·P
+    low = fma(fma(square.low, factor * rest.high, rest.low), square.high + 1.0, factor * cubic)
+    tangent = sum_of(rest.high, low)
     inverse = const(-1.0, F) / tangent.high
     error = fma(inverse, tangent.low, fma(inverse, tangent.high, 1.0))
-    found = where((n & 1).equals(0), tangent.high, fma(inverse, error, inverse))
-    return _with_sign_bit(found, x.bits(U), absolute(x) < INF)
+    found = select((n & 1).equals(0), tangent, sum_of(inverse, inverse * error))
+    return _finish(x, found, x.bits(U))

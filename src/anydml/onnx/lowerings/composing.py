@@ -224,7 +224,7 @@ def power(node: Node) -> list[Value]:
     exact = convert(node, _squared(node, convert(node, base, INT64), whole), base.element)
     if not exponent.element.data_type.is_float:
         return [exact]
-    found = convert(node, compute(node, dml.pow, convert(node, base, exponent.element), exponent), base.element)
+    found = convert(node, compute(node, dml.pow, convert(node, base, FLOAT), exponent), base.element)
     is_whole = compute(node, dml.logical_equals, exponent, convert(node, whole, exponent.element), element=BOOL)
     return [compute(node, dml.if_, is_whole, exact, found, element=base.element)]
 

@@ -106,7 +106,7 @@ def operands(node: Node) -> list[Value]:
         shape = second.shape if len(second.shape) <= len(first.shape) else ()
         return [first, node.tracer.reshape(second, shape)]
     rank, length = len(first.shape), len(second.shape)
-    axis = node.integer("axis") % max(rank, 1) if node.has("axis") else rank - length
+    axis = node.axis(node.integer("axis"), rank) if node.has("axis") else rank - length
     if first.shape[max(axis, 0) : axis + length] != second.shape:
         rule = f"B must have the sizes of a part of A, {first.shape}, from axis {axis} on"
         node.refuse("B", rule, value=second.shape, found=str(second.shape))

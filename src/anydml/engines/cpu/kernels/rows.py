@@ -1,9 +1,10 @@
 """The walk over the rows of any number of views, written in LLVM itself: every map's, compiled once.
 
 Words, after the header: the address of what does a row, the views, where the outer dimensions stand, the elements of a
-row, the segments of a row, the elements of a segment, the outer dimensions; each view's address, each view's step;
-then what the row's own code knows; of each outer dimension its size and each view's stride, outermost first. Addresses,
-steps and strides are in bytes. A unit is one segment of one row, done by `row(words, places, count)`: its words start
+row, the rows, the elements of a segment, the outer dimensions; each view's address, each view's step; then what the
+row's own code knows; of each outer dimension its size and each view's stride, outermost first. Addresses, steps and
+strides are in bytes. A unit is one segment of one row, and a segment of all rows comes before the next: a source that
+lies across the rows is read by whole lines of the cache. It is done by `row(words, places, count)`: its words start
 with the addresses, and `places` are where the segment lies in each view.
 """
 
@@ -21,7 +22,7 @@ FIXED = 7
 
 def make_rows() -> str:
     """The text of the walk's kernel."""
-    names = ("line", "views", "outer", "count", "segments", "length", "rank")
+    names = ("line", "views", "outer", "count", "number", "length", "rank")
     words = [
         f"%{name}.at = getelementptr i64, ptr %all, i64 {HEADER + i}\n%{name} = load i64, ptr %{name}.at"
         for i, name in enumerate(names)
@@ -64,9 +65,9 @@ entry:
   %places = alloca [{views} x i64]
   %size.of = mul i64 %views, 8
   call void @llvm.memcpy.p0.p0.i64(ptr %rows, ptr %w, i64 %size.of, i1 false)
-  %rest0 = udiv i64 %begin, %segments
-  %before = mul i64 %rest0, %segments
-  %segment0 = sub i64 %begin, %before
+  %segment0 = udiv i64 %begin, %number
+  %before = mul i64 %segment0, %number
+  %rest0 = sub i64 %begin, %before
   br label %find
 find:
   %k = phi i64 [ %rank, %entry ], [ %k1, %found ]
@@ -86,8 +87,8 @@ found:
   call void @move(ptr %rows, i64 %views, ptr %k.at, i64 %i)
   br label %find
 units:
-  %unit = phi i64 [ %begin, %find ], [ %unit1, %done ], [ %unit1, %advance ], [ %unit1, %onward ]
-  %segment = phi i64 [ %segment0, %find ], [ %segment1, %done ], [ 0, %advance ], [ 0, %onward ]
+  %unit = phi i64 [ %begin, %find ], [ %unit1, %advance ], [ %unit1, %onward ]
+  %segment = phi i64 [ %segment0, %find ], [ %segment1, %advance ], [ %segment, %onward ]
   %is.unit = icmp slt i64 %unit, %end
   br i1 %is.unit, label %start, label %over
 over:
@@ -115,8 +116,7 @@ view:
 done:
   call void %row(ptr %w, ptr %places, i64 %n)
   %segment1 = add i64 %segment, 1
-  %is.same = icmp slt i64 %segment1, %segments
-  br i1 %is.same, label %units, label %advance
+  br label %advance
 advance:
   %m = phi i64 [ %rank, %done ], [ %m1, %onward ]
   %is.inside = icmp sgt i64 %m, 0
