@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 def evaluate(value: Expr, sources: Sequence[Array], shape: tuple[int, ...]) -> Array:
     """What an expression gives for every coordinate of a shape."""
     found: dict[Expr, Any] = {}
+    unrounded: dict[Expr, Array] = {}
     with np.errstate(all="ignore"):
         for node in walk(value):
             args = [found[arg] for arg in node.args]
@@ -32,10 +33,14 @@ def evaluate(value: Expr, sources: Sequence[Array], shape: tuple[int, ...]) -> A
                 found[node] = number_of(node)
             elif node.op in ("cast", "bits"):
                 assert node.type is not None  # noqa: S101 - for type checkers: both give numbers
-                found[node] = (convert if node.op == "cast" else np.ndarray.view)(args[0], node.type.dtype)
+                number = args[0]
+                if node.type is DataType.FLOAT16:  # a function's result is rounded to it at once
+                    number = unrounded.get(node.args[0], number)
+                found[node] = (convert if node.op == "cast" else np.ndarray.view)(number, node.type.dtype)
             elif node.op in _FUNCTIONS:
                 wide = [np.asarray(arg, np.float64) for arg in args]
-                found[node] = np.asarray(_FUNCTIONS[node.op](*wide)).astype(DataType.FLOAT32.dtype)
+                unrounded[node] = np.asarray(_FUNCTIONS[node.op](*wide))
+                found[node] = unrounded[node].astype(DataType.FLOAT32.dtype)
             else:
                 found[node] = np.asarray(_OPERATIONS[node.op](*args))
     return np.broadcast_to(found[value], shape)
