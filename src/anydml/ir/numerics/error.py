@@ -12,7 +12,6 @@ from anydml.ir.numerics.parts import (
     polynomial,
     power_of_two,
     product_of,
-    scale,
     scaled,
     select,
     signed,
@@ -51,9 +50,9 @@ def gelu(x: Expr) -> Pair:
     tail = v * g
     tail_low = fma(v, fma(u, slope, first - g), fma(v_low, g, fma(v, g, -tail)))
     e = exponential(*product_of(t, t * -0.5))
-    product = scale(tail + fma(tail, e.rest.high, fma(tail, e.rest.low, tail_low)), e.n)
-    single = where(x >= 0.0, x - product, -product)
-    return more_exactly(single, _gelu_of_half(x, t, scaled(_product(Pair(tail, tail_low), e.rest), e.n)))
+    product = scaled(_product(Pair(tail, tail_low), e.rest), e.n)
+    single = where(x >= 0.0, x - product.high, -product.high)
+    return more_exactly(single, _gelu_of_half(x, t, product))
 
 
 def _gelu_of_half(x: Expr, t: Expr, product: Pair) -> Pair:
