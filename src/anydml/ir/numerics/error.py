@@ -20,16 +20,16 @@ from anydml.ir.numerics.parts import (
 
 
 def erf(x: Expr) -> Pair:
-    """2/√π ∫₀ˣ e^(-t²) dt; beyond 1 it is 1 - e^Q(x)."""
+    """2/√π ∫₀ˣ e^(-t²) dt; beyond 0.9 it is 1 - e^Q(x)."""
     t = absolute(x)
     factor = polynomial(x * x, coefficients("erf"))
     total = fma(factor, t, t)
     near = Pair(total, fma(factor, t, t - total))
     bounded = where(t > 4.0, const(4.0, FLOAT), t)
-    e = exponential(polynomial(bounded, coefficients("erfc")) * bounded)
+    e = exponential(*product_of(polynomial(bounded, coefficients("erfc")), bounded))
     power = power_of_two(e.n)
     far = sum_of(const(1.0, FLOAT) - power, -power * e.rest.high)
-    return signed(select(t < 1.0, near, far), x)
+    return signed(select(t < 0.9, near, far), x)
 
 
 def gelu(x: Expr) -> Pair:
