@@ -235,8 +235,8 @@ JOBS: dict[str, Fit] = {
     "tanh": odd(tanh, 6, "0.75"),
     "asinh": odd(asinh, 7, "0.5"),
     "atanh": odd(atanh, 7, "0.5"),
-    "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 8, D(0), D("1"), lambda s: s.sqrt() / erf(s.sqrt())),
-    "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.95"), D("4"), lambda x: x * erfc(x) / erf(x)),
+    "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 7, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
+    "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.89"), D("4"), lambda x: x * erfc(x) / erf(x)),
     # Φ(x) = ½ + x·P(x²)
     "gelu_near": Fit(
         lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())

@@ -12,7 +12,6 @@ from anydml.ir.numerics.parts import (
     polynomial,
     power_of_two,
     product_of,
-    scale,
     scaled,
     select,
     signed,
@@ -21,16 +20,16 @@ from anydml.ir.numerics.parts import (
 
 
 def erf(x: Expr) -> Pair:
-    """2/√π ∫₀ˣ e^(-t²) dt; beyond 1 it is 1 - e^Q(x)."""
+    """2/√π ∫₀ˣ e^(-t²) dt; beyond 0.9 it is 1 - e^Q(x)."""
     t = absolute(x)
     factor = polynomial(x * x, coefficients("erf"))
     total = fma(factor, t, t)
     near = Pair(total, fma(factor, t, t - total))
     bounded = where(t > 4.0, const(4.0, FLOAT), t)
-    e = exponential(polynomial(bounded, coefficients("erfc")) * bounded)
+    e = exponential(*product_of(polynomial(bounded, coefficients("erfc")), bounded))
     power = power_of_two(e.n)
     far = sum_of(const(1.0, FLOAT) - power, -power * e.rest.high)
-    return signed(select(t < 1.0, near, far), x)
+    return signed(select(t < 0.9, near, far), x)
 
 
 def gelu(x: Expr) -> Pair:
@@ -51,9 +50,9 @@ def gelu(x: Expr) -> Pair:
     tail = v * g
     tail_low = fma(v, fma(u, slope, first - g), fma(v_low, g, fma(v, g, -tail)))
     e = exponential(*product_of(t, t * -0.5))
-    product = scale(tail + fma(tail, e.rest.high, fma(tail, e.rest.low, tail_low)), e.n)
-    single = where(x >= 0.0, x - product, -product)
-    return more_exactly(single, _gelu_of_half(x, t, scaled(_product(Pair(tail, tail_low), e.rest), e.n)))
+    product = scaled(_product(Pair(tail, tail_low), e.rest), e.n)
+    single = where(x >= 0.0, x - product.high, -product.high)
+    return more_exactly(single, _gelu_of_half(x, t, product))
 
 
 def _gelu_of_half(x: Expr, t: Expr, product: Pair) -> Pair:
