@@ -84,8 +84,10 @@ class _Row:
         self._short()
         self._body()
         self._finish()
-        head = "define void @kernel(ptr %w, ptr %places, i64 %n) {"
-        return "\n".join([head, *self.text.lines, "}", *self.text.declared, "!0 = !{i32 1}"])
+        head = ["define void @kernel(ptr %w, ptr %places, i64 %n) {", "entry:"]
+        if numbers := self.text.numbers:
+            head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)')
+        return "\n".join([*numbers, *head, *self.text.lines, "}", *self.text.declared, "!0 = !{i32 1}"])
 
     # Memory
 
@@ -136,7 +138,7 @@ class _Row:
 
     def _enter(self) -> None:
         text, lanes, count = self.text, self.lanes, len(self.sources) + 1
-        text.add("entry:", f"%scratch = alloca {self.target.vector}")
+        text.add(f"%scratch = alloca {self.target.vector}")
         for i, (name, view) in enumerate({**self.sources, "t": self.target}.items()):
             self._word(f"%p{name}", "%places", i, "i64" if view.is_coordinate else "ptr")
             if view.row == "r":
