@@ -78,7 +78,7 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     total = product + c
     part = total - product
     error = (product - (total - part)) + (c - part)
-    bits = np.ascontiguousarray(total).view(np.int64)
+    bits = np.ascontiguousarray(total).view(np.int64).reshape(total.shape)  # of 0 dimensions it makes 1
     toward = np.where((error > 0) == (total > 0), 1, -1)
     inexact = (error != 0) & np.isfinite(total) & (bits & 1 == 0)
     return np.where(inexact, bits + toward, bits).view(np.float64).astype(np.float32)
