@@ -126,6 +126,6 @@ def layouts(draw: st.DrawFn, shape: tuple[int, ...], data_type: DataType, is_tar
     room = [1 if r else n * abs(s) + draw(st.integers(0, 1)) for n, s, r in zip(shape, steps, repeated, strict=True)]
     whole = numbers([room[k] for k in order], data_type, draw(st.integers(0, 99)))
     whole = whole.transpose(np.argsort(order)) if rank else whole
-    cut = whole[tuple(slice(None, None, s) for s in steps)]
-    cut = cut[tuple(slice(0, 1 if r else n) for n, r in zip(shape, repeated, strict=True))]
+    cut = whole[(..., *(slice(None, None, s) for s in steps))]
+    cut = cut[(..., *(slice(0, 1 if r else n) for n, r in zip(shape, repeated, strict=True)))]
     return np.broadcast_to(cut, shape) if not is_target else cut, whole

@@ -16,7 +16,7 @@ from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs import MapProgram
 from anydml.engines.cpu.programs import map as planning
-from anydml.engines.reference import ReferenceEngine
+from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, load, where
@@ -135,6 +135,13 @@ def test_many_sources_and_dimensions() -> None:
         value = ex.maximum(value, load(i, F32) * 0.5)
     place = coordinate(0) * 100 + coordinate(7) * 10 + coordinate(5)
     check(value + place.to(F32), sources, np.zeros(shape, "f4"))
+
+
+def test_more_views_than_a_walk_has_room_for_are_the_references() -> None:
+    x, y = numbers((2, 3), F32), np.zeros((2, 3), "f4")
+    value = sum((load(i, F32) for i in range(1, 64)), start=load(0, F32))
+    assert isinstance(CpuEngine().compile(mapped(value, [x] * 64, y)), ReferenceProgram)
+    check(value, [x] * 64, y)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
