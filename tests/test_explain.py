@@ -127,12 +127,13 @@ TEXTS = {
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_documents_examples(case: Any) -> None:
-    picture = explain(case.desc(F32), *case.inputs(F32))
+    kind = dml.DataType.UINT32 if "BIT_" in str(case) else F32  # whose floats have more digits than are shown
+    picture = explain(case.desc(kind), *case.inputs(kind))
     assert picture.error is None
     if str(case) in TEXTS:
         assert picture.text() == textwrap.dedent(TEXTS[str(case)]).strip("\n")
     outputs = [grid for grid in picture.grids if grid.role == "output"]
-    for output, expected in zip(outputs, getattr(case, "results", (case.expected,)), strict=True):
+    for output, expected in zip(outputs, case.outputs(kind), strict=True):
         shown = {cell.element.coordinate: float(cell.value) for cell in output.cells()}
         rank = len(next(iter(shown)))
         meant = expected.reshape(expected.shape[expected.ndim - rank :])
