@@ -60,9 +60,15 @@ def half_sum(a: int, b: int) -> int:
     return int(math.copysign(abs(a + b) // 2, a + b))
 
 
+def c_power(x: Array, y: Any) -> Array:
+    """C's: given a number alone, or one number again and again, NumPy takes roots for an exponent of 0.5."""
+    numbers, exponents = (np.append(both, [1.0, 2.0]) for both in np.broadcast_arrays(x, y))
+    return np.power(numbers, exponents)[:-2].reshape(x.shape)
+
+
 def power(x: Array, y: Array) -> Array:
     if not is_whole(x):
-        return np.power(x, f32(y.astype(np.float64)))
+        return c_power(x, f32(y.astype(np.float64)))
     if is_whole(y):
         return whole_power(x, y)
     return mixed_power(x, y)
@@ -126,7 +132,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "ELEMENT_WISE_TANH": np.tanh,
     "ELEMENT_WISE_CLIP": lambda x, min, max: between(x, min, max),
     "ELEMENT_WISE_CLIP1": lambda x, min, max: between(x, min, max),
-    "ELEMENT_WISE_CONSTANT_POW": lambda x, exponent: np.power(x, exponent),
+    "ELEMENT_WISE_CONSTANT_POW": lambda x, exponent: c_power(x, exponent),
     "ELEMENT_WISE_THRESHOLD": lambda x, min: np.maximum(x, min),
     "ELEMENT_WISE_BIT_COUNT": whole(lambda x: x.bit_count()),
     "ELEMENT_WISE_BIT_NOT": lambda x: ~x,

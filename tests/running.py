@@ -37,7 +37,7 @@ class Memory:
         shift = -(-case.shift // 8) * 8 if is_on_gpu(engine) else case.shift  # a GPU takes whole elements alone
         for name, tensor in case.tensors.items():
             if case.is_in_place and name in case.outputs:
-                starts[name] = starts["input_tensor"]
+                starts[name] = next(iter(starts.values()))  # the first input's
                 continue
             starts[name] = size + shift
             size += -(-(shift + tensor.total_bytes) // 16) * 16 + GUARD
@@ -121,7 +121,7 @@ def run_on_arrays(case: Case, memory: Memory, engine: str) -> list[Array] | None
         return [get(result) for result in as_list(compiled(*inputs))]
     outputs = [memory.array(name, is_written=True) for name in case.outputs]
     if case.is_in_place:
-        inputs = outputs
+        inputs[:1] = outputs
     back = compiled(*inputs, out=outputs if len(outputs) > 1 else outputs[0])
     assert all(one is output for one, output in zip(as_list(back), outputs, strict=True))
     return None
@@ -151,3 +151,13 @@ def run_on_table(case: Case, memory: Memory, engine: str) -> None:
         table.bind_persistent_resource(persistent)
     recorder.record_dispatch(commands, compiled, table)
     device.execute(commands)
+
+
+def check_other_bytes(case: Case, memory: Memory, before: Array) -> None:
+    """Whatever is not an element of the output is as it was."""
+    memory, untouched = (Memory(raw, memory.tensors, memory.starts) for raw in (memory.raw, before))
+    names = [name for name, tensor in case.tensors.items() if tensor.is_owned and case.door != "table"]
+    for name in (*case.outputs, *names):
+        memory.wipe(name)
+        untouched.wipe(name)
+    assert np.array_equal(memory.raw, untouched.raw)

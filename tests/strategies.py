@@ -23,6 +23,7 @@ from drawing import (
     pick,
     upto,
 )
+from elementwise_drawing import element_wise_cases
 from moving_strategies import MORE_MAKERS
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ __all__ = ["OPERATORS", "Array", "Case", "Operator", "cases"]
 @st.composite
 def cases(draw: st.DrawFn, cls: Operator) -> Case:
     """A valid description of an operator, with data."""
+    if cls not in OPERATORS:
+        return draw(element_wise_cases((cls,)))
     levels = CHOICES[cls, "data"]
     level = pick(draw, tuple(levels))
     data_types, counts = levels[level]

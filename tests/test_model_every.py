@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 import anydml as dml
 from anydml.models import load_model
+from elementwise import STEPS, assert_within, short_name
 from modelling import EVERY, EXAMPLES, as_dispatchable, findings, floats, model_of, run, write
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def test_every_operator_is_read_bound_and_run(tmp_path: Path, engine: str, desc:
     expected = dml.Device("reference").compile(desc)(*arrays)
     results = expected if isinstance(expected, tuple) else (expected,)
     for slot, result in zip(desc.outputs(), results, strict=True):
-        np.testing.assert_array_equal(found[slot], result.ravel())
+        # The reference engine computes functions in float64: the others may be a step off.
+        steps = 1 if engine != "reference" and short_name(type(desc)) in STEPS else 0
+        assert_within(found[slot], result.ravel(), steps)
 
 
 def test_a_fill_has_nothing_bound_but_its_output(tmp_path: Path) -> None:

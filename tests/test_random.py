@@ -18,7 +18,7 @@ from cases import ENGINES
 from drawing import OPERATORS, Array, Case, Operator
 from expecting import TALLIES, expected
 from places import WIPED, get, put
-from running import Memory, run
+from running import Memory, check_other_bytes, run
 from strategies import cases
 from typical import TYPICAL
 
@@ -75,16 +75,6 @@ def test_a_valid_description_gives_what_the_oracle_gives(
             for got, want in zip(run(case, memory, engine), wanted, strict=True):
                 check_answer(case, got.view(want.dtype), want, engine)
         check_other_bytes(case, memory, before)
-
-
-def check_other_bytes(case: Case, memory: Memory, before: Array) -> None:
-    """Whatever is not an element of the output is as it was."""
-    memory, untouched = (Memory(raw, memory.tensors, memory.starts) for raw in (memory.raw, before))
-    names = [name for name, tensor in case.tensors.items() if tensor.is_owned and case.door != "table"]
-    for name in (*case.outputs, *names):
-        memory.wipe(name)
-        untouched.wipe(name)
-    assert np.array_equal(memory.raw, untouched.raw)
 
 
 def check_index_error(case: Case, memory: Memory, outside: oracle.OutsideError, engine: str) -> None:

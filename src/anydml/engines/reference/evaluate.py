@@ -84,6 +84,12 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     return np.where(inexact, bits + toward, bits).view(np.float64).astype(np.float32)
 
 
+def _power(x: Array, y: Array) -> Array:
+    """As C's: NumPy takes a root for an exponent of 0.5 that is a number, and the roots of -0.0 and -inf are others."""
+    x = np.where((y == 0.5) & ((x == 0) | np.isneginf(x)), np.abs(x), x)
+    return np.asarray(np.power(x, y))
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "rem": np.fmod, "fma": _fma,
     "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
@@ -100,7 +106,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "erf": _erf, "pow": np.power, "fmod": np.fmod,
+    "erf": _erf, "pow": _power, "fmod": np.fmod,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "softplus": lambda x: np.logaddexp(0, x),
     "gelu": lambda x: np.where(np.isneginf(x), -0.0, x * _erfc(-x / math.sqrt(2)) / 2),

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from anydml.ir.expressions import Expr, absolute, const, fma, where
 from anydml.ir.numerics.parts import (
+    FLOAT,
+    INT,
     MAGIC,
     MAGIC_BITS,
-    F,
-    I,
     Pair,
     clamp,
     coefficients,
@@ -49,7 +49,9 @@ def exponential(x: Expr, x_low: Expr | None = None) -> Exponential:
         reduced = Pair(r, fma(n, -low, first - r))
     else:
         reduced = sum_of(first, fma(n, -low, x_low))
-    return Exponential(shifted.bits(I) - MAGIC_BITS, reduced, _rest(reduced, polynomial(reduced.high, coefficients("exp"))))
+    return Exponential(
+        shifted.bits(INT) - MAGIC_BITS, reduced, _rest(reduced, polynomial(reduced.high, coefficients("exp")))
+    )
 
 
 def _rest(r: Pair, factor: Expr) -> Pair:
@@ -79,7 +81,7 @@ def expm1(x: Expr) -> Pair:
 
 def _hyperbolic(t: Expr, *, minus: bool) -> Pair:
     """(e^t ± e^-t)/2 for t >= 0: one polynomial gives both, as e^r - 1 - r = r²·(E(r²) + r·O(r²))."""
-    t = where(t > 89.5, const(89.5, F), t)
+    t = where(t > 89.5, const(89.5, FLOAT), t)
     e = exponential(t)
     r = e.reduced
     square = r.high * r.high
@@ -87,7 +89,7 @@ def _hyperbolic(t: Expr, *, minus: bool) -> Pair:
     even, odd = polynomial(square, numbers[::2]), polynomial(square, numbers[1::2])
     rest = _rest(r, fma(odd, r.high, even))
     down = _rest(Pair(-r.high, -r.low), fma(-odd, r.high, even))
-    inverse = sum_of(const(1.0, F), down.high)
+    inverse = sum_of(const(1.0, FLOAT), down.high)
     quarter = power_of_two(e.n - 2)  # halves of 2^n overflow before the result does
     small = where(t < 20.0, power_of_two(-2 - e.n), 0.0)
     if minus:
@@ -116,20 +118,23 @@ def tanh(x: Expr) -> Pair:
     t = absolute(x)
     square = x * x
     near = sum_of(t, polynomial(square, coefficients("tanh")) * (square * t))
-    bounded = where(t > 10.0, const(10.0, F), t)
+    bounded = where(t > 10.0, const(10.0, FLOAT), t)
     e = exponential(bounded + bounded)
     power = power_of_two(e.n)
-    far = sum_of(const(1.0, F), const(-2.0, F) / fma(power, e.rest.high, power + 1.0))
-    return signed(select(t < 1.0, near, far), x)
+    below = fma(power, e.rest.high, power + 1.0)
+    quotient = const(-2.0, FLOAT) / below
+    total = sum_of(const(1.0, FLOAT), quotient)
+    far = sum_of(total.high, fma(fma(quotient, below, 2.0), quotient * 0.5, total.low))
+    return signed(select(t < 0.75, near, far), x)
 
 
 def sigmoid(x: Expr) -> Pair:
     """1/(1 + e^-x), or e^x/(1 + e^x) for a negative x, with the quotient's error put right."""
     e = exponential(-clamp(absolute(x), 0.0, 104.5))
-    power = scale(const(1.0, F), e.n)
-    whole = sum_of(const(1.0, F), power)
+    power = scale(const(1.0, FLOAT), e.n)
+    whole = sum_of(const(1.0, FLOAT), power)
     below = sum_of(whole.high, power * e.rest.high)
-    quotient = const(1.0, F) / below.high
+    quotient = const(1.0, FLOAT) / below.high
     missing = fma(-quotient, below.high, 1.0) - quotient * fma(power, e.rest.low, below.low + whole.low)
     low = quotient * missing
     product = quotient * e.rest.high

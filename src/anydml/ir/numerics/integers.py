@@ -1,4 +1,4 @@
-"""Arithmetic that the operations leave undefined or lack: guarded division and shifts, counts of bits, powers, rounding.
+"""Arithmetic that operations lack or leave undefined: guarded division and shifts, counts of bits, powers, rounding.
 
 Each function takes and gives nodes. Integers wrap. What has a meaning for floats too takes FLOAT32 as well.
 """

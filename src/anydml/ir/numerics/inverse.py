@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from anydml.ir.expressions import Expr, absolute, const, fma, sqrt, where
 from anydml.ir.numerics.parts import (
+    FLOAT,
     INF,
-    F,
-    I,
+    INT,
     Pair,
     coefficients,
     exactly,
     negate_if,
     polynomial,
+    product_of,
     select,
     signed,
     split,
@@ -34,7 +35,7 @@ def asin(x: Expr) -> Pair:
     """The arc sine: π/2 - 2·asin √((1 - x)/2) beyond ½."""
     is_far, near, rest = _halved(x)
     high, least, _ = split("pi/2")
-    total = sum_of(const(high, F), near * -2.0)
+    total = sum_of(const(high, FLOAT), near * -2.0)
     far = sum_of(total.high, total.low + fma(rest, -2.0, least))
     return signed(select(is_far, far, sum_of(near, rest)), x)
 
@@ -51,7 +52,7 @@ def acos(x: Expr) -> Pair:
 
 def _number(name: str) -> Pair:
     high, low, _ = split(name)
-    return Pair(const(high, F), const(low, F))
+    return Pair(const(high, FLOAT), const(low, FLOAT))
 
 
 def _sum(base: Pair, angle: Expr, rest: Expr) -> Pair:
@@ -62,16 +63,18 @@ def _sum(base: Pair, angle: Expr, rest: Expr) -> Pair:
 
 def _arc(quotient: Expr, low: Expr) -> Expr:
     """atan (q + low) - q for a q of 0 to 1."""
-    square = quotient * quotient
-    rest = low * fma(square, -0.5, 1.0)  # the derivative, 1/(1 + q²), nearly
-    return fma(polynomial(square, coefficients("atan")), square * quotient, rest)
+    square = product_of(quotient, quotient)
+    cubic = square.high * quotient
+    # The derivative is 1/(1 + q²); the square's error counts where q is near 1, a quarter of it.
+    rest = fma(square.low * -0.25, cubic, low * fma(square.high, -0.5, 1.0))
+    return fma(polynomial(square.high, coefficients("atan")), cubic, rest)
 
 
 def atan(x: Expr) -> Pair:
     """The arc tangent: π/2 - atan 1/x beyond 1."""
     t = absolute(x)
     is_far = t > 1.0
-    inverse = const(1.0, F) / t
+    inverse = const(1.0, FLOAT) / t
     quotient = where(is_far, inverse, t)
     low = where(is_far & (t < 2.0**100), fma(-inverse, t, 1.0) * inverse, 0.0)
     rest = _arc(quotient, low)
@@ -83,17 +86,18 @@ def atan2(y: Expr, x: Expr) -> Pair:
     """The angle of the point (x, y)."""
     up, along = absolute(y), absolute(x)
     is_steep = up > along
-    larger = where(where(is_steep, up, along) < 2.0**-60, const(2.0**60, F), 1.0)  # the quotient's error is no denormal
-    up, along = up * larger, along * larger
+    is_small = where(is_steep, up, along) < 2.0**-60  # the quotient's error would be denormal
+    factor = where(is_small, const(2.0**60, FLOAT), 1.0)
+    up, along = up * factor, along * factor
     above, below = where(is_steep, along, up), where(is_steep, up, along)
-    equal = where(below.equals(0.0), const(0.0, F), 1.0)  # neither 0/0 nor inf/inf is a number
+    equal = where(below.equals(0.0), const(0.0, FLOAT), 1.0)  # neither 0/0 nor inf/inf is a number
     ratio = above / below
     is_equal = above.equals(below)
     quotient = where(is_equal, equal, ratio)
     is_safe = (above > 2.0**-100) & (below < INF) & ~is_equal
     low = where(is_safe, fma(-ratio, below, above) / below, 0.0)
     rest = _arc(quotient, low)
-    is_left = x.bits(I) < 0
+    is_left = x.bits(INT) < 0
     base = select(is_steep, _number("pi/2"), select(is_left, _number("pi"), exactly(0.0)))
     is_less = is_steep ^ is_left
     return signed(_sum(base, negate_if(is_less, quotient), negate_if(is_less, rest)), y)

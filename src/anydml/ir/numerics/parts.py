@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, absolute, const, fma, where
 
-F, I, U = DataType.FLOAT32, DataType.INT32, DataType.UINT32
+FLOAT, INT, UINT = DataType.FLOAT32, DataType.INT32, DataType.UINT32
 INF = float("inf")
 MAGIC = 1.5 * 2**23
 """Added to a float below 2^22 it rounds that to an integer, which its last bits then are."""
@@ -43,7 +43,7 @@ def words() -> list[int]:
 
 def polynomial(x: Expr, numbers: list[float]) -> Expr:
     """By Horner."""
-    total = const(numbers[-1], F)
+    total = const(numbers[-1], FLOAT)
     for number in reversed(numbers[:-1]):
         total = fma(total, x, number)
     return total
@@ -91,23 +91,28 @@ def select(test: Expr, yes: Pair, no: Pair) -> Pair:
 
 def signed(x: Pair, sign: Expr) -> Pair:
     """A pair with the signs turned where the first bit of another float, or UINT32, is set."""
-    turn = sign.bits(U) & 0x80000000
-    return Pair((x.high.bits(U) ^ turn).bits(F), (x.low.bits(U) ^ turn).bits(F))
+    turn = sign.bits(UINT) & 0x80000000
+    return Pair((x.high.bits(UINT) ^ turn).bits(FLOAT), (x.low.bits(UINT) ^ turn).bits(FLOAT))
 
 
 def exactly(x: Expr | float) -> Pair:
     """A number that nothing is missing of."""
-    return Pair(x if isinstance(x, Expr) else const(x, F), const(0.0, F))
+    return Pair(x if isinstance(x, Expr) else const(x, FLOAT), const(0.0, FLOAT))
+
+
+def more_exactly(x: Expr, exact: Pair) -> Pair:
+    """A result that few operations give, with what a pair that takes more of them has and it lacks."""
+    return Pair(x, (exact.high - x) + exact.low)
 
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
     """Within bounds; NaN stays."""
-    return where(x < low, const(low, F), where(x > high, const(high, F), x))
+    return where(x < low, const(low, FLOAT), where(x > high, const(high, FLOAT), x))
 
 
 def power_of_two(n: Expr) -> Expr:
     """2^n for an INT32 n of -126 to 127."""
-    return ((n + 127) << 23).bits(F)
+    return ((n + 127) << 23).bits(FLOAT)
 
 
 def scale(x: Expr, n: Expr) -> Expr:
@@ -129,9 +134,9 @@ def doubled(x: Pair) -> Pair:
 def to_half(x: Pair) -> Expr:
     """What to make a FLOAT16 of: rounded to odd, so that a result near the middle of two FLOAT16 falls to its side."""
     side = where(absolute(x.high) < 65536.0, x.low, 0.0) * x.high
-    bits = x.high.bits(I)
+    bits = x.high.bits(INT)
     toward = where(side < 0.0, (bits - 1) | 1, bits)
-    return where(side > 0.0, bits | 1, toward).bits(F)
+    return where(side > 0.0, bits | 1, toward).bits(FLOAT)
 
 
 def is_tiny(x: Expr) -> Expr:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from anydml.ir.expressions import Expr, absolute, const, fma, trunc, where
 from anydml.ir.numerics.logarithm import exponent
 from anydml.ir.numerics.parts import (
+    FLOAT,
     INF,
+    INT,
     MAGIC,
     MAGIC_BITS,
-    F,
-    I,
     Pair,
     any_sum_of,
     clamp,
@@ -30,22 +30,22 @@ def _log2(x: Expr) -> Pair:
     is_denormal = x < 2.0**-126
     y = where(is_denormal, x * 2.0**23, x)
     k = exponent(y)
-    m = (y.bits(I) - (k << 23)).bits(F)
+    m = (y.bits(INT) - (k << 23)).bits(FLOAT)
     above, below = m - 1.0, m + 1.0
     below_low = m - (below - 1.0)
-    inverse = const(1.0, F) / below
+    inverse = const(1.0, FLOAT) / below
     f = above * inverse
     f_low = fma(-f, below_low, fma(-f, below, above)) * inverse
     square = product_of(f, f)
     square_low = fma(f + f, f_low, square.low)
     linear, cubic = split("2/ln2"), split("2/(3ln2)")
-    inner = sum_of(const(cubic[0], F), polynomial(square.high, coefficients("log2")) * square.high)
+    inner = sum_of(const(cubic[0], FLOAT), polynomial(square.high, coefficients("log2")) * square.high)
     term = product_of(square.high, inner.high)
     term_low = fma(square_low, inner.high, fma(square.high, inner.low + cubic[1], term.low))
-    outer = sum_of(const(linear[0], F), term.high)
+    outer = sum_of(const(linear[0], FLOAT), term.high)
     fraction = product_of(f, outer.high)
     fraction_low = fma(f_low, outer.high, fma(f, outer.low + (term_low + linear[1]), fraction.low))
-    total = sum_of(k.to(F) + where(is_denormal, const(-23.0, F), 0.0), fraction.high)
+    total = sum_of(k.to(FLOAT) + where(is_denormal, const(-23.0, FLOAT), 0.0), fraction.high)
     return Pair(total.high, total.low + fraction_low)
 
 
@@ -58,8 +58,8 @@ def _exp2(high: Expr, low: Expr) -> Pair:
     r = product.high
     r_low = fma(low, first, fma(fraction, second, product.low))
     rest = fma(polynomial(r, coefficients("exp")), r * r, fma(r, r_low, r_low))
-    total = sum_of(const(1.0, F), r)
-    return scaled(sum_of(total.high, total.low + rest), shifted.bits(I) - MAGIC_BITS)
+    total = sum_of(const(1.0, FLOAT), r)
+    return scaled(sum_of(total.high, total.low + rest), shifted.bits(INT) - MAGIC_BITS)
 
 
 def power(x: Expr, y: Expr) -> Pair:
@@ -71,7 +71,7 @@ def power(x: Expr, y: Expr) -> Pair:
     found = _exp2(clamp(product.high, -200.0, 200.0), where(is_inside, fma(y, log2.low, product.low), 0.0))
     found = select(t.equals(1.0), exactly(1.0), found)
     is_zero = t.equals(0.0)
-    edge = where(is_zero ^ (y < 0.0), const(0.0, F), INF)
+    edge = where(is_zero ^ (y < 0.0), const(0.0, FLOAT), INF)
     found = select(is_zero | t.equals(INF), exactly(edge), found)
     half = y * 0.5
     is_whole = trunc(y).equals(y)

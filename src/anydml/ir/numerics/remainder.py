@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anydml.ir.expressions import Expr, absolute, const, fma, rint, where
-from anydml.ir.numerics.parts import INF, F, I, Pair, exactly, scale, signed
+from anydml.ir.numerics.parts import FLOAT, INF, INT, Pair, exactly, scale, signed
 
 STEP = 22
 """Bits of the quotient found at a time: the error of a quotient of 22 bits is a quarter at most."""
@@ -20,7 +20,7 @@ def fmod(a: Expr, b: Expr) -> Pair:
     m, m_exponent = _normal(absolute(a))
     d, d_exponent = _normal(absolute(b))
     k = m_exponent - d_exponent
-    inverse = const(1.0, F) / d
+    inverse = const(1.0, FLOAT) / d
 
     def reduced(m: Expr) -> Expr:
         return fma(rint(m * inverse), -d, m)
@@ -28,18 +28,18 @@ def fmod(a: Expr, b: Expr) -> Pair:
     rest = reduced(m)
     for step in range(STEPS):
         rest = where(k >= STEP * (step + 1), reduced(rest * 2.0**STEP), rest)
-    last = k - STEP * (k.to(F) * (1 / STEP)).to(I)  # 22·trunc(k/22), or one less
-    rest = reduced(rest * ((last + 127) << 23).bits(F))
+    last = k - STEP * (k.to(FLOAT) * (1 / STEP)).to(INT)  # 1/22 is rounded up: multiples stay
+    rest = reduced(rest * ((last + 127) << 23).bits(FLOAT))
     rest = where(rest < 0.0, rest + d, rest)
     found = signed(exactly(scale(rest, d_exponent)), a).high
     found = where(absolute(a) < absolute(b), a, found)
     is_number = (absolute(a) < INF) & (absolute(b) > 0.0)
-    return exactly(where(is_number, found, const(float("nan"), F)))
+    return exactly(where(is_number, found, const(float("nan"), FLOAT)))
 
 
 def _normal(x: Expr) -> tuple[Expr, Expr]:
     """x as an integer of 24 bits, FLOAT32, times 2 to an exponent, INT32."""
     is_denormal = x < 2.0**-126
-    bits = where(is_denormal, x * 2.0**24, x).bits(I)
-    exponent = (bits >> 23) - where(is_denormal, const(174, I), 150)
-    return ((bits & 0x7FFFFF) | (150 << 23)).bits(F), exponent
+    bits = where(is_denormal, x * 2.0**24, x).bits(INT)
+    exponent = (bits >> 23) - where(is_denormal, const(174, INT), 150)
+    return ((bits & 0x7FFFFF) | (150 << 23)).bits(FLOAT), exponent
