@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -71,9 +72,7 @@ def without_truths(array: Any) -> Any:
     if isinstance(array, np.ndarray):
         return array.view(np.uint8) if array.dtype == np.bool_ else array
     if is_tensor(array) and str(array.dtype) == "torch.bool":
-        import torch
-
-        return array.view(torch.uint8)
+        return array.view(sys.modules["torch"].uint8)
     return array
 
 

@@ -10,6 +10,8 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
@@ -96,15 +98,26 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
                 raise TypeError(message) from None
         return found
 
+    # Known calls with every attribute left out are found by these: 2 us less than by looking at each.
+    usual = tuple(map(_exact, defaults)) if least == count else None
+
     def function(*args: Any, out: Any = None, device: Any = None, **named: Any) -> Any:
-        if named or not least <= len(args) <= most:
-            args = in_order(args, named)
-        elif len(args) < most:
-            args += defaults[len(args) - count :]
-        inputs, attributes = args[:count], args[count:]
-        numbers = [(i, type(x), x or repr(x)) for i, x in enumerate(inputs) if is_number(x)] if broadcasts else ()
-        arrays = tuple(x for x in inputs if not is_number(x)) if numbers else inputs
-        attempt = Attempt(cls, device, out, arrays, *numbers, *map(_exact, attributes))
+        if usual is not None and len(args) == count and not named:
+            inputs, attributes, exact = args, defaults, usual
+        else:
+            if named or not least <= len(args) <= most:
+                args = in_order(args, named)
+            elif len(args) < most:
+                args += defaults[len(args) - count :]
+            inputs, attributes = args[:count], args[count:]
+            exact = tuple(map(_exact, attributes))
+        arrays = inputs
+        for x in inputs:
+            if type(x) is not np.ndarray and broadcasts and is_number(x):
+                exact += tuple((i, type(y), y or repr(y)) for i, y in enumerate(inputs) if is_number(y))
+                arrays = tuple(y for y in inputs if not is_number(y))
+                break
+        attempt = Attempt(cls, device, out, arrays, *exact)
         if (result := attempt.run()) is not None:
             return result
         call = make_call(cls, device, out, *inputs, key=attempt.key, broadcasts=broadcasts)
