@@ -44,7 +44,7 @@ def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
     is_float = DataType.FLOAT32 in types[-1] and "_BIT_" not in cls.type.name
     found: list[str] = []
     for numbers in FLOATS[len(types) > 1 :] if is_float else INTEGERS:
-        values = list(numbers[: len(types)]) if len(types) < 3 else [[1, 0, 1], *numbers]
+        values: list[Any] = list(numbers[: len(types)]) if len(types) < 3 else [[1, 0, 1], *numbers]
         words = [_array(own, allowed, is_float=is_float) for own, allowed in zip(values, types, strict=True)]
         call = f"{name}({', '.join([*words, *required])})"
         result = eval(call, {"np": np, name: _on_reference(cls)})  # noqa: S307 - ours

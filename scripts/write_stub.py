@@ -102,7 +102,7 @@ def attributes(cls: type[OperatorDesc]) -> str:
 
 
 def declare(name: str, cls: type[OperatorDesc]) -> str:
-    """The overloads of a function: NumPy's arrays, those of other libraries, and a graph's expressions."""
+    """The overloads of a function: NumPy's arrays, other libraries', a graph's expressions, and what has no type."""
     inputs = {dml_name(field): argument_name(field) for field in cls.input_names()}
     alike = cls.typed_alike() if issubclass(cls, ElementWise) else {}
     output = dml_name(cls.output_names()[0])
@@ -116,6 +116,7 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
         (arrays, " | _Plain", result, f"out: {result} | None = None, device: _Device | None = None"),
         (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "out: _A | None = None, device: _Device | None = None"),
         (dict.fromkeys(inputs, "Expression"), number, "Expression", "out: None = None, device: None = None"),
+        (dict.fromkeys(inputs, "Any"), "", "Any", "out: Any = None, device: _Device | None = None"),
     )
     lines: list[str] = []
     for own, others, given, options in cases:
@@ -132,30 +133,37 @@ def declare_written(function: Callable[..., Any]) -> str:
     first = next(iter(given)).name
     plural = {"tensors": "Sequence[{}]"}.get(first, "{}")
     many = "list[{}]" if function.__name__ == "split" else "{}"
-    cases = [("Expression", "Expression", "None")]
-    if first in ("x", "tensors"):
-        result = "NDArray[Any]" if function.__name__ == "cast" else "NDArray[_S]"
-        cases = [("NDArray[_S]", result, "_Device | None"), ("_A", "_A", "_Device | None"), *cases]
+    kept = "NDArray[Any]" if function.__name__ == "cast" else "NDArray[_S]"
+    cases = [
+        ("NDArray[_S]", kept, "_Device | None"),
+        ("_A", "_A", "_Device | None"),
+        ("Expression", "Expression", "None"),
+        ("Any", "Any", "_Device | None"),
+    ]
     lines: list[str] = []
-    for array, result, device in cases if first in ("x", "tensors") else [("", "Any", "_Device | None")]:
-        parts, is_named = [], False
+    if first not in ("x", "tensors"):  # without inputs: a graph says that an expression is meant
+        cases = [("array", "Any", "_Device | None"), ("Graph", "Expression", "None")]
+    for array, result, device in cases:
+        parts: list[str] = []
+        is_named = False
         for one in given:
             hint = NAMES.get(str(one.annotation), str(one.annotation))
-            if one.name == first and array:
-                hint = plural.format(array) + (" | _Plain" if array == "NDArray[_S]" else "")
+            if one.name == first and first in ("x", "tensors"):
+                hint = plural.format(array) + (" | _Plain" if array == "NDArray[_S]" and first == "x" else "")
             elif one.name in ("indices", "sequence_lengths"):
                 hint = array if array == "Expression" else "Any"
             elif one.name == "device":
                 hint = device
+            elif one.name == "graph":
+                hint = "Graph" if array == "Graph" else "None"
             elif one.name == "out":
                 hint = "None" if device == "None" else "Any"
             if one.kind is one.KEYWORD_ONLY and not is_named:
                 parts, is_named = [*parts, "*"], True
-            parts.append(f"{one.name}: {hint}" + ("" if one.default is one.empty else " = ..."))
+            parts.append(f"{one.name}: {hint}" + ("" if one.default is one.empty or hint == "Graph" else " = ..."))
         text = f"def {function.__name__}({', '.join(parts)}) -> {many.format(result)}:"
         said = f'\n    """{(function.__doc__ or "").splitlines()[0]}"""'
-        overload = ["@overload"] if array else []
-        lines += [*overload, f"{text} ..." if lines else text + said]
+        lines += ["@overload", f"{text} ..." if lines else text + said]
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ from scripts.examples import ATTRIBUTES, examples
 
 DERIVED = derived_classes()
 REFERENCE = dml.Device("reference")
+MUCH: Any = "much"
 X = np.array([[1.5, -2, 3], [-0.0, 5, 0.25]], "float32")
 
 
@@ -151,11 +152,11 @@ def test_numbers_take_the_type_beside_them() -> None:
     np.testing.assert_array_equal(dml.add(0.1, x), np.float16(0.1) + x, strict=True)
     # Known calls tell 0.0 from -0.0, 1 from 1.0 and from True, and one number from the next.
     with np.errstate(all="ignore"):
-        for number in (0.0, -0.0, 1, 1.0, np.nan, np.nan, np.inf):
-            np.testing.assert_array_equal(dml.divide(X, number), X / np.float32(number))
-            product = dml.multiply(X, number)
+        for value in (0.0, -0.0, 1, 1.0, np.nan, np.nan, np.inf):
+            np.testing.assert_array_equal(dml.divide(X, value), X / np.float32(value))
+            product = dml.multiply(X, value)
             np.testing.assert_array_equal(
-                np.signbit(product)[~np.isnan(product)], np.signbit(X * number)[~np.isnan(product)]
+                np.signbit(product)[~np.isnan(product)], np.signbit(X * value)[~np.isnan(product)]
             )
     assert dml.add(2, 3).dtype == np.int64
     assert dml.add(2, 3.5).dtype == np.float32
@@ -209,8 +210,8 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
         (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
         (lambda: dml.add(X, np.arange(3)), "BTensor.DataType must be ATensor.DataType, FLOAT32; got INT64"),
-        (lambda: dml.elu(X, "much"), "ACTIVATION_ELU: Alpha must be a number; got 'much'"),
-        (lambda: dml.round(X, "up"), "RoundingMode must be one of"),
+        (lambda: dml.elu(X, MUCH), "ACTIVATION_ELU: Alpha must be a number; got 'much'"),
+        (lambda: dml.round(X, MUCH), "RoundingMode must be one of"),
         (lambda: dml.add(X, "text"), "BTensor must be an array"),
         (lambda: dml.add(X, X, out=np.empty((3, 3), "float32")), r"OutputTensor.Sizes must be \(2, 3\)"),
         (lambda: dml.value_scale_2d(X[None], 2, [1, 2, 3]), r"must be 3"),

@@ -111,7 +111,7 @@ def test_what_is_no_operand_is_refused() -> None:
         (lambda: x + dml.Graph("reference").input(WHOLE), "of the same graph"),
     ):
         with pytest.raises(dml.DmlError, match=words):
-            call()  # type: ignore[no-untyped-call]
+            call()
 
 
 def test_inputs_broadcast_in_any_layout() -> None:

@@ -11,6 +11,7 @@ import anydml as dml
 from breaking import NO_NUMBERS, Hostile
 from refusals import Broken, check_refusal
 
+NOTHING: Any = None
 X = np.arange(12, dtype="float32").reshape(3, 4)
 LENGTHS = np.ones((3, 1), "uint32")
 LOW = dml.Device(feature_level="2_1")
@@ -37,7 +38,7 @@ GATHERS = [
     Broken("float indices", lambda: dml.gather(X, [0.5]),
            "GATHER: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT32; no feature level takes it, so"
            " convert the data first"),
-    Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),
+    Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),  # type: ignore[call-overload]
            "GATHER: IndexMode must be one of 'raise', 'clamp'; got 'wrap'"),
     Broken("index outside", lambda: dml.gather(X, [[0, 1], [2, -4]]),
            'GATHER: indices[1, 1] = -4 is outside the axis of size 3; take -3 .. 2, or index_mode="clamp" for the'
@@ -87,14 +88,14 @@ COPIES = [
     Broken("cast to no type", lambda: dml.cast(X, "bool"),
            f"CAST: data_type must be {TYPES}; got 'bool'; DirectML has no booleans: view the array as uint8",
            field="data_type"),
-    Broken("cast to nothing", lambda: dml.cast(X, None), f"CAST: data_type must be {TYPES}; got None"),
+    Broken("cast to nothing", lambda: dml.cast(X, NOTHING), f"CAST: data_type must be {TYPES}; got None"),
     Broken("cast of no array", lambda: dml.cast(object, "int8"), f"CAST: InputTensor {NO_ARRAY} a type"),
     Broken("cast into another type and other sizes", lambda: dml.cast(X, "int8", out=empty(3, 3, dtype="int16")),
            "CAST: 2 rules are broken\n  out must have the sizes, (3, 4); got (3, 3)\n  out must be of INT8; got INT16",
            field="OutputTensor.Sizes"),
     Broken("cast to what the level does not have", lambda: dml.cast(X, "int64", device=LOW),
            "CAST: OutputTensor of INT64 needs DML_FEATURE_LEVEL_3_0; this device is 2_1", LEVEL),
-    Broken("no list to join", lambda: dml.join(X[:1], 0),  # type: ignore[arg-type]
+    Broken("no list to join", lambda: dml.join(X[:1], 0),  # type: ignore[call-overload]
            "JOIN: InputTensors must be a list of at least one tensor; got array([[0., 1., 2., 3.]], dtype=float32)",
            field="InputTensors"),
     Broken("nothing to join", lambda: dml.join([], 0),
@@ -133,7 +134,7 @@ COPIES = [
     Broken("split into no list", lambda: dml.split(X, [1, 2], 0, out=FIVE),
            "SPLIT: out must be a list of arrays; got 5",
            field="out"),
-    Broken("split into an array", lambda: dml.split(X[:1], [1], 0, out=empty(1, 1)),  # type: ignore[arg-type]
+    Broken("split into an array", lambda: dml.split(X[:1], [1], 0, out=empty(1, 1)),
            "SPLIT: out must be a list of arrays; got array([[0.]], dtype=float32)"),
     Broken("split into too few", lambda: dml.split(X, [1, 2], 0, out=[empty(1, 4)]),
            "SPLIT: out must be 2 arrays; got 1",
@@ -180,10 +181,10 @@ FILLS = [
     Broken("a graph of another kind", lambda: dml.fill_value_sequence([2], 3, 1, graph=DEVICE),
            "FILL_VALUE_SEQUENCE: graph must be a Graph, or None; got Device('reference', feature_level='6_4')",
            field="graph"),
-    Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),
+    Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),  # type: ignore[call-overload]
            "FILL_VALUE_CONSTANT: device must not be given with an Expression, which nothing is run for; got 'cpu';"
            " the graph has a device of its own"),
-    Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),
+    Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),  # type: ignore[call-overload]
            "FILL_VALUE_CONSTANT: out must not be given with an Expression, which nothing is run for; got a ndarray;"
            " the compiled graph takes out"),
     Broken("into other sizes", lambda: dml.fill_value_constant([2], 3, out=empty(3)),
@@ -253,7 +254,7 @@ def test_nothing_is_written_when_an_index_is_outside(engine: str) -> None:
 # Hostile objects
 
 
-CALLS = {
+CALLS: dict[str, Any] = {
     "gather x": lambda junk: dml.gather(junk, [0]),
     "gather indices": lambda junk: dml.gather(X, junk),
     "gather axis": lambda junk: dml.gather(X, [0], junk),

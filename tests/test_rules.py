@@ -356,7 +356,7 @@ FUNCTIONS = [
            lambda: dml.slice(X, (0, 0, 0), (1, 1), device=dml.Device(feature_level="2_1")),
            "SLICE: Offsets must have 2 values, one for each dimension of InputTensor; got 3"),
     Broken("no list, on a device that pads",
-           lambda: dml.slice(X, {0: 1}, (1, 1), device=dml.Device(feature_level="2_1")),  # type: ignore[arg-type]
+           lambda: dml.slice(X, {0: 1}, (1, 1), device=dml.Device(feature_level="2_1")),  # type: ignore[call-overload]
            "SLICE: Offsets must be a list of whole numbers, one for each dimension; got {0: 1}"),
     Broken("tuple too long, in the array's own dimensions",
            lambda: dml.gather_nd(np.ones((2, 2, 2)), np.zeros((2, 5), int)),
@@ -376,7 +376,7 @@ FUNCTIONS = [
            lambda: dml.slice1(X, (0, 0), (1, 1), device=dml.Device(feature_level="1_0")),
            "SLICE1: the operator needs DML_FEATURE_LEVEL_2_1; this device is 1_0", dml.FeatureLevelError),
     Broken("everything at once",
-           lambda: dml.cumulative_summation(np.ones(3), 7, "sideways", "maybe"),  # type: ignore[arg-type]
+           lambda: dml.cumulative_summation(np.ones(3), 7, "sideways", "maybe"),  # type: ignore[call-overload]
            "CUMULATIVE_SUMMATION: 3 rules are broken\n"
            "  Axis must lie in -1 .. 0; got 7\n"
            "  AxisDirection must be one of INCREASING, DECREASING; got 'sideways'\n"
@@ -394,7 +394,7 @@ FUNCTIONS = [
     Broken("missing engine", lambda: dml.slice(X, (0, 0), (1, 1), device="tpu"),
            "Device: there is no device 'tpu' in this version; there are 'cuda', 'cpu', 'reference'",
            dml.EngineMissingError),
-    Broken("no device", lambda: dml.slice(X, (0, 0), (1, 1), device=X[:1]),  # type: ignore[arg-type]
+    Broken("no device", lambda: dml.slice(X, (0, 0), (1, 1), device=X[:1]),  # type: ignore[call-overload]
            "Device: there is no device array([[1., 1., 1., 1.]], dtype=float32) in this version; there are 'cuda',"
            " 'cpu', 'reference'", dml.EngineMissingError),
     Broken("unknown level", lambda: dml.Device(feature_level="7_0"),
