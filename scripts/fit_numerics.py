@@ -218,7 +218,7 @@ def mills(u: D) -> D:
 
 
 JOBS: dict[str, Fit] = {
-    "exp": Fit(lambda r: (r.exp() - 1 - r) / r**2, 5, -LN2 * D("0.5003"), LN2 * D("0.5003"), lambda r: r**2 / r.exp()),
+    "exp": Fit(lambda r: (r.exp() - 1 - r) / r**2, 6, -LN2 * D("0.5003"), LN2 * D("0.5003"), lambda r: r**2 / r.exp()),
     "log": Fit(
         lambda f: ((1 + f).ln() - f + f**2 / 2) / f**3,
         9,
@@ -232,7 +232,7 @@ JOBS: dict[str, Fit] = {
     "asin": odd(asin, 6, "0.5"),
     "atan": odd(atan, 11, "1"),
     "sinh": odd(sinh, 4, "1"),
-    "tanh": odd(tanh, 8, "1"),
+    "tanh": odd(tanh, 6, "0.75"),
     "asinh": odd(asinh, 7, "0.5"),
     "atanh": odd(atanh, 7, "0.5"),
     "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 8, D(0), D("1"), lambda s: s.sqrt() / erf(s.sqrt())),

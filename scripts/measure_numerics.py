@@ -72,13 +72,13 @@ def samples(name: str, count: int, seed: int = 0) -> list[Array]:
     return [np.concatenate([p, e, n.astype(np.float32)]) for p, e, n in zip(pairs, every, (a, b), strict=True)]
 
 
-def halves(name: str) -> Array:
-    """The FLOAT16 arguments whose result is not the nearest: of all, or of 300,000 random pairs."""
+def halves(name: str, pairs: int = 300_000) -> Array:
+    """The FLOAT16 arguments whose result is not the nearest: of all, or of so many random pairs."""
     x = np.arange(65536, dtype=np.uint16).view(np.float16)
     args = [x]
     if FUNCTIONS[name] == 2:
         rng = np.random.default_rng(1)
-        args = [x[rng.integers(0, 65536, 300_000)] for _ in range(2)]
+        args = [x[rng.integers(0, 65536, pairs)] for _ in range(2)]
     with np.errstate(all="ignore"):
         wanted = exact(name, *args).astype(np.float16)
     found = run(name, *args, half=True)

@@ -121,8 +121,11 @@ def tanh(x: Expr) -> Pair:
     bounded = where(t > 10.0, const(10.0, FLOAT), t)
     e = exponential(bounded + bounded)
     power = power_of_two(e.n)
-    far = sum_of(const(1.0, FLOAT), const(-2.0, FLOAT) / fma(power, e.rest.high, power + 1.0))
-    return signed(select(t < 1.0, near, far), x)
+    below = fma(power, e.rest.high, power + 1.0)
+    quotient = const(-2.0, FLOAT) / below
+    total = sum_of(const(1.0, FLOAT), quotient)
+    far = sum_of(total.high, fma(fma(quotient, below, 2.0), quotient * 0.5, total.low))
+    return signed(select(t < 0.75, near, far), x)
 
 
 def sigmoid(x: Expr) -> Pair:

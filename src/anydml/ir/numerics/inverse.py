@@ -12,6 +12,7 @@ from anydml.ir.numerics.parts import (
     exactly,
     negate_if,
     polynomial,
+    product_of,
     select,
     signed,
     split,
@@ -62,9 +63,11 @@ def _sum(base: Pair, angle: Expr, rest: Expr) -> Pair:
 
 def _arc(quotient: Expr, low: Expr) -> Expr:
     """atan (q + low) - q for a q of 0 to 1."""
-    square = quotient * quotient
-    rest = low * fma(square, -0.5, 1.0)  # the derivative, 1/(1 + q²), nearly
-    return fma(polynomial(square, coefficients("atan")), square * quotient, rest)
+    square = product_of(quotient, quotient)
+    cubic = square.high * quotient
+    # The derivative is 1/(1 + q²); the square's error counts where q is near 1, a quarter of it.
+    rest = fma(square.low * -0.25, cubic, low * fma(square.high, -0.5, 1.0))
+    return fma(polynomial(square.high, coefficients("atan")), cubic, rest)
 
 
 def atan(x: Expr) -> Pair:
@@ -83,10 +86,9 @@ def atan2(y: Expr, x: Expr) -> Pair:
     """The angle of the point (x, y)."""
     up, along = absolute(y), absolute(x)
     is_steep = up > along
-    larger = where(
-        where(is_steep, up, along) < 2.0**-60, const(2.0**60, FLOAT), 1.0
-    )  # the quotient's error is no denormal
-    up, along = up * larger, along * larger
+    is_small = where(is_steep, up, along) < 2.0**-60  # the quotient's error would be denormal
+    factor = where(is_small, const(2.0**60, FLOAT), 1.0)
+    up, along = up * factor, along * factor
     above, below = where(is_steep, along, up), where(is_steep, up, along)
     equal = where(below.equals(0.0), const(0.0, FLOAT), 1.0)  # neither 0/0 nor inf/inf is a number
     ratio = above / below

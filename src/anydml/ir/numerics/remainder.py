@@ -28,7 +28,7 @@ def fmod(a: Expr, b: Expr) -> Pair:
     rest = reduced(m)
     for step in range(STEPS):
         rest = where(k >= STEP * (step + 1), reduced(rest * 2.0**STEP), rest)
-    last = k - STEP * (k.to(FLOAT) * (1 / STEP)).to(INT)  # 22·trunc(k/22), or one less
+    last = k - STEP * (k.to(FLOAT) * (1 / STEP)).to(INT)  # 1/22 is rounded up: multiples stay
     rest = reduced(rest * ((last + 127) << 23).bits(FLOAT))
     rest = where(rest < 0.0, rest + d, rest)
     found = signed(exactly(scale(rest, d_exponent)), a).high

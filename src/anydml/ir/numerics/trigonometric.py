@@ -43,6 +43,8 @@ def reduce(x: Expr) -> Angle:
     """The multiple of π/2 nearest to |x|, and what is left; anything for infinities and NaN."""
     t = absolute(x)
     near, far = _near(t), _far(t)
+    if x.op == "cast" and x.args[0].type is DataType.FLOAT16:
+        return near  # 65504 is the largest
     is_far = t >= FAR
     high, low = (where(is_far, b, a) for a, b in zip(near.rest, far.rest, strict=True))
     return Angle(where(is_far, far.n, near.n), Pair(high, low))
@@ -124,11 +126,13 @@ def tan(x: Expr) -> Pair:
     cubic = square.high * rest.high
     # tan' is 1 + s + …, and about the same is what the square's error does to s·P
     lost = fma(square.low, factor * rest.high, rest.low) * (square.high + 1.0)
+    lost = fma(fma(square.high, rest.high, -cubic), factor, lost)
     low = fma(factor, cubic, lost)
     tangent = sum_of(rest.high, low)
     inverse = const(-1.0, FLOAT) / tangent.high
     error = fma(inverse, tangent.low, fma(inverse, tangent.high, 1.0))
-    lost = fma(fma(square.high, rest.high, -cubic), factor, lost) + fma(factor, cubic, -low)
-    exact = Pair(tangent.high, tangent.low + lost)  # tan 94.8125 is 2.4e-9 beside the middle of two FLOAT16
+    exact = Pair(
+        tangent.high, tangent.low + (lost + fma(factor, cubic, -low))
+    )  # tan 94.8125 is 2.4e-9 beside the middle of two FLOAT16
     found = select((n & 1).equals(0), exact, sum_of(inverse, inverse * error))
     return _finish(x, found, x.bits(UINT))
