@@ -1,1 +1,1 @@
-"""Scripts that write parts of the repository."""
+"""Scripts that write parts of the repository, and measure others."""

@@ -22,7 +22,7 @@ def page() -> str:
     lines = [
         "# Operators",
         "",
-        f"The {len(OPERATORS)} operators of this version. A row holds from its feature level upward, until a higher one",
+        f"The {len(OPERATORS)} operators of this version. A row holds from its level upward, until a higher one",
         "replaces it; tensors without a line of their own take the types of the first.",
         "",
         "Written by `python -m scripts.write_operators` from the descriptions themselves.",

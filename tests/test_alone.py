@@ -34,10 +34,10 @@ def compile_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[C
     def prepare(meanwhile: Callable[[str], None]) -> list[str]:
         names: list[str] = []
 
-        def compile_it(name: str) -> bytes:
+        def compile_it(name: str, write: Callable[[], str] | None) -> bytes:
             names.append(name)
             meanwhile(name)
-            return original(name)
+            return original(name, write)
 
         monkeypatch.setattr(build, "_compile", compile_it)
         return names

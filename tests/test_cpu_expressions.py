@@ -20,6 +20,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, load, where
+from anydml.ir.numerics import ULPS
 from anydml.ir.verbs import Map
 from expression_trees import INTEGERS, TYPES, layouts, numbers, operations, plain_bits, trees
 from test_cpu_engine import guarded
@@ -63,6 +64,16 @@ def test_every_operation(data_type: DataType) -> None:
     values = operations(*(load(i, data_type) for i in range(3)))
     sources = [numbers((len(values), 300), data_type, seed) for seed in range(3)]
     check(choose(values), sources, np.zeros_like(sources[0]))
+
+
+@pytest.mark.parametrize("data_type", [t for t in TYPES if t.is_float])
+def test_limits(data_type: DataType) -> None:
+    """Constants that one instruction may compare with, and those that it may not: zeros of either sign, NaN."""
+    x = load(0, data_type)
+    limits = [ex.const(c, data_type) for c in (0.0, -0.0, 1.5, -2.0, np.inf, np.nan)]
+    values = [limit(*pair) for limit in (ex.maximum, ex.minimum) for c in limits for pair in ((x, c), (c, x))]
+    source = numbers((len(values), 200), data_type)
+    check(choose(values), [source], np.zeros_like(source))
 
 
 @pytest.mark.parametrize("data_type", TYPES)
@@ -143,6 +154,24 @@ def test_large_maps_through_the_threads(monkeypatch: pytest.MonkeyPatch, threads
         dml.set_num_threads(before)
 
 
+@pytest.mark.parametrize("name", ex.FUNCTIONS)
+def test_functions(name: str) -> None:
+    """Within the distance that each declares from the exact result, which the reference rounds once."""
+    args = [load(i, F32) for i in range(ex.FUNCTIONS[name])]
+    sources = [numbers((3000,), F32, i) for i in range(len(args))]
+    wanted = compute(ReferenceEngine(), ex.call(name, *args), sources, np.zeros(3000, "f4"))
+    got = compute(CpuEngine(), ex.call(name, *args), sources, np.zeros(3000, "f4"))
+    assert_same(np.isnan(got).view("u1"), np.isnan(wanted).view("u1"), name)
+    apart = np.abs(_steps(got) - _steps(wanted))[~np.isnan(wanted)]
+    assert apart.max() <= ULPS[name], (name, [x[~np.isnan(wanted)][apart.argmax()] for x in sources])
+
+
+def _steps(x: Array) -> Array:
+    """How many floats lie between 0 and each."""
+    bits = x.view("i4").astype("i8")
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
 def test_one_kernel_serves_all_numbers_of_the_users() -> None:
     x, y = numbers((4, 4), F32), np.zeros((4, 4), "f4")
     programs = [CpuEngine().compile(mapped(X * ex.given(k, F32) + X, [x], y)) for k in (2.0, -0.0, 0.5)]
@@ -166,6 +195,6 @@ print([name for name in ("numba", "torch", "triton") if name in sys.modules])
 def test_maps_are_compiled_without_numba(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
-    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"
     assert [path.suffix for path in tmp_path.glob("map-*")] == [".o"]

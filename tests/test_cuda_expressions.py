@@ -75,7 +75,8 @@ def test_random_trees_are_of_every_operation() -> None:
 @pytest.mark.parametrize("function", ex.FUNCTIONS)
 def test_functions(function: str) -> None:
     chance = np.random.default_rng(3)
-    sources = [numbers(chance, (MOST,), F32) for _ in range(ex.FUNCTIONS[function])]
+    count = MOST if is_interpreted() else 2**20
+    sources = [numbers(chance, (count,), F32) for _ in range(ex.FUNCTIONS[function])]
     value = ex.call(function, *(ex.load(slot, F32) for slot in range(len(sources))))
     agree(value, framed(sources[0]), *sources, engine=WHOLE_TILES)
 
@@ -128,6 +129,17 @@ def test_one_kernel_serves_every_number_of_the_users() -> None:
     assert len(seen) == 1
 
 
+def test_a_test_of_numbers_alone_beside_one_of_elements() -> None:
+    x = values((33,), "float32")
+    for number in (1.0, 2.0):
+        test = (ex.given(number, F32) < 1.5) | (ex.load(0, F32) < 0.0)
+        agree(ex.where(test, ex.load(0, F32), 5.0), framed(x), x)
+
+
 def test_a_number_alone() -> None:
     for of in TYPES:
-        agree(ex.const(3, of), framed(np.zeros((3, 4), of.dtype)))
+        ends = np.finfo(of.dtype) if of.is_float else np.iinfo(of.dtype)
+        more = (-0.0, np.inf, -np.inf, np.nan, float(ends.smallest_subnormal)) if isinstance(ends, np.finfo) else ()
+        for number in (0, 3, ends.min, ends.max, *more):
+            for made in (ex.const, ex.given):
+                agree(made(number, of), framed(np.zeros((3, 4), of.dtype)), engine=WHOLE_TILES)

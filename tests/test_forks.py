@@ -78,11 +78,11 @@ from numba.core.compiler_lock import global_compiler_lock
 answer(2)
 alone.PATIENCE = cache.PATIENCE = 0.2
 held, over = threading.Event(), threading.Event()
-def hold(name):
+def hold(name, write=None):
     with global_compiler_lock, llvm.ffi.lib._lock:
         held.set()
         over.wait()
-    return original(name)
+    return original(name, write)
 original, build._compile = build._compile, hold
 thread = threading.Thread(target=answer, args=(0,))
 thread.start()

@@ -33,7 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch, codes: dict[str, bytes], folder: Path)
     """The kernels that were compiled, in order."""
     names: list[str] = []
 
-    def compile_it(name: str) -> bytes:
+    def compile_it(name: str, _write: object) -> bytes:
         names.append(name)
         return codes[name]
 

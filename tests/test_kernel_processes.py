@@ -28,12 +28,12 @@ import os, sys, time
 from pathlib import Path
 from anydml.engines.cpu import build, cache
 compile_it, until = build._compile, Path(os.environ.get("UNTIL", "none"))
-def compile_slowly(name):
+def compile_slowly(name, write=None):
     print("compiling", name, flush=True)
     deadline = time.monotonic() + float(os.environ["SECONDS"])
     while time.monotonic() < deadline and not until.exists():
         time.sleep(0.01)
-    return compile_it(name)
+    return compile_it(name, write)
 build._compile = compile_slowly
 """
 SHOW = "print(build.get_kernel(sys.argv[1]).name)"

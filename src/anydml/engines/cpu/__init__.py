@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,11 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Scan: (ScanProgram.plan,),
     Reverse: (plan_reverse,),
 }
-"""The ways to carry a verb out, the first that takes a primitive before the others; the last takes every one."""
+"""The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
+
+
+_expand = functools.lru_cache(maxsize=256)(expand)
+"""It takes some milliseconds, and models have a few functions in many places."""
 
 
 class CpuEngine:
@@ -49,10 +54,10 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
-        written = replace(primitive, value=expand(primitive.value)) if isinstance(primitive, Map) else primitive
-        if needs_more(written):
-            return ReferenceEngine().compile(primitive)
-        return next(program for plan in SCHEDULES[type(written)] if (program := plan(written)) is not None)
+        written = replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, Map) else primitive
+        plans = () if needs_more(written) else SCHEDULES[type(written)]
+        found = (program for plan in plans if (program := plan(written)) is not None)
+        return next(found, None) or ReferenceEngine().compile(primitive)
 
 
 def needs_more(primitive: Primitive) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import linecache
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ NAMES = {
 _numbers = itertools.count()
 
 ANY = {
-    "lt": "{0} < {1}", "le": "{0} <= {1}", "eq": "{0} == {1}", "where": "tl.where({0}, {1}, {2})",
+    **{name: f"arithmetic.truth({{0}} {sign} {{1}})" for name, sign in (("lt", "<"), ("le", "<="), ("eq", "=="))},
+    "where": "tl.where({0}, {1}, {2})",
     "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}",
     "abs": "tl.abs({0})", "cast": "number_of({0}, {type})", "bits": "{0}.to({type}, bitcast=True)",
 }  # fmt: skip
@@ -135,9 +137,9 @@ def _words(of: DataType) -> dict[str, str]:
 def _constant(node: Expr) -> str:
     if node.type is None:
         return f"tl.full((), {int(node.value)}, tl.int1)"
-    if node.type.is_float:  # -0.0, infinities and NaN have no literals
+    if node.type.is_float and (not math.isfinite(node.value) or str(node.value) == "-0.0"):  # which have no literals
         return _from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
-    return f"tl.full((), {int(node.value)}, {type_of(node.type)})"
+    return f"tl.full((), {node.value!r}, {type_of(node.type)})"
 
 
 def _from_bits(text: str, of: DataType | None) -> str:

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 
+LINE = 64
+"""Bytes of a line of the cache."""
 FAR = 384
-"""Bytes ahead that a large map's sources are fetched: 7.8 ms for the sum of two, 64 MiB each, 8.1 without (one thread of
-an Arm Neoverse-N1, which reads 64 MiB in 3.6 ms); 768 ahead take 8.8."""
+"""Bytes ahead that a large map's sources are fetched: the sum of two, 64 MiB each, takes 7.8 ms so, 8.1 without and 8.8
+by 768 (one thread of an Arm Neoverse-N1, which reads 64 MiB in 3.6 ms)."""
 
 
 class Shape(NamedTuple):
@@ -218,7 +220,7 @@ class _Row:
                 each = text.spread(text.new(f"add i64 %p{name}, {on}"), "i64", self.lanes)
                 self.found[node] = text.new(f"add {view.vector} {each}, %on{name}")
             elif view.is_moved:
-                if self.shape.stream and view.row == "p":
+                if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
                     self._fetch(self._at(f"%q{name}", "%i", view.width))
                 self.found[node] = self._read(view, f"%q{name}", f"%q.step{name}")
         value = write_tree(text, self.nodes, self.found, self.lanes)

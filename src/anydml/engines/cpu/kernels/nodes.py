@@ -13,11 +13,11 @@ from llvmlite import ir
 
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.number import convert, scalar_of
-from anydml.enums import DataType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.enums import DataType
     from anydml.ir.expressions import Expr, Number
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -85,12 +85,12 @@ class Text:
 def _is_above(node: Expr) -> Expr | None:
     """The test a < b of `(a < b) | isnan(…)`, where one of the two is a constant and the other may be NaN."""
     test, other = node.args
-    is_alike = test.op == "lt" and other.op == "not" and other.args[0].op == "eq" and other.args[0].args[0] is other.args[0].args[1]
-    if not is_alike:
+    if test.op != "lt" or other.op != "not" or other.args[0].op != "eq" or kind_of(test.args[0].type)[0] != "f":
         return None
-    numbers = [arg for arg in test.args if arg is not other.args[0].args[0]]
-    is_constant = len(numbers) == 1 and numbers[0].op == "const" and numbers[0].value == numbers[0].value
-    return test if is_constant else None
+    checked, same = other.args[0].args
+    numbers = [arg.value for arg in test.args if arg is not checked and arg.op == "const"]
+    is_limit = checked is same and checked in test.args and len(numbers) == 1 and not math.isnan(numbers[0])
+    return test if is_limit else None
 
 
 def _limit(node: Expr) -> str | None:
@@ -116,10 +116,11 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     of = kind_of(node.args[0].type)
     source = f"<{lanes} x {scalar_text(of)}>"
     if op in _TESTS:
-        test = _TESTS[op]["fiu".index(of[0])]
-        return text.new(f"{'fcmp' if of[0] == 'f' else 'icmp'} {test} {source} {args[0]}, {args[1]}")
+        sign = _TESTS[op]["fiu".index(of[0])]
+        return text.new(f"{'fcmp' if of[0] == 'f' else 'icmp'} {sign} {source} {args[0]}, {args[1]}")
     if op == "or" and (test := _is_above(node)):
-        return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(test.args[0].type))}> {', '.join(found[arg] for arg in test.args)}")
+        a, b = test.args
+        return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(a.type))}> {found[a]}, {found[b]}")
     if op == "where" and (limit := _limit(node)):
         return text.call(limit, vector, args[1:])
     if op == "where":
@@ -127,7 +128,8 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     if op == "bits":
         return args[0] if source == vector else text.new(f"bitcast {source} {args[0]} to {vector}")
     if op == "cast":
-        return convert(_Builder(text), _Value(args[0], ir.VectorType(scalar_of(of), lanes)), of, kind).text
+        made: _Value = convert(_Builder(text), _Value(args[0], ir.VectorType(scalar_of(of), lanes)), of, kind)
+        return made.text
     if op == "not":
         return text.new(f"xor {vector} {args[0]}, splat ({scalar_text(kind)} -1)")
     if op in ("neg", "abs") and kind[0] != "f":

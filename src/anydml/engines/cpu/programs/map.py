@@ -12,8 +12,9 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.map import Shape, givens, make_map
-from anydml.engines.cpu.kernels.rows import FIXED, make_rows
+from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
+from anydml.enums import DataType
 from anydml.ir.expressions import number_of, walk, write
 from anydml.ir.plan import Loops, simplify
 
@@ -31,6 +32,7 @@ ACROSS = 256
 """Elements of a row that one unit goes through where a view lies across the rows: as many lines of the cache."""
 VECTOR = 64
 """Bytes of a vector of the widest type in a tree."""
+FLOATS = [t for t in DataType if t.is_float]
 FEW = 4
 """Lanes that vectors of short rows have at least."""
 LONG_ROW = 256
@@ -52,6 +54,7 @@ class MapProgram:
     """After the views' addresses."""
     units: int
     size: int
+    """In bytes, times the weight of the arithmetic: what threads share work out by."""
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
@@ -63,7 +66,7 @@ class MapProgram:
         return make_dispatch(get_kernel("rows", make_rows), words, self.units, self.size)
 
 
-def plan_map(primitive: Map) -> MapProgram:
+def plan_map(primitive: Map) -> MapProgram | None:
     """Let each load and each coordinate be a view, and walk them together for the target's memory."""
     value, target = primitive.value, primitive.target
     nodes = list(walk(value))
@@ -71,29 +74,31 @@ def plan_map(primitive: Map) -> MapProgram:
     sources = [primitive.sources[int(leaf.value)] if leaf.op == "load" else None for leaf in leaves]
     views = (*sources, target)
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
-    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), _lanes(nodes))
+    widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
+    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), VECTOR // widest)
     *outer, count = loops.sizes or (1,)
-    steps = [row[-1] for row in loops.strides] if loops.sizes else [0] * len(leaves) + [1]
+    if len(views) > VIEWS or len(outer) > OUTER_RANK:
+        return None
+    steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
     rows, number = "".join(map(_row, steps)), math.prod(outer)
-    lanes = _lanes(nodes)
-    while outer and lanes > FEW and lanes >= 2 * count:
-        lanes //= 2
-    length = ACROSS if outer and "s" in rows else max(SEGMENT // max(widths), VECTOR)
+    is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
+    length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
+    shape = Shape(leaves, rows, _lanes(nodes, widest, rows, count if outer else VECTOR), _streams(loops, widths[-1]))
+    numbers = [_word(node) for node in givens(nodes)]
     table = [
         word
         for k, size in enumerate(outer)
         for word in (size, *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
     ]
-    numbers = [_word(node) for node in givens(nodes)]
     get_kernel("rows", make_rows)
     return MapProgram(
-        _kernel(value, Shape(leaves, rows, lanes, _streams(loops, widths[-1]))),
+        _kernel(value, shape),
         tuple("" if view is None else view.tensor for view in views),
         tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
         (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, len(outer)),
         (*(step * width for step, width in zip(steps, widths, strict=True)), *numbers, *table),
         number * -(-count // length) if all(target.sizes) else 0,
-        loops.count * sum(widths),
+        loops.count * sum(widths) * weight,
     )
 
 
@@ -112,8 +117,13 @@ def _row(step: int) -> str:
     return {0: "r", 1: "p"}.get(step, "s")
 
 
-def _lanes(nodes: Iterable[Expr]) -> int:
-    return VECTOR // max(node.type.size_in_bytes if node.type is not None else 1 for node in nodes)
+def _lanes(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
+    """The lanes of vectors: fewer where each is read, written or divided for itself, or rows are short."""
+    by_lane = "s" in rows or any(node.op in ("div", "rem") and node.type not in FLOATS for node in nodes)
+    lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest
+    while lanes > FEW and lanes >= 2 * count:
+        lanes //= 2
+    return lanes
 
 
 def _lengthen(loops: Loops, lanes: int) -> Loops:
@@ -139,6 +149,11 @@ def _word(node: Expr) -> int:
 
 
 def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{write(value, numbers=False)} {shape.rows} {shape.lanes} {shape.stream}"
+    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(value: Expr) -> str:
+    return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()

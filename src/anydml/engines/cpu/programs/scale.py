@@ -22,9 +22,9 @@ def moves_bits(primitive: Scaled) -> bool:
     return primitive.is_conversion and same_width and source.is_float == target.is_float
 
 
-def plan_scaled(map: Map) -> CopyProgram | LineProgram | None:
+def plan_scaled(verb: Map) -> CopyProgram | LineProgram | None:
     """Choose the line by the pair of types; a map that moves bits is a copy."""
-    if (primitive := match_scaled(map)) is None:
+    if (primitive := match_scaled(verb)) is None:
         return None
     source, target = primitive.source, primitive.target
     if moves_bits(primitive):

@@ -11,6 +11,7 @@ def odd_fma(a, b, c):
 
     The interpreter's own rounds the product as well.
     """
+    tl.static_assert(a.dtype == tl.float32)
     product = a.to(tl.float64) * b.to(tl.float64)
     wide = c.to(tl.float64)
     total = product + wide
@@ -61,8 +62,19 @@ def trunc(x):
     return libdevice.trunc(x)
 
 
+@triton.jit
+def chosen_truth(test):
+    """A test that is right when it is repeated: the interpreter makes numbers of the type compared of a single one."""
+    return tl.where(test, tl.full((), 1, tl.int1), tl.full((), 0, tl.int1))
+
+
+@triton.jit
+def truth(test):
+    return test
+
+
 if triton.knobs.runtime.interpret:  # which has neither libdevice nor a product that is not rounded
-    fma, rint, trunc = odd_fma, near_rint, cut_trunc
+    fma, rint, trunc, truth = odd_fma, near_rint, cut_trunc, chosen_truth
 
 
 @triton.jit

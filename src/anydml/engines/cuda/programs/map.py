@@ -42,14 +42,10 @@ class MapProgram:
         rows = (*(view.strides for view in read), *counted, target.strides)
         offsets = (*(view.offset for view in read), *(0 for _ in counted), target.offset)
         loops = simplify(Loops(target.sizes, rows, offsets), len(rows) - 1)
-        widths = [
-            *(view.data_type.size_in_bytes for view in read),
-            *(0 for _ in counted),
-            target.data_type.size_in_bytes,
-        ]
-        walk = walk_of(loops, widths, figures, is_long=made.operations > SHORT)
-        starts = loops.offsets[len(read) : -1]
-        views = (*read, target)
+        starts, views = loops.offsets[len(read) : -1], (*read, target)
+        widths = [view.data_type.size_in_bytes for view in views]
+        widths[-1:-1] = [0 for _ in counted]
+        walk = walk_of(loops, widths, figures, is_heavy=made.operations > SHORT)
         kernel = Kernel(
             made.function,
             tuple(kind_of(view.data_type) for view in views),

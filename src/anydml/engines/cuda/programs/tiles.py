@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SMALL_TILE = 512
 """Elements below which a tile is not worth a program, and elements are counted one by one."""
 MOST_THREADS = 256
+"""Of a program: 8 warps."""
 WIDEST = 8
 """Bytes of the widest word that elements are moved in together."""
 
@@ -120,16 +121,16 @@ class Walk:
     warps: int
 
 
-def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_long: bool = False) -> Walk:
+def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: bool = False) -> Walk:
     """Cut the walk of views that are read, and one that is written, the last.
 
-    `widths` are bytes of an element, 0 of a coordinate. A long computation has fewer elements a thread.
+    `widths` are bytes of an element, 0 of a coordinate. A heavy computation has fewer elements a thread.
     """
     *read, target = range(len(widths))
     sources = [view for view in read if widths[view]]
     cut = _cut(loops, sources)
     most = max(figures.tile // max(*widths, 4), 16)
-    if is_long:
+    if is_heavy:
         most = min(most, MOST_THREADS * ALIGNMENT // min(filter(None, widths)))
     shape = _shape(cut, loops, most)
     if is_flat := _is_small(loops, math.prod(shape)):
