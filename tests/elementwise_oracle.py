@@ -63,7 +63,8 @@ def half_sum(a: int, b: int) -> int:
 def c_power(x: Array, y: Any) -> Array:
     """C's: given a number alone, or one number again and again, NumPy takes roots for an exponent of 0.5."""
     numbers, exponents = (np.append(both, [1.0, 2.0]) for both in np.broadcast_arrays(x, y))
-    return np.power(numbers, exponents)[:-2].reshape(x.shape)
+    found: Array = np.power(numbers, exponents)[:-2]
+    return found.reshape(x.shape)
 
 
 def power(x: Array, y: Array) -> Array:

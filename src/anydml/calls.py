@@ -15,8 +15,8 @@ from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.memory import HOST
 from anydml.node_call import NodeCall
-from anydml.operators.description import CONVERT
 from anydml.operators.fields import bare_name
+from anydml.operators.reports import CONVERT
 from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 

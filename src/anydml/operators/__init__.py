@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, UnsupportedError
 from anydml.operator_type import OperatorType
-from anydml.operators.description import OPERATORS, OperatorDesc, Report
+from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.fused import FusedActivation
+from anydml.operators.reports import Report
 from anydml.operators.scalars import ScaleBias
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 

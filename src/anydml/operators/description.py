@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
@@ -14,6 +14,7 @@ from anydml.locks import cached_property
 from anydml.operator_type import OperatorType
 from anydml.operators.facts import runs_in_place, support_of
 from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
+from anydml.operators.reports import Report, count_fault, type_fault
 from anydml.operators.tables import SupportTable, write_counts
 from anydml.tensor import TensorDesc
 
@@ -23,29 +24,9 @@ if TYPE_CHECKING:
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
 
-CONVERT = ", so convert the data first"
-"""What helps with a data type that no level takes, of which a caller with arrays is told more."""
-
-
 OPERATORS: dict[OperatorType, type[OperatorDesc]] = {}
 """The description class of each operator that is built: a subclass of `OperatorDesc` enters itself."""
 _KINDS = {kind.name.replace("_", ""): kind for kind in OperatorType}
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a check of a description found. It is true where nothing is wrong."""
-
-    subject: str
-    level: FeatureLevel
-    faults: tuple[Fault, ...]
-    remarks: tuple[str, ...]
-    """What is worth knowing of a valid description."""
-    lowest_level: FeatureLevel | None
-    """The lowest level at which the description is valid; None where it is valid at none."""
-
-    def __bool__(self) -> bool:
-        return not self.faults
 
 
 class OperatorDesc(abc.ABC):
@@ -301,12 +282,12 @@ class OperatorDesc(abc.ABC):
             is_taken = desc.data_type in allowed.data_types or (desc.data_type is DataType.FLOAT64 and adds_float64)
             if not is_taken and (desc.data_type, allowed.data_types) not in reported:
                 reported.add((desc.data_type, allowed.data_types))
-                yield self._type_fault(field, desc.data_type, where)
+                yield type_fault(self, field, desc.data_type, where)
             count = desc.dimension_count
             if count not in allowed.dimension_counts and count not in reported:
                 reported.add(count)
                 takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
-                yield self._count_fault(field, count, where + takes)
+                yield count_fault(self, field, count, where + takes)
         yield from self.attribute_level_faults(level, where)
 
     def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
@@ -314,26 +295,3 @@ class OperatorDesc(abc.ABC):
         for name, kind in self.field_types().items():
             if kind.type == "OPERATOR_DESC" and (nested := getattr(self, name)) is not None:
                 yield from nested.level_faults(level, where)
-
-    def _type_fault(self, field: str, data_type: DataType, where: str) -> Fault:
-        first = self.support.first_with(bare_name(field), data_type=data_type)
-        name = f"{field}.DataType"
-        if first is None:
-            known = sorted({t for row in self.support for t in row.tensors[bare_name(field)].data_types})
-            rule = f"{field} must be of {', '.join(t.name for t in known)}"
-            way_out = f"no feature level takes it{CONVERT}"
-            if data_type is DataType.FLOAT64 and "allow_float64" in self.field_types():
-                way_out += ", or take it as an addition with allow_float64=True"
-            return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)
-        rule = f"{field} of {data_type.name} needs {first.dml_name}"
-        return Fault(field=name, rule=rule, value=data_type, way_out=where, level=first)
-
-    def _count_fault(self, field: str, count: int, where: str) -> Fault:
-        first = self.support.first_with(bare_name(field), dimension_count=count)
-        name = f"{field}.DimensionCount"
-        if first is None:
-            known = sorted({n for row in self.support for n in row.tensors[bare_name(field)].dimension_counts})
-            rule = f"{field} must have {write_counts(tuple(known))} dimensions"
-            return Fault(field=name, rule=rule, value=count, found=str(count))
-        rule = f"{field} of {count} dimension{'s' if count > 1 else ''} needs {first.dml_name}"
-        return Fault(field=name, rule=rule, value=count, way_out=where, level=first)
