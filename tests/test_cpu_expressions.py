@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import anydml as dml
 from agreement import assert_same
@@ -22,13 +20,21 @@ from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, load, where
 from anydml.ir.numerics import ULPS
 from anydml.ir.verbs import Map
-from expression_trees import INTEGERS, TYPES, layouts, numbers, operations, plain_bits, trees
 from test_cpu_engine import guarded
 from test_cpu_maps import run, view
+from trees import Trees, operations, plain_bits, room, shape_of, source
+from trees import numbers as numbers_by
 
 Array = np.ndarray[Any, Any]
 F32 = DataType.FLOAT32
+TYPES = list(DataType)
+INTEGERS = [t for t in TYPES if not t.is_float]
 X, Y, Z = (load(i, F32) for i in range(3))
+
+
+def numbers(shape: int | tuple[int, ...], data_type: DataType, seed: int = 0) -> Array:
+    """Numbers of every size that a type has."""
+    return numbers_by(np.random.default_rng(seed), (shape,) if isinstance(shape, int) else tuple(shape), data_type)
 
 
 def mapped(value: Expr, sources: list[Array], target: Array) -> Map:
@@ -88,15 +94,16 @@ def test_every_conversion(data_type: DataType) -> None:
     check(choose(values), [source], np.zeros(source.shape, "uint64"))
 
 
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_random_trees_and_layouts(data: st.DataObject) -> None:
-    slots = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
-    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 17, 70]), max_size=3)))
-    data_type = data.draw(st.sampled_from(TYPES))
-    value = data.draw(trees(slots, data_type, len(shape)))
-    sources = [data.draw(layouts(shape, t, is_target=False))[0] for t in slots]
-    check(value, sources, *data.draw(layouts(shape, data_type, is_target=True)))
+@pytest.mark.parametrize("part", range(6))
+def test_random_trees_and_layouts(part: int) -> None:
+    for seed in range(part, 60, 6):
+        chance = np.random.default_rng(seed)
+        slots = [TYPES[k] for k in chance.integers(len(TYPES), size=1 + seed % 4)]
+        shape, data_type = shape_of(chance, 4000), TYPES[seed % len(TYPES)]
+        value = Trees(seed, slots, len(shape)).grow(data_type, 4)
+        sources = [source(chance, shape, slot) for slot in slots]
+        whole = room(chance, (*shape, 2), data_type)
+        check(value, sources, whole[..., 0], whole)
 
 
 @pytest.mark.parametrize("at_end", [True, False])
@@ -127,7 +134,7 @@ def test_many_sources_and_dimensions() -> None:
     sources = []
     for i in range(16):
         order = rng.permutation(8)
-        whole = numbers([shape[k] for k in order], F32, i).transpose(np.argsort(order))
+        whole = numbers(tuple(shape[k] for k in order), F32, i).transpose(np.argsort(order))
         cut = tuple(slice(0, 1) if rng.integers(4) == 0 else slice(None) for _ in shape)
         sources.append(np.broadcast_to(whole[cut], shape))
     value = load(0, F32)

@@ -60,8 +60,7 @@ class Trees:
         if kind == "cast":
             return self.grow(self.pick(list(DataType)), depth - 1).to(of)
         if kind == "bits":
-            x = self.grow(self.pick(WIDE[8 * of.size_in_bytes]), depth - 1)
-            return _without_nan(x).bits(of)
+            return plain_bits(self.grow(self.pick(WIDE[8 * of.size_in_bytes]), depth - 1), of)
         count = 3 if kind == "fma" and of is DataType.FLOAT32 else ex.OPERATIONS[kind] if kind != "fma" else 2
         args = tuple(self.grow(of, depth - 1) for _ in range(count))
         if kind == "fma" and count == 2:  # of FLOAT64 the reference has none
@@ -69,13 +68,15 @@ class Trees:
         if kind in ("div", "rem") and not of.is_float:
             args = (args[0], _divisor(args[1]))
         if kind in ("shl", "shr"):
-            args = (args[0], args[1] & (8 * of.size_in_bytes - 1))
+            args = (args[0], _shift(args[1]))
         return Expr(kind, of, args)
 
 
-def _without_nan(x: Expr) -> Expr:
-    """Engines make different NaN."""
-    return ex.where(x.is_nan, ex.const(1, x.type), x) if x.type is not None and x.type.is_float else x
+def plain_bits(x: Expr, of: DataType) -> Expr:
+    """The bits of a number; every NaN, of which engines make different ones, has the same."""
+    if x.type is not None and x.type.is_float:
+        x = ex.where(x.is_nan, ex.const(1, x.type), x)
+    return x.bits(of)
 
 
 def _divisor(x: Expr) -> Expr:
@@ -85,15 +86,45 @@ def _divisor(x: Expr) -> Expr:
     return ex.where(bad, ex.const(3, x.type), x)
 
 
+def operations(a: Expr, b: Expr, c: Expr) -> list[Expr]:
+    """Every operation of three numbers of a type that gives one of it, and every test as a number."""
+    data_type = a.type
+    assert data_type is not None
+    tests = [a < b, a <= b, a.equals(b), (a < b) & (b < c), (a < b) | ~(b < c), (a < b) ^ (a < c)]
+    found = [test.to(data_type) for test in tests]
+    found += [-a, ex.absolute(a), ex.where(a < b, a, c), ex.maximum(a, b), ex.minimum(a, b)]
+    if data_type is DataType.FLOAT16:
+        return found
+    found += [a + b, a - b, a * b]
+    if data_type.is_float:
+        found += [a / b, ex.sqrt(a), *(rounding(a) for rounding in (ex.floor, ex.ceil, ex.trunc, ex.rint))]
+        found += [ex.fma(a, b, c)] if data_type is DataType.FLOAT32 else []
+        return found
+    found += [a / _divisor(b), a % _divisor(b), a & b, a | b, a ^ b, ~a]
+    return [*found, a << _shift(b), a >> _shift(b), a / 7, a % 10]
+
+
+def _shift(x: Expr) -> Expr:
+    """A number that may be shifted by."""
+    assert x.type is not None
+    return x & (8 * x.type.size_in_bytes - 1)
+
+
 def numbers(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -> Array:
     """Numbers of every size that a type has; of floats also zeros, infinities, NaN and the smallest."""
     bits = chance.integers(0, 256, (*shape, of.size_in_bytes), np.uint8).view(of.dtype).reshape(shape)
     if not of.is_float:
         few = bits >> chance.integers(0, 8 * of.size_in_bytes, dtype=bits.dtype)
-        return np.where(chance.random(shape) < 0.5, few, bits).astype(of.dtype)
+        limits = np.iinfo(of.dtype)
+        ends = chance.choice(np.array([limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max], of.dtype), shape)
+        kind = chance.random(shape)
+        return np.where(kind < 0.4, few, np.where(kind < 0.8, bits, ends)).astype(of.dtype)
     common = (chance.standard_normal(shape) * 2.0 ** chance.integers(-3, 12, shape)).astype(of.dtype)
     least = np.finfo(of.dtype).smallest_subnormal
-    special = chance.choice(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, least, -least, 0.5, -2.5], of.dtype), shape)
+    with np.errstate(over="ignore"):
+        borders = [s * 2.0**k + d for k in (7, 8, 15, 16, 31, 32, 63, 64) for s in (-1, 1) for d in (-1, -0.5, 0)]
+        odd = [0.0, -0.0, np.inf, -np.inf, np.nan, least, -least, 0.5, -2.5, 65519, 65520, 1e-8]
+        special = chance.choice(np.array([*odd, *odd, *borders], of.dtype), shape)
     kind = chance.random(shape)
     return np.asarray(np.where(kind < 0.6, common, np.where(kind < 0.85, bits, special)), of.dtype)
 
