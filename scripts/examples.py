@@ -11,7 +11,8 @@ import numpy as np
 from anydml.enums import DataType, FeatureLevel
 from anydml.functions import derived_classes
 from anydml.functions.derived import function_of, parameters_of
-from anydml.ir.expressions import FUNCTIONS, walk
+from anydml.ir.expressions import FUNCTIONS
+from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 from anydml.operators.fields import dml_name
 from anydml.tensor import TensorDesc

@@ -13,8 +13,9 @@ import numpy as np
 
 from anydml.engines.reference.evaluate import _FUNCTIONS, evaluate  # private: before they are rounded to FLOAT32
 from anydml.enums import DataType
-from anydml.ir.expressions import FUNCTIONS, call, load, walk
+from anydml.ir.expressions import FUNCTIONS, call, load
 from anydml.ir.numerics import expand
+from anydml.ir.trees import walk
 
 Array = np.ndarray[Any, Any]
 

@@ -19,6 +19,7 @@ from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, load, where
 from anydml.ir.numerics import ULPS
+from anydml.ir.trees import write
 from anydml.ir.verbs import Map
 from test_cpu_engine import guarded
 from test_cpu_maps import run, view
@@ -54,7 +55,7 @@ def check(value: Expr, sources: list[Array], target: Array, whole: Array | None 
     wanted = whole.copy()
     whole[...] = before
     compute(CpuEngine(), value, sources, target)
-    assert_same(whole, wanted, ex.write(value))
+    assert_same(whole, wanted, write(value))
 
 
 def choose(values: list[Expr]) -> Expr:

@@ -14,6 +14,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.numerics import expand
+from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 from places import why_not_interpreted
 from trees import Trees, numbers, room, shape_of, source
@@ -68,7 +69,7 @@ def test_random_trees(seed: int) -> None:
 
 
 def test_random_trees_are_of_every_operation() -> None:
-    found = {node.op for seed in SEEDS for node in ex.walk(drawn(seed)[0])}
+    found = {node.op for seed in SEEDS for node in walk(drawn(seed)[0])}
     assert found == {*ex.OPERATIONS, *ex.LEAVES}
 
 

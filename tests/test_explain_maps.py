@@ -20,6 +20,7 @@ from anydml.explain.formula import LONGEST, Formula
 from anydml.explain.values import write_value
 from anydml.ir import expressions as e
 from anydml.ir import numerics
+from anydml.ir.trees import loads
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
@@ -77,7 +78,7 @@ def check_values(picture: Picture, primitive: Map, inputs: list[Array]) -> None:
     for cell in output.cells():
         assert cell.value == write_value(meant[cell.element.coordinate])
         assert cell.says.endswith(cell.value)
-        slots = dict.fromkeys(int(load.value) for load in e.loads(primitive.value))
+        slots = dict.fromkeys(int(load.value) for load in loads(primitive.value))
         assert [source.tensor for source in cell.sources] == [primitive.sources[slot].tensor for slot in slots]
         assert {source.coordinate for source in cell.sources} <= {cell.element.coordinate}
 

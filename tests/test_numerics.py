@@ -10,9 +10,10 @@ import pytest
 
 from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
-from anydml.ir.expressions import FUNCTIONS, LEAVES, OPERATIONS, call, load, walk
+from anydml.ir.expressions import FUNCTIONS, LEAVES, OPERATIONS, call, load
 from anydml.ir.numerics import ULPS, expand
 from anydml.ir.numerics.parts import coefficients, split, words
+from anydml.ir.trees import walk
 from scripts import fit_numerics
 from scripts.measure_numerics import errors, exact, halves, run, samples
 

@@ -12,7 +12,8 @@ import pytest
 from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
 from anydml.ir import numerics
-from anydml.ir.expressions import OPERATIONS, load, walk
+from anydml.ir.expressions import OPERATIONS, load
+from anydml.ir.trees import walk
 
 WHOLE = [type for type in DataType if not type.is_float]
 

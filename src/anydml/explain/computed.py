@@ -14,8 +14,9 @@ from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
 from anydml.explain.tale import Landing, Tale, element_at, first_few, place_in
 from anydml.explain.values import SpreadValues, number_of, write_single, write_value
-from anydml.ir.expressions import load, loads, moved, walk
+from anydml.ir.expressions import load
 from anydml.ir.patterns import match_scaled
+from anydml.ir.trees import loads, moved, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

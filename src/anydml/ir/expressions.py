@@ -18,7 +18,7 @@ import numpy as np
 from anydml.enums import DataType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
 LEAVES = ("load", "const", "given", "coordinate")
 """An element of a source; a number of the operator's; a number of the user's; the index in a dimension, INT64."""
@@ -71,6 +71,8 @@ class Expr:
         return Expr, (self.op, self.type, self.args, self.value)
 
     def __repr__(self) -> str:
+        from anydml.ir.trees import write  # which is made of nodes
+
         return write(self)
 
     # Arithmetic, with another node of the type or a number
@@ -264,59 +266,3 @@ def call(function: str, *args: Expr) -> Expr:
     if len(args) != FUNCTIONS[function] or any(arg.type is not DataType.FLOAT32 for arg in args):
         raise TypeError(f"{function} takes {FUNCTIONS[function]} of FLOAT32")
     return Expr(function, DataType.FLOAT32, args)
-
-
-# Trees as a whole
-
-
-def walk(*roots: Expr) -> Iterator[Expr]:
-    """Every node once, each after its arguments."""
-    seen: set[Expr] = set()
-    pending = [(root, False) for root in reversed(roots)]
-    while pending:
-        node, is_ready = pending.pop()
-        if node in seen:
-            continue
-        if is_ready or not node.args:
-            seen.add(node)
-            yield node
-        else:
-            pending.append((node, True))
-            pending += [(arg, False) for arg in reversed(node.args)]
-
-
-def rewrite(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """A tree with every node changed, given with its arguments changed before."""
-    made: dict[Expr, Expr] = {}
-    for node in walk(root):
-        args = tuple(made[arg] for arg in node.args)
-        made[node] = change(node if args == node.args else Expr(node.op, node.type, args, node.value))
-    return made[root]
-
-
-def moved(root: Expr, cuts: Sequence[tuple[int, int]]) -> Expr:
-    """A tree for a part of the coordinates: those start + step·i, each dimension's start and step given."""
-
-    def change(node: Expr) -> Expr:
-        start, step = cuts[int(node.value)] if node.op == "coordinate" else (0, 1)
-        return node if (start, step) == (0, 1) else node * step + start
-
-    return rewrite(root, change)
-
-
-def loads(*roots: Expr) -> list[Expr]:
-    """The loads of trees."""
-    return [node for node in walk(*roots) if node.op == "load"]
-
-
-def write(*roots: Expr, numbers: bool = True) -> str:
-    """Trees in text, a node a word; without numbers those that users chose are left out, as kernels leave them."""
-    names: dict[Expr, int] = {}
-    words = []
-    for node in walk(*roots):
-        names[node] = len(names)
-        kind = "truth" if node.type is None else node.type.name
-        has_value = node.op in LEAVES and (numbers or node.op != "given")
-        value = [repr(node.value)] if has_value else []
-        words.append(":".join([node.op, kind, *value, *(str(names[arg]) for arg in node.args)]))
-    return " ".join([*words, *(f"={names[root]}" for root in roots)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from anydml.enums import DataType
-from anydml.ir.expressions import const, coordinate, given, load, walk
+from anydml.ir.expressions import const, coordinate, given, load
+from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from anydml.engines.cpu.programs import (
 )
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
-from anydml.ir.expressions import walk
 from anydml.ir.numerics import expand
+from anydml.ir.trees import walk
 from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan, views_of
 from anydml.memory import HOST, reserve_host
 

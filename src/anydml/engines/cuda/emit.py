@@ -16,7 +16,7 @@ import triton.language as tl
 from anydml.engines.cuda.kernels import arithmetic
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
-from anydml.ir.expressions import walk
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from anydml.enums import DataType

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.enums import DataType
-from anydml.ir.expressions import number_of, walk
+from anydml.ir.expressions import number_of
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
-from anydml.ir.expressions import FUNCTIONS, LEAVES, coordinate, load, rewrite, walk
+from anydml.ir.expressions import FUNCTIONS, LEAVES, coordinate, load
 from anydml.ir.plan import loops_of, simplify
+from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
-from anydml.ir.expressions import moved
+from anydml.ir.trees import moved
 from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
 from anydml.memory import packed_strides
 

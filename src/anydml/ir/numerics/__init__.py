@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
-from anydml.ir.expressions import FUNCTIONS, Expr, rewrite
+from anydml.ir.expressions import FUNCTIONS, Expr
 from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
 from anydml.ir.numerics.integers import (
     bit_count,
@@ -20,6 +20,7 @@ from anydml.ir.numerics.integers import (
     sign,
 )
 from anydml.ir.numerics.parts import to_half
+from anydml.ir.trees import rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
-from anydml.ir.expressions import walk
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

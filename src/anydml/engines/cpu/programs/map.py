@@ -15,8 +15,9 @@ from anydml.engines.cpu.kernels.map import Shape, givens, make_map
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.enums import DataType
-from anydml.ir.expressions import number_of, walk, write
+from anydml.ir.expressions import number_of
 from anydml.ir.plan import Loops, simplify
+from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

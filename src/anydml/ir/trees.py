@@ -1,0 +1,63 @@
+"""Trees of expressions as a whole: walked, changed and written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.ir.expressions import LEAVES, Expr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+def walk(*roots: Expr) -> Iterator[Expr]:
+    """Every node once, each after its arguments."""
+    seen: set[Expr] = set()
+    pending = [(root, False) for root in reversed(roots)]
+    while pending:
+        node, is_ready = pending.pop()
+        if node in seen:
+            continue
+        if is_ready or not node.args:
+            seen.add(node)
+            yield node
+        else:
+            pending.append((node, True))
+            pending += [(arg, False) for arg in reversed(node.args)]
+
+
+def rewrite(root: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """A tree with every node changed, given with its arguments changed before."""
+    made: dict[Expr, Expr] = {}
+    for node in walk(root):
+        args = tuple(made[arg] for arg in node.args)
+        made[node] = change(node if args == node.args else Expr(node.op, node.type, args, node.value))
+    return made[root]
+
+
+def moved(root: Expr, cuts: Sequence[tuple[int, int]]) -> Expr:
+    """A tree for a part of the coordinates: those start + step·i, each dimension's start and step given."""
+
+    def change(node: Expr) -> Expr:
+        start, step = cuts[int(node.value)] if node.op == "coordinate" else (0, 1)
+        return node if (start, step) == (0, 1) else node * step + start
+
+    return rewrite(root, change)
+
+
+def loads(*roots: Expr) -> list[Expr]:
+    """The loads of trees."""
+    return [node for node in walk(*roots) if node.op == "load"]
+
+
+def write(*roots: Expr, numbers: bool = True) -> str:
+    """Trees in text, a node a word; without numbers those that users chose are left out, as kernels leave them."""
+    names: dict[Expr, int] = {}
+    words = []
+    for node in walk(*roots):
+        names[node] = len(names)
+        kind = "truth" if node.type is None else node.type.name
+        has_value = node.op in LEAVES and (numbers or node.op != "given")
+        value = [repr(node.value)] if has_value else []
+        words.append(":".join([node.op, kind, *value, *(str(names[arg]) for arg in node.args)]))
+    return " ".join([*words, *(f"={names[root]}" for root in roots)])
