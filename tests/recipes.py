@@ -38,7 +38,7 @@ RANDOM = settings(
     deadline=None,
     derandomize=False,
     print_blob=True,
-    max_examples=FEW or (120 if os.environ.get("CI") else 100),
+    max_examples=FEW or (120 if os.environ.get("CI") else 40),
 )
 
 

@@ -15,7 +15,7 @@ from places import get
 from random_graphs import FEW, graphs
 
 EXAMPLES = settings(
-    deadline=None, derandomize=False, print_blob=True, max_examples=FEW // 2 or (120 if os.environ.get("CI") else 100)
+    deadline=None, derandomize=False, print_blob=True, max_examples=FEW // 2 or (120 if os.environ.get("CI") else 30)
 )
 
 

@@ -71,9 +71,10 @@ def match_filled(primitive: Map) -> Filled | None:
     numbers = [node.value for node in walk(primitive.value) if node.op == "given"]
     if not 1 <= len(numbers) <= 2:
         return None
-    for start, delta in ((numbers[-1], 0), numbers[::-1], (numbers[-1], numbers[-1])):
-        if filled(primitive.target, start, delta).value is primitive.value:
-            return Filled(primitive.target, start, delta)
+    delta, start = numbers[0], numbers[-1]  # which are one node where they are equal
+    for step in (delta, 0):
+        if filled(primitive.target, start, step).value is primitive.value:
+            return Filled(primitive.target, start, step)
     return None
 
 
