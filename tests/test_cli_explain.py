@@ -65,6 +65,7 @@ def test_the_fields_have_their_full_names_too(line: str) -> None:
 @pytest.mark.parametrize("cls", dml.OPERATORS.values(), ids=lambda cls: cls.type.name)
 def test_every_operator_has_help_with_an_example_that_runs(cls: type[dml.OperatorDesc]) -> None:
     text = printed(f"{cls.type.name.lower()} --help")
+    assert not re.search(r"[^s]' ", text), "one thing owns with 's"
     example = text.split("Example:\n")[1].splitlines()[0].strip()
     assert example.startswith("anydml explain ")
     assert cls.type.name in printed(example.removeprefix("anydml explain "))

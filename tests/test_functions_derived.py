@@ -164,6 +164,22 @@ def test_numbers_take_the_type_beside_them() -> None:
     np.testing.assert_array_equal(dml.pow(X, 2), X**2)
 
 
+def test_lists_of_numbers_take_the_type_beside_them() -> None:
+    for dtype in ("float32", "float16", "int8", "uint64"):
+        x = np.arange(3).astype(dtype)
+        for several in ([1, 2, 3], (True, False, True), [[1], [2]]):
+            np.testing.assert_array_equal(dml.add(x, several), x + np.array(several, dtype), strict=True)
+            np.testing.assert_array_equal(dml.subtract(several, x), np.array(several, dtype) - x, strict=True)
+    half = np.ones(2, "float16")
+    np.testing.assert_array_equal(dml.add(half, [0.1, np.inf]), half + np.array([0.1, np.inf], "float16"), strict=True)
+    large = np.zeros(2, "uint64")
+    np.testing.assert_array_equal(dml.max(large, [2**64 - 1, 1]), np.array([2**64 - 1, 1], "uint64"), strict=True)
+    np.testing.assert_array_equal(dml.if_([True, False, True], X, [7, 8, 9]), np.where([1, 0, 1], X, X.dtype.type(8)))
+    np.testing.assert_array_equal(dml.add([1, 2], [0.5, 1]), np.array([1.5, 3], "float32"), strict=True)
+    np.testing.assert_array_equal(dml.add([1, 2], 0.5), np.array([1.5, 2.5], "float32"), strict=True)
+    assert [dml.add([1], [2]).dtype, dml.sqrt([4]).dtype, dml.relu([4]).dtype] == [np.int64, np.float32, np.int32]
+
+
 def test_an_array_without_dimensions_is_read_each_time() -> None:
     number = np.array(2.0)
     for value in (2.0, 3.0):
@@ -210,6 +226,11 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
         (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
         (lambda: dml.add(X, np.arange(3)), "BTensor.DataType must be ATensor.DataType, FLOAT32; got INT64"),
+        (lambda: dml.add(X, [1, 2, 1e300]), r"BTensor must be a number that the type can hold, .* got 1e\+300"),
+        (lambda: dml.add(np.arange(2, dtype="uint8"), [0, 256]), r"BTensor must lie in 0 \.\. 255, .* got 256"),
+        (lambda: dml.add(np.arange(2), [1, 2.5]), r'BTensor must be a whole number.* pass a\.astype\("float32"\)'),
+        (lambda: dml.add([2**63], [1]), r"ATensor must lie in .* being of INT64; got 9223372036854775808"),
+        (lambda: dml.add(X, [1, [2]]), "BTensor could not be made an array"),
         (lambda: dml.elu(X, MUCH), "ACTIVATION_ELU: Alpha must be a number; got 'much'"),
         (lambda: dml.round(X, MUCH), "RoundingMode must be one of"),
         (lambda: dml.add(X, "text"), "BTensor must be an array"),

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from anydml.arrays import upload, view
+from anydml.arrays.host import has_type
 from anydml.arrays.view import ArrayView, is_tensor
 from anydml.describing import argument_of
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.memory import HOST
+from anydml.memory import HOST, packed_strides
 from anydml.operators.fields import dml_name
 
 if TYPE_CHECKING:
@@ -31,6 +32,28 @@ _WHOLE = (DataType.INT64, DataType.INT32, DataType.UINT32, DataType.UINT8)
 def is_number(given: object) -> TypeGuard[float]:
     """Whether an input is a number."""
     return isinstance(given, NUMBERS)
+
+
+def numbers_of(given: object) -> np.ndarray[Any, Any] | None:
+    """A list of Python's numbers as an array; None for anything else, and for a list of nothing."""
+    if not isinstance(given, (list, tuple)) or has_type(given):
+        return None
+    try:
+        found = np.asarray(given)
+        whole = None
+        if found.dtype.kind in "fO":
+            whole = np.array(given, "O")
+            if all(isinstance(number, int) for number in whole.flat):  # 2**63 and -1 have no type in common
+                found = whole
+    except Exception:  # noqa: BLE001 - what it is instead is told by whoever takes arrays
+        return None
+    return found if found.size and (found.dtype.kind in "biuf" or found is whole) else None
+
+
+def one_of(numbers: np.ndarray[Any, Any]) -> float:
+    """One that tells the type of all: Python's floats have none of their own."""
+    first = numbers.ravel()[0]
+    return first.item() if isinstance(first, np.floating) else first
 
 
 def common_sizes(subject: str, fields: Sequence[str], sizes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -85,7 +108,8 @@ def number_types(
 ) -> list[tuple[DataType, str]]:
     """The type that each number is taken in, and the field it comes from: an array's whose field takes the same types.
 
-    `given` has the numbers, None for arrays; `types` the arrays' types; `weak` which arrays give way to others.
+    `given` has the numbers, or one of a list's, and None for arrays; `types` the arrays' types; `weak` which arrays
+    give way to others.
     """
     row = cls.support.row_at(max(level, cls.introduced()))
     names = [dml_name(name) for name in cls.input_names()]
@@ -117,13 +141,18 @@ def read_as(
     number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str, *, in_graph: bool = False
 ) -> np.ndarray[Any, Any]:
     """A number in the type of an array, whose field is named, as NumPy 2 has it: none that the type has not."""
+    if not like and data_type is _own_type(number) and not isinstance(number, (bool, np.bool_)):
+        return view(number, cls.type.name, field).numpy()
+    return _converted(number, data_type, cls, field, like, in_graph)
 
+
+def _converted(
+    number: Any, data_type: DataType, cls: type[OperatorDesc], field: str, like: str, in_graph: bool
+) -> np.ndarray[Any, Any]:
     def refuse(rule: str, way_out: str) -> DescriptionError:
         fault = Fault(field=field, rule=rule, value=number, found=show(number), way_out=way_out)
         return DescriptionError(cls.type.name, fault)
 
-    if not like and data_type is _own_type(number) and not isinstance(number, (bool, np.bool_)):
-        return view(number, cls.type.name, field).numpy()
     beside = f"being of {data_type.name} as {like} is" if like else f"being of {data_type.name}"
     if data_type.is_float:
         with np.errstate(over="ignore"):
@@ -145,9 +174,21 @@ def read_as(
     return np.array(int(number), data_type.dtype)
 
 
+def read_list_as(
+    numbers: np.ndarray[Any, Any], data_type: DataType, cls: type[OperatorDesc], field: str, like: str
+) -> np.ndarray[Any, Any]:
+    """A list of numbers in the type of an array, as one number is: if it has the least and the largest, it has all."""
+    finite = numbers[np.isfinite(numbers)] if numbers.dtype.kind == "f" else numbers
+    ends = np.array([finite.min(), finite.max()], numbers.dtype) if finite.size else numbers.ravel()[:1]
+    for number in ends.tolist():
+        _converted(number, data_type, cls, field, like, in_graph=False)
+    with np.errstate(under="ignore"):
+        return numbers.astype(data_type.dtype)
+
+
 def view_number(number: np.ndarray[Any, Any], memory: str, subject: str, field: str) -> ArrayView:
-    """A number in the memory that a device works in."""
+    """A number, or an array of them, in the memory that a device works in."""
     if memory == HOST:
         return view(number, subject, field)
-    buffer = upload(number.reshape(1).view(np.uint8), memory)
-    return ArrayView(buffer.owner, buffer, 0, DataType(number.dtype), (), ())
+    buffer = upload(number.reshape(-1).view(np.uint8), memory)
+    return ArrayView(buffer.owner, buffer, 0, DataType(number.dtype), number.shape, packed_strides(number.shape))

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import is_tensor
-from anydml.broadcasting import is_number, number_types, read_as, spread_views, view_number, without_truths
+from anydml.broadcasting import (
+    NUMBERS,
+    is_number,
+    number_types,
+    numbers_of,
+    one_of,
+    read_as,
+    read_list_as,
+    spread_views,
+    view_number,
+    without_truths,
+)
 from anydml.builder import Expression
 from anydml.describing import Call, argument_of, name_slots
 from anydml.enums import DataType
@@ -132,7 +143,8 @@ class ArrayCall(Call):
     ) -> None:
         outs = None if out is None else _several(cls, out)
         if device is None:
-            place = place_of(next((x for x in (*inputs, *(outs or ())) if not is_number(x)), None))
+            arrays = (x for x in (*inputs, *(outs or ())) if not isinstance(x, (list, tuple, *NUMBERS)))
+            place = place_of(next(arrays, None))
             device = device_named(place if place.startswith("cuda:") else None)
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
@@ -157,24 +169,31 @@ class ArrayCall(Call):
             self._like = seen[0].array
 
     def _broadcast(self, fields: Sequence[str], inputs: Sequence[object]) -> list[ArrayView]:
-        """Inputs in their common sizes; a number is made an array of the type beside it."""
+        """Inputs in their common sizes; a number, or a list of them, is made an array of the type beside it."""
         name, memory = self.cls.type.name, self.device.engine.memory
         given = [without_truths(x) for x in inputs]
+        lists = [numbers_of(x) for x in given]
         seen = [
-            None if is_number(x) else view(x, name, field, memory=memory)
-            for field, x in zip(fields, given, strict=True)
+            None if is_number(x) or several is not None else view(x, name, field, memory=memory)
+            for field, x, several in zip(fields, given, lists, strict=True)
         ]
         # Beside arrays with dimensions, the host's without any are numbers too: one of another type takes theirs.
         is_beside = any(x is not None and x.sizes for x in seen)
         weak = [x is None or (is_beside and not x.sizes and x.buffer.device == HOST) for x in seen]
         if any(weak):
             types = [None if x is None else x.data_type for x in seen]
-            values = [x if is_number(x) else None for x in given]
+            values = [
+                one_of(several) if several is not None else x if is_number(x) else None
+                for x, several in zip(given, lists, strict=True)
+            ]
             for i, (kind, like) in enumerate(number_types(self.cls, self.device.feature_level, values, types, weak)):
-                known = seen[i]
+                known, several = seen[i], lists[i]
                 if not weak[i] or (known is not None and known.data_type == kind):
                     continue
-                number = read_as(given[i] if known is None else known.numpy()[()], kind, self.cls, fields[i], like)
+                if several is not None:
+                    number = read_list_as(several, kind, self.cls, fields[i], like)
+                else:
+                    number = read_as(given[i] if known is None else known.numpy()[()], kind, self.cls, fields[i], like)
                 seen[i] = made = view_number(number, memory, name, fields[i])
                 if known is None:
                     self._numbers.append((i, made.array))

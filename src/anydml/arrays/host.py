@@ -57,15 +57,15 @@ def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:
         raise no_array(array, "must be an array: NumPy's, one that speaks DLPack, or a list of numbers")
     try:
         found = np.asarray(array)
-        is_python = isinstance(array, (list, tuple, float)) and found.dtype == np.float64 and not _has_type(array)
+        is_python = isinstance(array, (list, tuple, float)) and found.dtype == np.float64 and not has_type(array)
     except Exception as error:
         raise no_array(array, f"could not be made an array ({show(error)})") from error
     return _as_float32(array, found) if is_python else found
 
 
-def _has_type(given: Any) -> bool:
+def has_type(given: Any) -> bool:
     """Whether an array or a number of a library, which has a type of its own, is in a list, or is what is given."""
-    return any(map(_has_type, given)) if isinstance(given, (list, tuple)) else hasattr(given, "dtype")
+    return any(map(has_type, given)) if isinstance(given, (list, tuple)) else hasattr(given, "dtype")
 
 
 def _as_float32(array: Any, wide: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

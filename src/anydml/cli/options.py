@@ -51,7 +51,7 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
     is_first = name == cls.input_names()[0]
     short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
-    what = "input's" if is_first and not is_several else base + "'"
+    what = "input's" if is_first and not is_several else base + ("'" if base.endswith("s") else "'s")
     again = "; once for each" if is_several else ""
     follows = "; they follow from the input's and the axis" if follows_axis(name) else ""
     follows = follows or ("; the first input's by default" if follows_first(cls, name) else "")

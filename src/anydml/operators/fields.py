@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@functools.lru_cache(1024)  # asked 30 times for a node of a model, which were a tenth of its compiling
 def dml_name(name: str) -> str:
     """DirectML's name of a field: `input_window_offsets` is `InputWindowOffsets`."""
     return "".join(word.capitalize() for word in name.split("_"))
