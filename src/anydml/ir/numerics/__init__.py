@@ -19,7 +19,7 @@ from anydml.ir.numerics.integers import (
     shift_right,
     sign,
 )
-from anydml.ir.numerics.parts import to_half
+from anydml.ir.numerics.parts import Lean, to_half
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _MODULES = (exponential, logarithm, trigonometric, inverse, error, remainder)
-_TREES: dict[str, Callable[..., Pair]] = {
+_TREES: dict[str, Callable[..., Pair | Lean]] = {
     "pow": power.power,
     **{name: getattr(module, name) for module in _MODULES for name in FUNCTIONS if hasattr(module, name)},
 }
@@ -64,6 +64,9 @@ def expand(root: Expr) -> Expr:
     def change(node: Expr) -> Expr:
         if node.op in _TREES:
             result = _TREES[node.op](*node.args)
+            if isinstance(result, Lean):
+                results[result.single] = result.exact
+                return result.single
             if result.low.op != "const":
                 results[result.high] = result
             return result.high
