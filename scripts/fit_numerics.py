@@ -237,6 +237,10 @@ JOBS: dict[str, Fit] = {
     "atanh": odd(atanh, 7, "0.5"),
     "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 7, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
     "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.89"), D("4"), lambda x: x * erfc(x) / erf(x)),
+    # the same in fewer terms, of FLOAT32 alone, and to base 2
+    "lean_erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 6, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
+    "log2_erfc": Fit(lambda x: erfc(x).ln() / LN2 / x, 6, D("0.89"), D("4"), lambda x: x * LN2 * erfc(x) / erf(x)),
+    "exp2": Fit(lambda f: ((f * LN2).exp() - 1) / f, 6, D("-0.5003"), D("0.5003"), lambda f: f / (f * LN2).exp()),
     # Φ(x) = ½ + x·P(x²)
     "gelu_near": Fit(
         lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())

@@ -21,7 +21,7 @@ from doors import all_through_objects, as_list, view_output
 from modelling import as_dispatchable
 from random_graphs import graphs
 from running import Memory, run
-from strategies import cases
+from strategies import OPERATORS, cases
 from stress.large import Maker, UnknownFieldError
 from stress.work import Array, Work, WrongError
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-OPERATORS = tuple(dml.OPERATORS.values())
 WHOLE = ("int32", "uint32", "uint64")
 """Types of large graphs: a long row of floats may be added up in other parts where a graph is simplified."""
 MOST_IN_A_MODEL = 2_000

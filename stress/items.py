@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from stress import doors, models, odd, plant
+from stress import arithmetic, doors, models, odd, plant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,7 @@ _DOORS: dict[str, Callable[[random.Random], Work]] = {
     "objects": doors.objects,
     "model": doors.model,
     "graph": doors.graph,
+    "arithmetic": arithmetic.arithmetic,
     "odd": odd.odd,
 }
 _ONNX = {"onnx": models.onnx_model} if models.IS_THERE else {}

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from anydml.ir.expressions import Expr, absolute, const, fma, where
+from anydml.ir.expressions import Expr, absolute, const, fma, minimum, where
 from anydml.ir.numerics.exponential import exponential
 from anydml.ir.numerics.parts import (
     FLOAT,
+    Lean,
     Pair,
     coefficients,
+    exactly,
     more_exactly,
     polynomial,
     power_of_two,
     product_of,
     scaled,
     select,
+    shifted_by,
     signed,
     sum_of,
+    two_chains,
 )
 
 
-def erf(x: Expr) -> Pair:
-    """2/√π ∫₀ˣ e^(-t²) dt; beyond 0.9 it is 1 - e^Q(x)."""
+def erf(x: Expr) -> Lean:
+    """2/√π ∫₀ˣ e^(-t²) dt; beyond 0.9 it is 1 - 2^Q(x)."""
+    t = absolute(x)
+    near = fma(polynomial(x * x, coefficients("lean_erf")), t, t)
+    bounded = minimum(t, 4.0)
+    power = two_chains(bounded, coefficients("log2_erfc")) * bounded
+    n, whole = shifted_by(power, 1.0, 0)
+    far = fma(two_chains(power - n, [1.0, *coefficients("exp2")]), -whole, 1.0)
+    single = where(t < 0.9, near, far)
+    return Lean(signed(exactly(single), x).high, _erf_of_half(x))
+
+
+def _erf_of_half(x: Expr) -> Pair:
+    """To more digits; beyond 0.9 it is 1 - e^Q(x)."""
     t = absolute(x)
     factor = polynomial(x * x, coefficients("erf"))
     total = fma(factor, t, t)

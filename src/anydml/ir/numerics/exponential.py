@@ -11,6 +11,7 @@ from anydml.ir.numerics.parts import (
     INT,
     MAGIC,
     MAGIC_BITS,
+    Lean,
     Pair,
     clamp,
     coefficients,
@@ -22,6 +23,7 @@ from anydml.ir.numerics.parts import (
     scale,
     scaled,
     select,
+    shifted_by,
     signed,
     split,
     sum_of,
@@ -128,7 +130,24 @@ def tanh(x: Expr) -> Pair:
     return signed(select(t < 0.75, near, far), x)
 
 
-def sigmoid(x: Expr) -> Pair:
+def sigmoid(x: Expr) -> Lean:
+    """1/(1 + e^-x), by way of 2^64 times that: e^-x overflows where the result is no 0 yet."""
+    bounded = clamp(x, -104.5, 20.0)
+    n, power = shifted_by(bounded, -1 / math.log(2), -64)
+    high, low, _ = split("ln2")
+    first = fma(-n, high, -bounded)  # exact, as in `exponential`
+    r = fma(-n, low, first)
+    r_low = fma(-n, low, first - r)
+    rest = fma(polynomial(r, coefficients("exp")), r * r, r)
+    one = const(2.0**-64, FLOAT)
+    whole = power + one
+    below = sum_of(whole, fma(power, rest, fma(power, r_low, one - (whole - power))))
+    quotient = one / below.high
+    missing = fma(-quotient, below.low, fma(-quotient, below.high, one))
+    return Lean(fma(missing, quotient * 2.0**64, quotient), _sigmoid_of_half(x))
+
+
+def _sigmoid_of_half(x: Expr) -> Pair:
     """1/(1 + e^-x), or e^x/(1 + e^x) for a negative x, with the quotient's error put right."""
     e = exponential(-clamp(absolute(x), 0.0, 104.5))
     power = scale(const(1.0, FLOAT), e.n)

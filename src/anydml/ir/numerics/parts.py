@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.enums import DataType
-from anydml.ir.expressions import Expr, absolute, const, fma, where
+from anydml.ir.expressions import Expr, absolute, const, fma, maximum, minimum, where
 
 FLOAT, INT, UINT = DataType.FLOAT32, DataType.INT32, DataType.UINT32
 INF = float("inf")
@@ -41,6 +41,12 @@ def words() -> list[int]:
     return found
 
 
+def two_chains(x: Expr, numbers: list[float]) -> Expr:
+    """A polynomial by Horner, even and odd powers apart: twice as much at a time, where nothing else is at hand."""
+    square = x * x
+    return fma(polynomial(square, numbers[1::2]), x, polynomial(square, numbers[::2]))
+
+
 def polynomial(x: Expr, numbers: list[float]) -> Expr:
     """By Horner."""
     total = const(numbers[-1], FLOAT)
@@ -58,6 +64,13 @@ class Pair(NamedTuple):
 
     high: Expr
     low: Expr
+
+
+class Lean(NamedTuple):
+    """Two trees of one function: few operations for FLOAT32, and what to round FLOAT16 from."""
+
+    single: Expr
+    exact: Pair
 
 
 def sum_of(a: Expr, b: Expr | float) -> Pair:
@@ -107,7 +120,14 @@ def more_exactly(x: Expr, exact: Pair) -> Pair:
 
 def clamp(x: Expr, low: float, high: float) -> Expr:
     """Within bounds; NaN stays."""
-    return where(x < low, const(low, FLOAT), where(x > high, const(high, FLOAT), x))
+    return minimum(maximum(x, low), high)
+
+
+def shifted_by(x: Expr, factor: float, bias: int) -> tuple[Expr, Expr]:
+    """n, the integer nearest to x·factor, as FLOAT32, and 2^(n + bias), where that is no denormal."""
+    magic = MAGIC + (127 + bias)  # the last bits are the exponent's
+    shifted = fma(x, factor, magic)
+    return shifted - magic, (shifted.bits(UINT) << 23).bits(FLOAT)
 
 
 def power_of_two(n: Expr) -> Expr:
