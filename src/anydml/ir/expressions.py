@@ -68,7 +68,10 @@ class Expr:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Expr, (self.op, self.type, self.args, self.value)
+        # One node after the other: a node in a node in a node is too deep for pickle, from some 300 on.
+        places = {node: i for i, node in enumerate(walk(self))}
+        words = [(node.op, node.type, tuple(places[arg] for arg in node.args), node.value) for node in places]
+        return _put_together, (words,)
 
     def __repr__(self) -> str:
         return write(self)
@@ -302,6 +305,14 @@ def moved(root: Expr, cuts: Sequence[tuple[int, int]]) -> Expr:
         return node if (start, step) == (0, 1) else node * step + start
 
     return rewrite(root, change)
+
+
+def _put_together(words: Sequence[tuple[str, DataType | None, tuple[int, ...], Number]]) -> Expr:
+    """The tree of nodes that name their arguments, which come before them, by number."""
+    made: list[Expr] = []
+    for op, type, args, value in words:
+        made.append(Expr(op, type, tuple(made[i] for i in args), value))
+    return made[-1]
 
 
 def loads(*roots: Expr) -> list[Expr]:
