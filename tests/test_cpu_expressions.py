@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -213,3 +215,13 @@ def test_maps_are_compiled_without_numba(tmp_path: Any, monkeypatch: pytest.Monk
     done = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout.strip() == "[]"
     assert [path.suffix for path in tmp_path.glob("map-*")] == [".o"]
+
+
+def test_trees_of_any_depth_are_written_pickled_and_copied() -> None:
+    deep = load(0, F32)
+    for i in range(3000):
+        deep = where(deep < 0.0, -deep, deep + i)
+    assert pickle.loads(pickle.dumps(deep)) is deep  # noqa: S301 - our own
+    assert copy.copy(deep) is deep
+    assert copy.deepcopy(deep) is deep
+    assert repr(deep).count("where") == 3000

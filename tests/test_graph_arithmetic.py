@@ -70,6 +70,25 @@ def test_operators_are_the_functions(dtype: str) -> None:
     check(pairs, g, a, b)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_numbers_are_rounded_to_the_type_first(dtype: str) -> None:
+    """What becomes 0 in it is added as 0 is; and an exponent is that of the type."""
+    a = np.array([-0.0, 0, 6e-8, 1.5], dtype)
+    device = dml.Device("reference")
+    g = dml.Graph(device)
+    x = g.input(a)
+    pairs = []
+    for number in (1e-50, -1e-50, 1e-40, 0.1, True):
+        for apply, name in NAMED[:3]:
+            function = getattr(dml, name)
+            pairs.append((apply(x, number), function(a, number, device=device)))
+            pairs.append((apply(number, x), function(number, a, device=device)))
+        pairs.append((abs(x) ** number, dml.pow(abs(a), number, device=device)))
+    check(pairs, g, a)
+    with pytest.raises(dml.DescriptionError, match="ExponentTensor must be a number that the type can hold"):
+        x**1e300
+
+
 def test_a_number_with_floats_is_no_pass_of_its_own() -> None:
     g = dml.Graph("reference")
     x = g.input(FLOATS)

@@ -43,39 +43,39 @@ def _scaled(x: Expression, scale: float, bias: float = -0.0) -> Expression:
     return _element_wise("IDENTITY", x, (scale, bias))
 
 
-def _as(number: object, x: Expression, name: str, field: str) -> float:
+def _as(number: object, x: Expression, name: str, field: str, like: str) -> float:
     """A number as the tensor's type has it."""
-    like = "BTensor" if field == "ATensor" else "ATensor"
-    return float(read_as(number, x.data_type, _class(name), field, like))
+    return float(read_as(number, x.data_type, _class(name), field, like, in_graph=True))
 
 
 def _add(a: Any, b: Any) -> Expression:
-    if _is_float(a) and is_number(b) and b:  # a ScaleBias of 1 and 0 is a copy, and -0.0 + 0 is 0
-        return _scaled(a, 1.0, _as(b, a, "ADD", "BTensor"))
-    if is_number(a) and a and _is_float(b):
-        return _scaled(b, 1.0, _as(a, b, "ADD", "ATensor"))
+    # A ScaleBias of 1 and 0 is a copy, and -0.0 + 0 is 0: so it is with what the type rounds to 0.
+    if _is_float(a) and is_number(b) and (number := _as(b, a, "ADD", "BTensor", "ATensor")):
+        return _scaled(a, 1.0, number)
+    if is_number(a) and _is_float(b) and (number := _as(a, b, "ADD", "ATensor", "BTensor")):
+        return _scaled(b, 1.0, number)
     return _element_wise("ADD", a, b)
 
 
 def _subtract(a: Any, b: Any) -> Expression:
-    if _is_float(a) and is_number(b) and b:
-        return _scaled(a, 1.0, -_as(b, a, "SUBTRACT", "BTensor"))
+    if _is_float(a) and is_number(b) and (number := _as(b, a, "SUBTRACT", "BTensor", "ATensor")):
+        return _scaled(a, 1.0, -number)
     if is_number(a) and _is_float(b):
-        return _scaled(b, -1.0, _as(a, b, "SUBTRACT", "ATensor"))
+        return _scaled(b, -1.0, _as(a, b, "SUBTRACT", "ATensor", "BTensor"))
     return _element_wise("SUBTRACT", a, b)
 
 
 def _multiply(a: Any, b: Any) -> Expression:
     if _is_float(a) and is_number(b):
-        return _scaled(a, _as(b, a, "MULTIPLY", "BTensor"))
+        return _scaled(a, _as(b, a, "MULTIPLY", "BTensor", "ATensor"))
     if is_number(a) and _is_float(b):
-        return _scaled(b, _as(a, b, "MULTIPLY", "ATensor"))
+        return _scaled(b, _as(a, b, "MULTIPLY", "ATensor", "BTensor"))
     return _element_wise("MULTIPLY", a, b)
 
 
 def _divide(a: Any, b: Any) -> Expression:
     if _is_float(a) and is_number(b):
-        number = _as(b, a, "DIVIDE", "BTensor")
+        number = _as(b, a, "DIVIDE", "BTensor", "ATensor")
         if math.frexp(number)[0] in (0.5, -0.5) and 2.0**-126 <= abs(number) <= 2.0**126:  # its reciprocal is a FLOAT
             return _scaled(a, 1 / number)
     if is_number(a) and _is_float(b) and a == 1:
@@ -84,7 +84,9 @@ def _divide(a: Any, b: Any) -> Expression:
 
 
 def _power(a: Any, b: Any) -> Expression:
-    return _element_wise("CONSTANT_POW" if _is_float(a) and is_number(b) else "POW", a, b)
+    if _is_float(a) and is_number(b):
+        return _element_wise("CONSTANT_POW", a, _as(b, a, "POW", "ExponentTensor", "InputTensor"))
+    return _element_wise("POW", a, b)
 
 
 def _negate(a: Expression) -> Expression:

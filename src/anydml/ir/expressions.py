@@ -68,7 +68,9 @@ class Expr:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Expr, (self.op, self.type, self.args, self.value)
+        from anydml.ir.trees import put_together, take_apart  # which are made of nodes
+
+        return put_together, (take_apart(self),)
 
     def __repr__(self) -> str:
         from anydml.ir.trees import write  # which is made of nodes

@@ -9,6 +9,9 @@ from anydml.ir.expressions import LEAVES, Expr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from anydml.enums import DataType
+    from anydml.ir.expressions import Number
+
 
 def walk(*roots: Expr) -> Iterator[Expr]:
     """Every node once, each after its arguments."""
@@ -43,6 +46,20 @@ def moved(root: Expr, cuts: Sequence[tuple[int, int]]) -> Expr:
         return node if (start, step) == (0, 1) else node * step + start
 
     return rewrite(root, change)
+
+
+def take_apart(root: Expr) -> list[tuple[str, DataType | None, tuple[int, ...], Number]]:
+    """The nodes one after the other, arguments by number: a node in a node is too deep for pickle from some 300 on."""
+    places = {node: i for i, node in enumerate(walk(root))}
+    return [(node.op, node.type, tuple(places[arg] for arg in node.args), node.value) for node in places]
+
+
+def put_together(parts: Sequence[tuple[str, DataType | None, tuple[int, ...], Number]]) -> Expr:
+    """The tree of nodes that were taken apart."""
+    made: list[Expr] = []
+    for op, kind, args, value in parts:
+        made.append(Expr(op, kind, tuple(made[i] for i in args), value))
+    return made[-1]
 
 
 def loads(*roots: Expr) -> list[Expr]:
