@@ -210,11 +210,16 @@ def odd(function: Callable[[D], D], terms: int, high: D | str) -> Fit:
     return Fit(target, terms, D(0), D(high) ** 2, lambda s: s * s.sqrt() / function(s.sqrt()))
 
 
-def mills(u: D) -> D:
-    """(t + 1.5)·e^(t²/2)·Φ(-t) for t = 0 .. 16 as t/(t + 1.5) = (1 + u)/2.1875."""
-    v = (1 + u) / D("2.1875")
-    t = D("1.5") * v / (1 - v)
-    return (t + D("1.5")) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
+def mills(u: D, c: D, scale: D) -> D:
+    """(t + c)·e^(t²/2)·Φ(-t) for t/(t + c) = (1 + u)/scale: t is 0 for -1, and the scale says what for 1."""
+    v = (1 + u) / scale
+    t = c * v / (1 - v)
+    return (t + c) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
+
+
+def tail(terms: int, c: str, scale: str) -> Fit:
+    """Of gelu."""
+    return Fit(lambda u: mills(u, D(c), D(scale)), terms, D(-1), D(1), lambda u: 1 / mills(u, D(c), D(scale)))
 
 
 JOBS: dict[str, Fit] = {
@@ -245,7 +250,8 @@ JOBS: dict[str, Fit] = {
     "gelu_near": Fit(
         lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())
     ),
-    "gelu": Fit(mills, 14, D(-1), D(1), lambda u: 1 / mills(u)),
+    "gelu": tail(14, "1.5", "2.1875"),
+    "lean_gelu": tail(12, "1.5", "2.21484375"),
     # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)
     "log2": Fit(
         lambda s: (atanh(s.sqrt()) / s.sqrt() - 1 - s / 3) * 2 / LN2 / s**2,

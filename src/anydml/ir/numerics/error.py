@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from anydml.ir.expressions import Expr, absolute, const, fma, minimum, where
+import math
+
+from anydml.ir.expressions import Expr, absolute, const, fma, maximum, minimum, where
 from anydml.ir.numerics.exponential import exponential
 from anydml.ir.numerics.parts import (
     FLOAT,
+    INF,
     Lean,
     Pair,
     coefficients,
     exactly,
-    more_exactly,
     polynomial,
     power_of_two,
     product_of,
@@ -18,6 +20,7 @@ from anydml.ir.numerics.parts import (
     select,
     shifted_by,
     signed,
+    split,
     sum_of,
     two_chains,
 )
@@ -48,7 +51,28 @@ def _erf_of_half(x: Expr) -> Pair:
     return signed(select(t < 0.9, near, far), x)
 
 
-def gelu(x: Expr) -> Pair:
+def gelu(x: Expr) -> Lean:
+    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.21484375·v - 1."""
+    t = minimum(absolute(x), 14.5)
+    below = t + 1.5
+    below_low = t - (below - 1.5)
+    inverse = const(1.0, FLOAT) / below
+    v = t * inverse
+    v_low = fma(-v, below_low, fma(-v, below, t)) * inverse
+    u = fma(v_low, 2.21484375, fma(v, 2.21484375, -1.0))
+    first, *others = coefficients("lean_gelu")
+    slope = u * polynomial(u, others)
+    tail = fma(v, first, fma(v, slope, v_low * (slope + first)))
+    square = product_of(t, t * -0.5)
+    n, power = shifted_by(square.high, 1 / math.log(2), 64)
+    high, low, _ = split("ln2")
+    r = fma(n, -high, square.high) + fma(n, -low, square.low)
+    product = fma(tail, fma(polynomial(r, coefficients("exp")), r * r, r), tail) * power
+    single = fma(product, -(2.0**-64), where(x < 0.0, const(-0.0, FLOAT), x))
+    return Lean(single, _gelu_of_half(x))
+
+
+def _gelu_of_half(x: Expr) -> Pair:
     """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.1875·v - 1.
 
     G is nearly constant, from 0.75 to 0.44, so that little of u's error shows in it.
@@ -67,15 +91,10 @@ def gelu(x: Expr) -> Pair:
     tail_low = fma(v, fma(u, slope, first - g), fma(v_low, g, fma(v, g, -tail)))
     e = exponential(*product_of(t, t * -0.5))
     product = scaled(_product(Pair(tail, tail_low), e.rest), e.n)
-    single = where(x >= 0.0, x - product.high, -product.high)
-    return more_exactly(single, _gelu_of_half(x, t, product))
-
-
-def _gelu_of_half(x: Expr, t: Expr, product: Pair) -> Pair:
-    """To more digits than FLOAT32 has, which the many results beside the middle of two FLOAT16 take."""
     right = sum_of(x, -product.high)
     right = sum_of(right.high, right.low - product.low)
     far = select(x > 0.0, right, Pair(-product.high, -product.low))
+    far = select(absolute(x) < INF, far, exactly(maximum(x, 0.0)))
     factor = polynomial(t * t, coefficients("gelu_near"))
     return select(t < 0.5, signed(sum_of(t * 0.5, x * t * factor), x), far)
 
