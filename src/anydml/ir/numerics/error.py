@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from anydml.ir.expressions import Expr, absolute, const, fma, maximum, minimum, where
+from anydml.ir.expressions import Expr, absolute, const, fma, minimum, where
 from anydml.ir.numerics.exponential import exponential
 from anydml.ir.numerics.parts import (
     FLOAT,
@@ -94,7 +94,7 @@ def _gelu_of_half(x: Expr) -> Pair:
     right = sum_of(x, -product.high)
     right = sum_of(right.high, right.low - product.low)
     far = select(x > 0.0, right, Pair(-product.high, -product.low))
-    far = select(absolute(x) < INF, far, exactly(maximum(x, 0.0)))
+    far = select(absolute(x) < INF, far, exactly(where(x < 0.0, const(-0.0, FLOAT), x)))
     factor = polynomial(t * t, coefficients("gelu_near"))
     return select(t < 0.5, signed(sum_of(t * 0.5, x * t * factor), x), far)
 
