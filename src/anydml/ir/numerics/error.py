@@ -52,7 +52,7 @@ def _erf_of_half(x: Expr) -> Pair:
 
 
 def gelu(x: Expr) -> Lean:
-    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.21484375·v - 1."""
+    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|; t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.21484375·v - 1."""
     t = minimum(absolute(x), 14.5)
     below = t + 1.5
     below_low = t - (below - 1.5)
