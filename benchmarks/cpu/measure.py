@@ -60,7 +60,11 @@ def measure(row: CpuRow, device: dml.Device, threads: int, rounds: int, peers: C
         else:  # peers that add up in the tensor's own type are right for small sums only
             small = np.abs(wanted) < (500 if wanted.dtype == np.float16 else 10_000)
             np.testing.assert_allclose(
-                got[small].astype("f8"), wanted[small].astype("f8"), rtol=row.rtol, err_msg=f"{row.name}: {name}"
+                got[small].astype("f8"),
+                wanted[small].astype("f8"),
+                rtol=row.rtol,
+                atol=row.atol,
+                err_msg=f"{row.name}: {name}",
             )
     timed: dict[str, Callable[[], object]] = {
         name: compute for name, (compute, _) in entered.items() if row.family != "compile" or name == "anydml"

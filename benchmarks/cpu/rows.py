@@ -175,7 +175,7 @@ def formula_row(formula: Formula, rng: np.random.Generator, **options: Any) -> C
     compute = formula.numpy
     goals: dict[str, Any] = {"family": "map", "goal": formula.goal, "share": formula.share}
     return CpuRow(
-        name=formula.name, inputs=inputs, desc=formula.desc, formula=formula, torch=by_torch, exact=False, rtol=1e-5,
+        name=formula.name, inputs=inputs, desc=formula.desc, formula=formula, torch=by_torch, exact=False, rtol=1e-5, atol=1e-6,
         numpy=None if compute is None else lambda out: compute(*inputs, out=out),
         onnx={"op": formula.onnx, "constants": []} if formula.onnx else None,
         **goals | options,
