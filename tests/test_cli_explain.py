@@ -150,6 +150,12 @@ def test_what_is_wrong_is_said_with_its_status(line: str, status: int, message: 
     assert message in " ".join(result.stderr.split())
 
 
+def test_the_largest_of_64_bits_is_itself_beside_small_ones() -> None:
+    text = printed("bit_shift_right --data [0,18446744073709551615] --b [1,1] --type uint64")
+    assert "18446744073709551615 >> 1 = 9223372036854775807" in text
+    assert run("bit_shift_right --data [-1,18446744073709551615] --b [1,1] --type uint64").exit_code == 2
+
+
 def test_deep_nesting_and_strange_files_are_usage_errors(tmp_path: Path) -> None:
     assert run("slice1 --offsets 0 --window 1 --data", "[" * 100_000).exit_code == 2
     path = tmp_path / "x.npy"

@@ -100,7 +100,11 @@ class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
         if text.endswith(".npy"):
             return self._read_file(text, param, ctx)
         try:
-            found = np.array(json.loads(text if text.startswith("[") else f"[{text}]"))
+            values = json.loads(text if text.startswith("[") else f"[{text}]")
+            found = np.array(values)
+            is_float = found.dtype.kind == "f" and found.size
+            if is_float and all(isinstance(value, int) for value in np.array(values, "O").flat):
+                found = np.array(values, np.uint64)  # 1 and 2**64 - 1, of which NumPy makes floats
         except (ValueError, RecursionError, OverflowError) as error:
             self.fail(f"{show(text, 60)} is neither a list of numbers nor a .npy file ({show(error)})", param, ctx)
         if found.dtype.kind not in "iuf":

@@ -151,7 +151,9 @@ def document(cls: type[OperatorDesc]) -> str:
     text = inspect.cleandoc(cls.__doc__ or "")
     notes = []
     if len(cls.input_names()) > 1 and issubclass(cls, ElementWise):
-        notes.append("Sizes broadcast as NumPy's do, and a number takes the type of the array beside it.")
+        notes.append(
+            "Sizes broadcast as NumPy's do, and numbers or lists of them take the type of an array beside them."
+        )
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
     call, result = _examples().get(function_name(cls.type), ("", ""))
