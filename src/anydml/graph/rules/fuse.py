@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.enums import DataType
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
-from anydml.ir.expressions import FUNCTIONS, LEAVES, coordinate, load
+from anydml.ir.expressions import FUNCTIONS, LEAVES, call, coordinate, load
+from anydml.ir.numerics import expand
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map
@@ -23,9 +26,7 @@ if TYPE_CHECKING:
 MOST_SOURCES = 8
 """Of a map, each of which takes an address that a loop must keep."""
 MOST_WORK = 400
-"""Operations of a map: some milliseconds of compiling for every hundred."""
-OF_A_FUNCTION = 20
-"""Operations that a function counts for."""
+"""Operations of a map: some 50 ms of compiling for every hundred."""
 REPEATED_WORK = 32
 """Operations, over all of its readers, of what may be computed more than once for each element."""
 
@@ -79,7 +80,14 @@ def _is_worth_it(step: Step, readers: Mapping[int, Step]) -> bool:
 
 def work(value: Expr) -> int:
     """The operations of a tree, about."""
-    return sum(OF_A_FUNCTION if node.op in FUNCTIONS else node.op not in LEAVES for node in walk(value))
+    return sum(_work_of(node.op) if node.op in FUNCTIONS else node.op not in LEAVES for node in walk(value))
+
+
+@functools.cache
+def _work_of(function: str) -> int:
+    """The operations that a function is written out in."""
+    args = (load(slot, DataType.FLOAT32) for slot in range(FUNCTIONS[function]))
+    return work(expand(call(function, *args)))
 
 
 def _inlined(made: Map, reader: Map) -> Map | None:
