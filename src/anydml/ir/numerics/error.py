@@ -16,13 +16,13 @@ from anydml.ir.numerics.parts import (
     polynomial,
     power_of_two,
     product_of,
-    two_chains,
     scaled,
     select,
     shifted_by,
     signed,
     split,
     sum_of,
+    two_chains,
 )
 
 
@@ -52,7 +52,10 @@ def _erf_of_half(x: Expr) -> Pair:
 
 
 def gelu(x: Expr) -> Lean:
-    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.21484375·v - 1."""
+    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u ~ v.
+
+    G is nearly constant, so that little of u's error shows in it.
+    """
     t = minimum(absolute(x), 14.5)
     below = t + 1.5
     below_low = t - (below - 1.5)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MANY = 24
 """Nodes from which on a branch is less."""
+FEW = 12
+"""Nodes that make a second choice: fewer take the place of a result where there is none, as NaN does, and are the rare
+ones."""
 
 
 class Rare(NamedTuple):
@@ -37,17 +40,22 @@ def find_rare(nodes: Sequence[Expr]) -> Rare | None:
 
 
 def _of_test(nodes: Sequence[Expr], test: Expr) -> Rare | None:
+    rare, usual = _only_by(nodes, test, 1), _only_by(nodes, test, 2)
+    if len(rare) < MANY or len(usual) < FEW:
+        return None
+    taken = set(rare)
+    choices = [node for node in nodes if node not in taken and _is_choice(node, test)]
+    before = [node for node in walk(*(arg for choice in choices for arg in choice.args)) if node not in taken]
+    return None if any(choice in before for choice in choices) else Rare(choices, rare, before)
+
+
+def _only_by(nodes: Sequence[Expr], test: Expr, place: int) -> list[Expr]:
+    """What nothing needs but the first, or the second, choices of a test."""
     kept = {nodes[-1]}
     for node in reversed(nodes):
         if node in kept:
-            kept.update((node.args[0], node.args[2]) if _is_choice(node, test) else node.args)
-    rare = [node for node in nodes if node not in kept]
-    choices = [node for node in nodes if node in kept and _is_choice(node, test)]
-    before = [node for node in walk(test, *(arg for choice in choices for arg in choice.args)) if node in kept]
-    is_rare = len(rare) >= MANY and not any(choice in before for choice in choices)
-    # A constant takes the place of a result where there is none: what is computed then is the usual.
-    is_rare = is_rare and not any(choice.args[2].op == "const" for choice in choices)
-    return Rare(choices, rare, before) if is_rare else None
+            kept.update(arg for k, arg in enumerate(node.args) if k != place or not _is_choice(node, test))
+    return [node for node in nodes if node not in kept]
 
 
 def _is_choice(node: Expr, test: Expr) -> bool:
