@@ -14,14 +14,15 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.programs import MapProgram
 from anydml.engines.cpu.programs import map as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, load, where
-from anydml.ir.numerics import ULPS
-from anydml.ir.trees import write
+from anydml.ir.numerics import ULPS, expand
+from anydml.ir.trees import walk, write
 from anydml.ir.verbs import Map
 from test_cpu_engine import guarded
 from test_cpu_maps import run, view
@@ -183,6 +184,20 @@ def test_functions(name: str) -> None:
     assert apart.max() <= ULPS[name], (name, [x[~np.isnan(wanted)][apart.argmax()] for x in sources])
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_what_is_rare_is_computed_where_a_lane_asks(name: str) -> None:
+    tree = expand(ex.call(name, X))
+    rare = find_rare(list(walk(tree)))
+    assert rare is not None
+    assert len(rare.choices) == 3
+    for place in range(0, 40, 3):
+        x = np.linspace(-9, 9, 40, dtype="f4")
+        x[place] = 1e30 if place % 2 else -np.inf
+        got = compute(CpuEngine(), tree, [x], np.zeros(40, "f4"))
+        assert_same(got, compute(ReferenceEngine(), tree, [x], np.zeros(40, "f4")), name)
+    assert find_rare(list(walk(expand(ex.call("log", X))))) is None
+
+
 def _steps(x: Array) -> Array:
     """How many floats lie between 0 and each."""
     bits = x.view("i4").astype("i8")
@@ -203,6 +218,7 @@ COLD = """
 import sys, numpy as np
 from test_cpu_expressions import X, Y, F32, mapped, numbers
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels.rare import find_rare
 x = numbers((4, 4), F32)
 CpuEngine().compile(mapped(X * Y - Y, [x, x], x.copy()))
 print([name for name in ("numba", "torch", "triton") if name in sys.modules])

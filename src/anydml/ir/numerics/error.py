@@ -52,7 +52,10 @@ def _erf_of_half(x: Expr) -> Pair:
 
 
 def gelu(x: Expr) -> Lean:
-    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|; t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.21484375·v - 1."""
+    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u ~ v.
+
+    G is nearly constant, so that little of u's error shows in it.
+    """
     t = minimum(absolute(x), 14.5)
     below = t + 1.5
     below_low = t - (below - 1.5)
@@ -61,13 +64,17 @@ def gelu(x: Expr) -> Lean:
     v_low = fma(-v, below_low, fma(-v, below, t)) * inverse
     u = fma(v_low, 2.21484375, fma(v, 2.21484375, -1.0))
     first, *others = coefficients("lean_gelu")
-    slope = u * polynomial(u, others)
-    tail = fma(v, first, fma(v, slope, v_low * (slope + first)))
+    slope = polynomial(u, others)
+    g = fma(u, slope, first)
+    less = fma(v_low, g, v * fma(u, slope, first - g))
+    tail = fma(v, g, less)
+    tail_low = less - fma(-v, g, tail)
     square = product_of(t, t * -0.5)
     n, power = shifted_by(square.high, 1 / math.log(2), 64)
     high, low, _ = split("ln2")
     r = fma(n, -high, square.high) + fma(n, -low, square.low)
-    product = fma(tail, fma(polynomial(r, coefficients("exp")), r * r, r), tail) * power
+    rest = fma(polynomial(r, coefficients("exp")), r * r, r)
+    product = (tail + fma(tail, rest, tail_low)) * power
     single = fma(product, -(2.0**-64), where(x < 0.0, const(-0.0, FLOAT), x))
     return Lean(single, _gelu_of_half(x))
 

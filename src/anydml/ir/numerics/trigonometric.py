@@ -40,7 +40,7 @@ class Angle(NamedTuple):
 
 
 def reduce(x: Expr) -> Angle:
-    """The multiple of π/2 nearest to |x|, and what is left; anything for infinities and NaN."""
+    """The multiple of π/2 nearest to |x|, and what is left: NaN for infinities and NaN."""
     t = absolute(x)
     near, far = _near(t), _far(t)
     if x.op == "cast" and x.args[0].type is DataType.FLOAT16:
@@ -82,7 +82,7 @@ def _far(t: Expr) -> Angle:
     first, second, _ = split("pi/2")
     product = product_of(high, first)
     rest = sum_of(product.high, fma(low, first, fma(high, second, product.low)))
-    return Angle(n.to(INT), rest)
+    return Angle(n.to(INT), select(t < INF, rest, exactly(float("nan"))))
 
 
 def _sine(rest: Pair, cosine: Expr) -> Pair:
@@ -98,16 +98,12 @@ def _cosine(rest: Pair) -> Pair:
     return sum_of(total.high, fma(polynomial(square.high, coefficients("cos")), square.high * square.high, low))
 
 
-def _finish(x: Expr, found: Pair, sign: Expr) -> Pair:
-    return select(absolute(x) < INF, signed(found, sign), exactly(float("nan")))
-
-
 def sin(x: Expr) -> Pair:
     """The sine."""
     n, rest = reduce(x)
     cosine = _cosine(rest)
     found = select((n & 1).equals(0), _sine(rest, cosine.high), cosine)
-    return _finish(x, found, x.bits(UINT) ^ (n.bits(UINT) << 30))
+    return signed(found, x.bits(UINT) ^ (n.bits(UINT) << 30))
 
 
 def cos(x: Expr) -> Pair:
@@ -115,7 +111,7 @@ def cos(x: Expr) -> Pair:
     n, rest = reduce(x)
     cosine = _cosine(rest)
     found = select((n & 1).equals(0), cosine, _sine(rest, cosine.high))
-    return _finish(x, found, (n + 1).bits(UINT) << 30)
+    return signed(found, (n + 1).bits(UINT) << 30)
 
 
 def tan(x: Expr) -> Pair:
@@ -135,4 +131,4 @@ def tan(x: Expr) -> Pair:
         tangent.high, tangent.low + (lost + fma(factor, cubic, -low))
     )  # tan 94.8125 is 2.4e-9 beside the middle of two FLOAT16
     found = select((n & 1).equals(0), exact, sum_of(inverse, inverse * error))
-    return _finish(x, found, x.bits(UINT))
+    return signed(found, x)

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.number import convert, scalar_of
+from anydml.engines.cpu.kernels.rare import find_rare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -166,12 +167,31 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
 
 
-def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], lanes: int) -> str:
-    """A tree, its nodes each after its arguments; loads, coordinates and the user's numbers are given. The last's."""
+def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], lanes: int, block: str) -> str:
+    """A tree, its nodes each after its arguments; loads, coordinates and the user's numbers are given. The last's.
+
+    It begins in a block of some name, and may end in another.
+    """
     found = dict(leaves)
-    for node in nodes:
-        if node not in found:
-            found[node] = write_node(text, node, found, lanes)
+
+    def write(some: Sequence[Expr]) -> None:
+        for node in some:
+            if node not in found:
+                found[node] = write_node(text, node, found, lanes)
+
+    if rare := find_rare(nodes):
+        write(rare.before)
+        kind = f"<{lanes} x i1>"
+        name = f"@llvm.vector.reduce.or.v{lanes}i1"
+        text.declared[f"declare i1 {name}({kind})"] = None
+        test = text.new(f"call i1 {name}({kind} {found[rare.choices[0].args[0]]})")
+        text.add(f"br i1 {test}, label %rare, label %usual", "rare:")
+        write([*rare.nodes, *rare.choices])
+        text.add("br label %usual", "usual:")
+        for node in rare.choices:
+            vector = f"<{lanes} x {scalar_text(kind_of(node.type))}>"
+            found[node] = text.new(f"phi {vector} [ {found[node]}, %rare ], [ {found[node.args[2]]}, %{block} ]")
+    write([node for node in nodes if not rare or node not in rare.nodes])
     return found[nodes[-1]]
 
 
