@@ -178,6 +178,8 @@ def read_list_as(
     numbers: np.ndarray[Any, Any], data_type: DataType, cls: type[OperatorDesc], field: str, like: str
 ) -> np.ndarray[Any, Any]:
     """A list of numbers in the type of an array, as one number is: if it has the least and the largest, it has all."""
+    if not like and data_type is DataType.FLOAT32 and numbers.dtype.kind == "f":
+        return view(numbers.tolist(), cls.type.name, field).numpy()
     finite = numbers[np.isfinite(numbers)] if numbers.dtype.kind == "f" else numbers
     ends = np.array([finite.min(), finite.max()], numbers.dtype) if finite.size else numbers.ravel()[:1]
     for number in ends.tolist():
