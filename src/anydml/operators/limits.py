@@ -42,7 +42,31 @@ class ElementWiseClip(Scaled):
         return maximum(minimum(x, number(self.max, x)), number(self.min, x))
 
 
-class ElementWiseClip1(Scaled):
+class _TypedBounds(ElementWise):
+    """Bounds whose type is said, and is the tensors'."""
+
+    if TYPE_CHECKING:
+        min_max_data_type: ValueType
+        min: Scalar
+        max: Scalar
+
+    def rules(self) -> Iterator[Fault]:
+        """The bounds are of the type that is said."""
+        yield from super().rules()
+        for field, bound in (("Min", self.min), ("Max", self.max)):
+            yield from type_faults(bound, DataType(self.min_max_data_type), field)
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of that type too."""
+        yield from super().output_rules()
+        ((output, tensor),) = self.outputs().items()
+        mine, theirs = DataType(self.min_max_data_type), tensor.data_type
+        if mine != theirs:
+            rule = f"MinMaxDataType must be {output}.DataType, {theirs.name}"
+            yield Fault(field="MinMaxDataType", rule=rule, value=mine, found=mine.name)
+
+
+class ElementWiseClip1(_TypedBounds, Scaled):
     """Between two bounds of the tensor's type: max(Min, min(x, Max)). A Min above Max is what comes out everywhere.
 
     NaN stays, which the documents leave open.
@@ -51,16 +75,6 @@ class ElementWiseClip1(Scaled):
     min_max_data_type: ValueType
     min: Scalar
     max: Scalar
-
-    def rules(self) -> Iterator[Fault]:
-        """The bounds are of the type that is said."""
-        yield from super().rules()
-        yield from _bound_faults(self)
-
-    def output_rules(self) -> Iterator[Fault]:
-        """The output is of that type too."""
-        yield from super().output_rules()
-        yield from _bound_type_faults(self, "OutputTensor")
 
     def value(self, x: Expr) -> Expr:
         """max(Min, min(x, Max))."""
@@ -90,36 +104,13 @@ class ElementWiseClipGrad(_ClipGrad):
         return self._inside(x, gradient, self.min, self.max)
 
 
-class ElementWiseClipGrad1(_ClipGrad):
+class ElementWiseClipGrad1(_TypedBounds, _ClipGrad):
     """The gradient of CLIP1: the incoming one where Min < x < Max, and 0 elsewhere, at the bounds and for NaN too."""
 
     min_max_data_type: ValueType
     min: Scalar
     max: Scalar
 
-    def rules(self) -> Iterator[Fault]:
-        """The bounds are of the type that is said."""
-        yield from super().rules()
-        yield from _bound_faults(self)
-
-    def output_rules(self) -> Iterator[Fault]:
-        """The output is of that type too."""
-        yield from super().output_rules()
-        yield from _bound_type_faults(self, "OutputGradientTensor")
-
     def value(self, x: Expr, gradient: Expr) -> Expr:
         """Min < x < Max ? gradient : 0."""
         return self._inside(x, gradient, self.min, self.max)
-
-
-def _bound_faults(desc: ElementWiseClip1 | ElementWiseClipGrad1) -> Iterator[Fault]:
-    kind = DataType(desc.min_max_data_type)
-    yield from type_faults(desc.min, kind, "Min")
-    yield from type_faults(desc.max, kind, "Max")
-
-
-def _bound_type_faults(desc: ElementWiseClip1 | ElementWiseClipGrad1, output: str) -> Iterator[Fault]:
-    mine, theirs = DataType(desc.min_max_data_type), desc.outputs()[output].data_type
-    if mine != theirs:
-        rule = f"MinMaxDataType must be {output}.DataType, {theirs.name}"
-        yield Fault(field="MinMaxDataType", rule=rule, value=mine, found=mine.name)
