@@ -48,7 +48,7 @@ def test_every_type_gives_what_the_oracle_gives(cls: type[dml.OperatorDesc], eng
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (800 if os.environ.get("CI") else 200))
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (400 if os.environ.get("CI") else 100))
 @given(case=element_wise_cases(CLASSES))
 def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case) -> None:
     desc, name = case.description(), short_name(case.cls)

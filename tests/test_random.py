@@ -30,9 +30,9 @@ SHARDS = range(3 if IS_CI and not FEW else 1)
 
 # Hypothesis's own profile for CI would try the same examples every time.
 random_settings = settings(deadline=None, derandomize=False, print_blob=True)
-VALID = settings(random_settings, max_examples=FEW * 4 // 5 or (448 if IS_CI else 40))
-BROKEN = settings(random_settings, max_examples=336 if IS_CI else 34)
-EXACT = settings(random_settings, max_examples=FEW or (500 if IS_CI else 40))
+VALID = settings(random_settings, max_examples=FEW * 4 // 5 or (300 if IS_CI else 40))
+BROKEN = settings(random_settings, max_examples=200 if IS_CI else 34)
+EXACT = settings(random_settings, max_examples=FEW or (300 if IS_CI else 40))
 
 
 def name_of(value: object) -> str:
