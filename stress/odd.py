@@ -33,7 +33,7 @@ def odd(rng: random.Random) -> Work:
             loaded = anydml.onnx.load(changed, device=device)
             return list(loaded.run({name: arrays[name] for name in loaded.inputs if name in arrays}).values())
 
-        return Work("odd", f"changed: {about}", lambda: run_onnx("reference"), lambda: run_onnx("cpu"))
+        return Work("odd", f"changed: {about}", lambda: run_onnx("reference"), lambda: run_onnx("cpu"), is_exact=False)
     desc: dml.OperatorDesc = rng.choice(EVERY)
     text = change(json.dumps(small_model(desc)).encode(), rng)
 

@@ -70,7 +70,7 @@ def _compare(wanted: Array, got: Array, *, is_exact: bool) -> str:
         differ &= ~(np.isnan(wanted) & np.isnan(got))
         if not is_exact:
             step = float(np.finfo(wanted.dtype).eps)
-            differ &= ~np.isclose(wanted.astype("f8"), got.astype("f8"), rtol=8 * step, atol=8 * step)
+            differ &= ~np.isclose(wanted.astype("f8"), got.astype("f8"), rtol=64 * step, atol=64 * step)
     if not differ.any():
         return ""
     first = int(np.argmax(differ))

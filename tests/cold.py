@@ -26,7 +26,9 @@ def answer(kind):
 
 def run(code: str, folder: Path, *, timeout: float = 100) -> list[str]:
     """What a process prints that dies, and says where it was, when it hangs."""
-    code = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 10}, exit=True)\n{code}"
+    # A job in the background of a shell ignores Ctrl-C, and Python then has no KeyboardInterrupt.
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 10}, exit=True)\n{start}\n{code}"
     command, env = [sys.executable, "-c", code], {**os.environ, "ANYDML_CACHE_DIR": str(folder)}
     done = subprocess.run(  # noqa: S603
         command, capture_output=True, text=True, check=False, env=env, timeout=timeout
