@@ -115,6 +115,13 @@ def test_little_work_is_done_again_and_much_is_not() -> None:
     assert len(simplified(recipe(mapped(view("s", (6,)), call("exp", X), view("a", (6,))), rows)).steps) == 2
 
 
+def test_what_a_reader_takes_twice_is_computed_once() -> None:
+    power = mapped(view("s", (6,)), call("exp", X), view("a", (6,)))
+    (step,) = simplified(recipe(power, mapped(view("y", (6,)), X * Y, view("s", (6,)), view("s", (6,))))).steps
+    assert isinstance(step.primitive, Map)
+    assert step.primitive.value == call("exp", X) * call("exp", X)
+
+
 def test_maps_of_constants_stay_to_be_computed_once() -> None:
     steps = (
         mapped(view("s", (6,)), X * 2.0, view("a", (6,))),

@@ -68,7 +68,8 @@ def _fused(draft: Draft, step: Step) -> dict[int, Step] | None:
 def _is_worth_it(step: Step, readers: Mapping[int, Step]) -> bool:
     made, name = step.primitive, step.target.tensor
     assert isinstance(made, Map)  # noqa: S101 - for type checkers
-    views = [view for reader in readers.values() for view in reader.sources if view.tensor == name]
+    # What a reader takes twice from the same place it computes once.
+    views = [view for reader in readers.values() for view in dict.fromkeys(reader.sources) if view.tensor == name]
     times = sum(math.prod(view.sizes) for view in views) / math.prod(step.target.sizes)
     if len(views) == 1 and times <= 1:
         return True
