@@ -165,8 +165,8 @@ def chain_row(chain: Chain, rng: np.random.Generator, **options: Any) -> CpuRow:
 
 
 def formula_row(formula: Formula, rng: np.random.Generator, **options: Any) -> CpuRow:
-    """A formula, of numbers between 0 and 1."""
-    inputs = [rng.random(formula.shape, dtype=np.float32) for _ in range(formula.count)]
+    """A formula, of numbers above 0 and up to 1."""
+    inputs = [1 - rng.random(formula.shape, dtype=np.float32) for _ in range(formula.count)]
 
     def by_torch(torch: Any) -> Any:
         compute, tensors = formula.torch(torch), [torch.from_numpy(array) for array in inputs]
