@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,17 +43,7 @@ class ReferenceProgram:
     def bind(self, places: Mapping[str, int]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
         arrays = [_array(view, places[view.tensor]) for view in views_of(self.primitive)]
-        if is_copy(self.primitive):
-            return functools.partial(copy, *arrays)
-        if isinstance(self.primitive, IndexedCopy):
-            return functools.partial(gather, self.primitive, *arrays)
-        if isinstance(self.primitive, Scan):
-            return functools.partial(scan, self.primitive, *arrays)
-        if isinstance(self.primitive, Map):
-            return functools.partial(compute, self.primitive, *arrays)
-        if isinstance(self.primitive, Reverse):
-            return functools.partial(reverse, self.primitive, *arrays)
-        assert_never(self.primitive)
+        return functools.partial(_VERBS[type(self.primitive)], self.primitive, *arrays)
 
 
 def _array(view: View, place: int) -> Array:
@@ -118,6 +108,9 @@ def scan(primitive: Scan, source: Array, target: Array) -> None:
 def compute(primitive: Map, *arrays: Array) -> None:
     """Evaluate the expression for every element, all of them before one is written."""
     *sources, target = arrays
+    if is_copy(primitive):
+        copy(sources[0], target)
+        return
     np.copyto(target, evaluate(primitive.value, sources, target.shape))
 
 
@@ -128,3 +121,11 @@ def reverse(primitive: Reverse, source: Array, lengths: Array, target: Array) ->
     counts = np.minimum(lengths, size).astype(np.int64)
     order = np.where(along < counts, counts - 1 - along, along)
     np.copyto(_bits(target), np.take_along_axis(_bits(source), order, primitive.axis))
+
+
+_VERBS: dict[type[Primitive], Callable[..., None]] = {
+    Map: compute,
+    IndexedCopy: gather,
+    Scan: scan,
+    Reverse: reverse,
+}
