@@ -39,6 +39,10 @@ class ElementWise(Exact, OperatorDesc):
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
     free_types: ClassVar[tuple[str, ...]] = ()
     """The tensors whose type is their own although they take the same types as others."""
+    onnx: ClassVar[str] = ""
+    """The ONNX node type that it is, where that has another name than the function."""
+    onnx_names: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Attributes of that node type and the fields that they are, where the names differ."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
