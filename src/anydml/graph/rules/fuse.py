@@ -112,6 +112,8 @@ def _inlined(made: Map, reader: Map) -> Map | None:
 
 
 def _with_loads(value: Expr, instead: Mapping[int, Expr]) -> Expr:
+    if all(other.op == "load" and other.value == slot for slot, other in instead.items()):
+        return value  # as in a long chain, whose tree is not gone through again for each link
     return rewrite(value, lambda node: instead[int(node.value)] if node.op == "load" else node)
 
 
