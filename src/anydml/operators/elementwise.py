@@ -98,6 +98,13 @@ class ElementWise(Exact, OperatorDesc):
         other = self.typed_alike().get(field)
         return self.inputs()[other].data_type if other else DataType.UINT8
 
+    @property
+    def gives_truths(self) -> bool:
+        """Whether every element of the output is 1 or 0."""
+        (made,) = self.lower()
+        value = made.value
+        return value.op == "where" and [(arg.op, arg.value) for arg in value.args[1:]] == [("const", 1), ("const", 0)]
+
     def lower(self) -> tuple[Map]:
         """A map."""
         ((field, target),) = self.outputs().items()
