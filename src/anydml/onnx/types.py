@@ -51,8 +51,8 @@ ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
-INT64, UINT64, FLOAT, BOOL = (
-    ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT", "BOOL")
+INT64, UINT64, FLOAT, DOUBLE, BOOL = (
+    ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT", "DOUBLE", "BOOL")
 )
 
 
