@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture.data import ConjectureData
 import anydml as dml
 from anydml.models import load_model
 from breakages import broken
+from breaking import EVERY
 from cases import FUNCTIONS
 from doors import all_through_objects, as_list, view_output
 from modelling import as_dispatchable
@@ -51,7 +52,7 @@ def draw(strategy: SearchStrategy[Any], seed: int) -> Any:
 
 def small(rng: random.Random) -> Work:
     """A random case of the tests by its own door: arrays, with and without out=, or a binding table."""
-    case = draw(cases(rng.choice(OPERATORS)), rng.getrandbits(32))
+    case = draw(cases(rng.choice(EVERY)), rng.getrandbits(32))
 
     def ran(engine: str) -> list[Array]:
         memory = Memory.of(case, engine)
@@ -74,7 +75,7 @@ def small(rng: random.Random) -> Work:
 
 def spoilt(rng: random.Random) -> Work:
     """A description that breaks rules: an error of the family, or none where two faults cancel each other."""
-    description = draw(broken(rng.choice(OPERATORS)), rng.getrandbits(32))
+    description = draw(broken(rng.choice(EVERY)), rng.getrandbits(32))
 
     def create() -> list[Array]:
         try:
