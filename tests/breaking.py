@@ -62,8 +62,9 @@ class Spec:
         return [name for name in self.tensors if not name.startswith(("output_", "indices_", "sequence_"))]
 
     def kinds(self) -> dict[str, FieldType]:
-        """The kinds of the attributes that are given."""
-        return {name: kind for name, kind in self.cls.field_types().items() if name in self.attributes}
+        """The kinds of the attributes."""
+        kinds = self.cls.field_types().items()
+        return {name: kind for name, kind in kinds if kind.kind not in ("input", "output")}
 
     def outputs(self) -> list[str]:
         """The slots of the outputs."""
