@@ -135,6 +135,10 @@ class Call(abc.ABC):
             return
         self.common_rank = max(self.common_rank, self.result_rank)
 
+    def share_rank(self) -> None:
+        """Describe every input with as many dimensions as the first: leading ones of size 1 are added."""
+        self.has_room = True
+
     def pad_to_least(self) -> None:
         """Describe with as many dimensions as every level asks for: leading ones of size 1 are added."""
         field = dml_name(self.cls.input_names()[0])

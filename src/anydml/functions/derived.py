@@ -18,8 +18,8 @@ from anydml.describing import argument_name
 from anydml.errors import show
 from anydml.operator_type import OperatorType
 from anydml.operators.elementwise import ElementWise
-from anydml.operators.fields import FIELD_TYPES, ValueType
-from anydml.operators.folding import AlongAxes
+from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
+from anydml.operators.folding import AlongAxes, Folding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,8 @@ def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
 def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     """The function of an operator: on arrays of any library, or expressions of a graph.
 
-    Inputs of an element-wise operator have sizes that broadcast as NumPy's do, and may be numbers.
+    Inputs of an element-wise operator have sizes that broadcast as NumPy's do, and may be numbers. To the other inputs
+    of an operator that folds leading sizes of 1 are added, which they repeat along.
     """
     name, signature = function_name(cls.type), signature_of(cls)
     parameters, tensors = parameters_of(cls), {argument_name(field): field for field in cls.input_names()}
@@ -98,7 +99,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     count = len(required)
     split = _splitter(places, tuple(tensors), names) if optional else None
     typed = [key for key in names if _is_type(cls.field_types()[key])]
-    broadcasts = issubclass(cls, ElementWise)
+    broadcasts, folds = issubclass(cls, ElementWise), issubclass(cls, Folding)
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, by place: in a microsecond, where `inspect` takes 40."""
@@ -147,6 +148,8 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             values["axis"] = call.axis(values["axis"])
         if "axes" in values:
             values["axes"] = call.axes(values["axes"])
+        if folds:
+            call.share_rank()
         call.pad_to_least()
         return call.run(**values)
 
@@ -182,6 +185,10 @@ def document(cls: type[OperatorDesc]) -> str:
         notes.append(
             "Sizes broadcast as NumPy's do, and numbers or lists of them take the type of an array beside them."
         )
+    elif len(cls.input_names()) > 1 and issubclass(cls, Folding):
+        notes.append("The other arrays repeat along `x` as NumPy's do.")
+    if cls.gives_several():
+        notes.append(f"The result is a list: {', '.join(map(dml_name, cls.output_names()))}.")
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
     call, result = _examples().get(function_name(cls.type), ("", ""))

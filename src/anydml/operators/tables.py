@@ -57,12 +57,16 @@ class SupportTable:
 
     def row_at(self, level: FeatureLevel) -> LevelSupport:
         """The row that holds at a level which has the operator; of several functions what any of them takes."""
-        held: dict[tuple[str, ...], LevelSupport] = {}
-        for row in self.rows:
-            if row.level <= level and (row.functions not in held or row.level > held[row.functions].level):
-                held[row.functions] = row
-        first, *others = held.values()
+        first, *others = self.rows_at(level)
         return functools.reduce(_either, others, first)
+
+    def rows_at(self, level: FeatureLevel) -> list[LevelSupport]:
+        """The row that holds at a level, or one for each group of functions."""
+        held: dict[tuple[str, ...], LevelSupport] = {}
+        for row in sorted(self.rows, key=lambda row: row.level):
+            if row.level <= level:
+                held[row.functions] = row
+        return list(held.values())
 
     def of(self, function: str) -> SupportTable:
         """The rows of one function."""
