@@ -55,6 +55,7 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     again = "; once for each" if is_several else ""
     follows = "; they follow from the input's and the axis" if follows_axis(name) else ""
     follows = follows or ("; the first input's by default" if follows_first(cls, name) else "")
+    follows = "; left out by default" if is_optional(cls, name) else follows
     yield click.Option(
         [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *short[0])],
         type=INTS,

@@ -100,6 +100,13 @@ class OperatorDesc(abc.ABC):
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
         return dict(self._inputs)
 
+    def input_slots(self) -> dict[str, TensorDesc | None]:
+        """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
+        found: dict[str, TensorDesc | None] = {}
+        for name in self.input_names():
+            found |= self._named([name]) or {dml_name(name): None}
+        return found
+
     def outputs(self) -> dict[str, TensorDesc]:
         """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
         return dict(self._outputs)
