@@ -56,6 +56,8 @@ class Text:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
+        self.block = "entry"
+        """The block that lines are written to."""
         self._count = 0
         self._numbers: dict[str, int] = {}
 
@@ -85,6 +87,16 @@ class Text:
         self._count += 1
         self.lines.append(f"%v{self._count} = {line}")
         return f"%v{self._count}"
+
+    def label(self, stem: str) -> str:
+        """The name of a block to come."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def open(self, block: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{block}:")
+        self.block = block
 
     def call(self, name: str, kind: str, args: Sequence[str], more: str = "") -> str:
         """An intrinsic of vectors, all of one type."""
@@ -167,12 +179,11 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
 
 
-def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], lanes: int, block: str) -> str:
-    """A tree, its nodes each after its arguments; loads, coordinates and the user's numbers are given. The last's.
+def write_tree(text: Text, nodes: Sequence[Expr], found: dict[Expr, str], lanes: int) -> str:
+    """A tree, its nodes each after its arguments, into the names that are found so far: those of its leaves. The last's.
 
-    It begins in a block of some name, and may end in another.
+    It may end in another block than it begins in.
     """
-    found = dict(leaves)
 
     def write(some: Sequence[Expr]) -> None:
         for node in some:
@@ -180,17 +191,23 @@ def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], la
                 found[node] = write_node(text, node, found, lanes)
 
     if rare := find_rare(nodes):
-        write(rare.before)
+        wanted = set(nodes)
+        write([node for node in rare.before if node in wanted])
         kind = f"<{lanes} x i1>"
         name = f"@llvm.vector.reduce.or.v{lanes}i1"
         text.declared[f"declare i1 {name}({kind})"] = None
         test = text.new(f"call i1 {name}({kind} {found[rare.choices[0].args[0]]})")
-        text.add(f"br i1 {test}, label %rare, label %usual", "rare:")
+        before, asked, usual = text.block, text.label("rare"), text.label("usual")
+        text.add(f"br i1 {test}, label %{asked}, label %{usual}")
+        text.open(asked)
         write([*rare.nodes, *rare.choices])
-        text.add("br label %usual", "usual:")
+        text.add(f"br label %{usual}")
+        text.open(usual)
         for node in rare.choices:
             vector = f"<{lanes} x {scalar_text(kind_of(node.type))}>"
-            found[node] = text.new(f"phi {vector} [ {found[node]}, %rare ], [ {found[node.args[2]]}, %{block} ]")
+            found[node] = text.new(f"phi {vector} [ {found[node]}, %{asked} ], [ {found[node.args[2]]}, %{before} ]")
+        for node in rare.nodes:
+            del found[node]
     write([node for node in nodes if not rare or node not in rare.nodes])
     return found[nodes[-1]]
 
