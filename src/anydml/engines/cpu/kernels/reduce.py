@@ -76,8 +76,8 @@ class Writer:
         text = self.text
         text.add("ret void")
         head = ["define void @kernel(ptr %w, ptr %places, i64 %n) {", "entry:"]
-        if numbers := text.numbers:
-            head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)')
+        numbers = text.numbers
+        head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)' if numbers else "%numbers = alloca ptr")
         return "\n".join([*numbers, *head, *text.lines, "}", *text.declared, "!0 = !{i32 1}"])
 
     # Words
@@ -172,6 +172,7 @@ class Writer:
         """The vectors of some roots, given those of what they stop at."""
         for root in roots:
             if root not in found:
+                self.text.hide_table()
                 write_tree(self.text, list(walk(root, known=found)), found, lanes)
         return [found[root] for root in roots]
 
