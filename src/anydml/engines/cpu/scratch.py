@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import mmap
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from anydml.engines.cores import count_cores
 from anydml.engines.cpu.kernels.contract import SCRATCH
 from anydml.engines.threads import get_num_threads
 
+PAGE = 4096
 MOST = 256
 """Blocks at most: whoever finds none waits for another's turn to end."""
 
@@ -30,16 +32,17 @@ class Scratch(NamedTuple):
 def get_scratch() -> Scratch:
     """The blocks, twice as many as threads: nothing is written to those that nobody takes."""
     count = min(2 * max(count_cores(), get_num_threads()), MOST)
-    memory = mmap.mmap(-1, count * SCRATCH)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    memory = np.zeros(count * SCRATCH + PAGE, np.uint8)
+    address = -(-memory.ctypes.data // PAGE) * PAGE
     _kept.append(memory)
 
     def free() -> None:  # who was in a block is not in a child
         for i in range(count):
             ctypes.c_int64.from_address(address + i * SCRATCH).value = 0
 
-    os.register_at_fork(after_in_child=free)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=free)
     return Scratch(address, count)
 
 
-_kept: list[mmap.mmap] = []
+_kept: list[np.ndarray[Any, Any]] = []

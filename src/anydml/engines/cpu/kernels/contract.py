@@ -23,20 +23,19 @@ WORDS = (
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand."""
-CHAIN = 128
-"""Products that are added up one after the other: sums of such sums have a smaller error than one of all."""
 BLOCK = 256
 """The most steps of the folded dimension that are packed at once."""
 COLUMNS = 512
 """The most columns of a unit: its block of the right factor lies in the second cache."""
-PANEL = 32
+PANEL = 64
 """The most rows or columns of a tile."""
 RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, UNPACKED = range(4)
-"""How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; not packed."""
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED = range(5)
+"""How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
+once, for its columns lie side by side; or not packed."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -129,16 +128,16 @@ def _take(text: Steps) -> None:
     """Take a scratch that is free; there are at least as many as threads, but threads may come from elsewhere."""
     text.add(
         "br label %look.first", "look.first:", "br label %look", "look:",
-        "%i = phi i64 [ 0, %look.first ], [ %i.next, %look.on ]",
+        "%turn = phi i64 [ 0, %look.first ], [ %turn.next, %look.on ]",
     )  # fmt: skip
-    text.let("scratch", f"slots + i * {SCRATCH}")
+    text.let("scratch", f"slots + turn * {SCRATCH}")
     text.add(
         "%slot.ptr = inttoptr i64 %scratch to ptr",
         "%swap = cmpxchg ptr %slot.ptr, i64 0, i64 1 acquire monotonic",
         "%is.mine = extractvalue { i64, i1 } %swap, 1",
         "br i1 %is.mine, label %taken, label %look.on", "look.on:", _PAUSE,
     )  # fmt: skip
-    text.add(f"%i.next = add i64 {text.value('i + 1 if i + 1 < slot_count else 0')}, 0")
+    text.add(f"%turn.next = add i64 {text.value('turn + 1 if turn + 1 < slot_count else 0')}, 0")
     text.add("br label %look", "taken:")
 
 
@@ -176,6 +175,12 @@ def _write_unit(text: Steps) -> None:
 
 def _pack_right(text: Steps) -> None:
     text.let("unpacked", f"full_panels if right_mode == {UNPACKED} else n0")
+    # Whole panels that lie side by side are packed at once.
+    text.let("whole_n", "columns - columns % tile_columns")
+    text.let("at_once", f"whole_n if right_mode == {SIDE_BY_SIDE} else 0")
+    with text.when("at_once > 0"):
+        text.let("from_w", "right_base + n0 * right_across + k0 * right_step")
+        text.call("pack_right", "from_w", "right_across", "right_step", "at_once", "steps", "right_memory")
     with text.when(f"right_mode == {ALONG_ROWS}"):
         with text.loop("s", 0, "steps", STAGED):
             text.let("some", f"min({STAGED}, steps - s)")
@@ -189,7 +194,7 @@ def _pack_right(text: Steps) -> None:
                     "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
                 )  # fmt: skip
     with text.when(f"right_mode != {ALONG_ROWS}"):
-        with text.loop("jp", "unpacked", "n1", "tile_columns"):
+        with text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
             text.let("width_p", "min(tile_columns, n1 - jp)")
             text.let("to_p", "right_memory + (jp - n0) * steps * 4")
             with text.when(f"right_mode == {ALONG_STEPS}"):
@@ -233,11 +238,7 @@ def _write_panel(text: Steps) -> None:
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
-        with text.loop("s_c", 0, "steps", CHAIN):
-            text.call(
-                "tile_used", "left_memory + s_c * pitch", "b + s_c * b_step", "b_step", "c", "c_step",
-                f"min({CHAIN}, steps - s_c)", "1 if k0 + s_c == 0 else 0",
-            )  # fmt: skip
+        text.call("tile_used", "left_memory", "b", "b_step", "c", "c_step", "steps", "1 if k0 == 0 else 0")
     with text.when("k0 + steps == k and direct < n1"):
         text.call(
             "@stage", "result", "result_bases", "i", "direct", "height", "n1 - direct", 0,

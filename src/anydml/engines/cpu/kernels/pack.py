@@ -1,8 +1,8 @@
 """Packing for the tiles of a contraction: rows side by side, step by step along the folded dimension.
 
 `kernel(source, row.step, step, rows, count, target)` lays out the element of row r and step k at target[k·pitch + r],
-converted. Rows come by groups of `GROUP`, and whole panels at once; in the last group the last row stands for those
-that there are not: nobody reads what is computed from them.
+converted. Rows come by groups of `GROUP`; in the last group the last row stands for those that there are not: nobody
+reads what is computed from them. Rows that lie side by side may be those of several whole panels, one after the other.
 """
 
 from __future__ import annotations
@@ -47,14 +47,17 @@ class _Pack:
 
     def write(self) -> str:
         text, packing = self.text, self.packing
-        if packing.lie == "p":
-            with text.when(f"rows == {packing.panel}"):
+        if packing.lie == "p":  # along all panels: a row of the cache's lines is read once
+            with text.when(f"rows % {packing.panel} == 0"):
+                text.let("panel", f"count * {4 * packing.pitch}")
                 with text.loop("k", 0, "count"):
-                    text.let("from", "source + k * step")
-                    text.let("to", f"target + k * {4 * packing.pitch}")
-                    for r in range(0, packing.panel, GROUP):
-                        lanes = min(GROUP, packing.panel - r)
-                        self._store(self._load("from", self.width * r, lanes), "to", 4 * r, lanes)
+                    text.let("to_k", f"target + k * {4 * packing.pitch}")
+                    with text.loop("j", 0, f"rows // {packing.panel}"):
+                        text.let("here", f"source + k * step + j * {self.width * packing.panel}")
+                        text.let("to", "to_k + j * panel")
+                        for r in range(0, packing.panel, GROUP):
+                            lanes = min(GROUP, packing.panel - r)
+                            self._store(self._load("here", self.width * r, lanes), "to", 4 * r, lanes)
                 text.add("ret void")
                 text.add(f"{text.label()}:")
         with text.loop("r", 0, "rows", GROUP):
@@ -64,6 +67,10 @@ class _Pack:
             text.let("whole", f"count - count % {GROUP}" if packing.lie == "t" else 0)
             if packing.lie == "t":
                 with text.loop("q", 0, "whole", GROUP):
+                    # The next panel's rows, a line of one of them at a time.
+                    far = f"source + (r + {packing.panel} + (q // {GROUP}) % {GROUP}) * row_step + q * {self.width}"
+                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                    text.add(f"call void @llvm.prefetch.p0(ptr {text.place(far)}, i32 0, i32 3, i32 1)")
                     rows = [self._load(f"row{i} + q * {self.width}", 0, GROUP) for i in range(GROUP)]
                     for i, column in enumerate(self._transpose(rows)):
                         self._store(column, f"to_0 + q * {4 * packing.pitch}", 4 * packing.pitch * i, GROUP)
