@@ -23,12 +23,15 @@ WORDS = (
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand."""
-BLOCK = 256
-"""The most steps of the folded dimension that are packed at once."""
+BLOCK = 512 if IS_ARM else 256
+"""The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
+64 KiB on an Arm of today, and 32 or 48 on others."""
 COLUMNS = 512
-"""The most columns of a unit: its block of the right factor lies in the second cache."""
+"""The most columns of a unit."""
 PANEL = 64
 """The most rows or columns of a tile."""
+RIGHT = 512 * 1024
+"""The most bytes of a unit's block of the right factor: it lies in the second cache."""
 RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
@@ -39,9 +42,9 @@ once, for its columns lie side by side; or not packed."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
-_LEFT = _RIGHT + 4 * BLOCK * (COLUMNS + PANEL)
+_LEFT = _RIGHT + RIGHT + 4 * BLOCK * PANEL
 _STAGE = _LEFT + 4 * BLOCK * PANEL
-_RESULT = _STAGE + 4 * PANEL * (COLUMNS + PANEL)
+_RESULT = _STAGE + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
 SCRATCH = _RESULT + RESULT + 4096
 """Bytes of a scratch."""
 

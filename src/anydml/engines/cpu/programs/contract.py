@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cores import count_cores
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL, make_dispatch
 from anydml.engines.cpu.kernels import HEADER
@@ -18,6 +17,7 @@ from anydml.engines.cpu.kernels.contract import (
     BLOCK,
     COLUMNS,
     RESULT,
+    RIGHT,
     SIDE_BY_SIDE,
     UNPACKED,
     WORDS,
@@ -27,7 +27,7 @@ from anydml.engines.cpu.kernels.map import Shape, givens
 from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
-from anydml.engines.cpu.kernels.tile import Tile, make_tile
+from anydml.engines.cpu.kernels.tile import CHAIN, Tile, make_tile
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.scratch import get_scratch
 from anydml.engines.cpu.tiles import tile_for
@@ -51,6 +51,8 @@ TURNS = 4
 """Units for each thread, so that one that is held up leaves its share to the others."""
 FLOPS = 4
 """Operations in the time that a byte is moved in."""
+PACKING = 8
+"""Products in the time that an element is packed in."""
 SKINNY = 8
 """Rows up to which columns are not packed: each is read once, or twice."""
 
@@ -183,7 +185,7 @@ class _Plan:
         right, right_mode, pack_right = self._factor(self.right, self.columns, columns, columns)
         is_direct = self.finish is self.sum and self.target.along(self.columns) == 4
         row_panels, column_panels = -(-self.m // tile.rows), -(-self.n // columns)
-        row_units, column_units = self._units(row_panels, column_panels, tile, is_direct)
+        row_units, column_units, block = self._units(row_panels, column_panels, tile, is_direct)
         lie = self._lies(self.right)[0]
         if right_mode == AS_IT_LIES and lie.along(self.columns) == lie.width:
             is_small = row_panels <= 2 * row_units or self.k * self.n <= 8192
@@ -199,7 +201,7 @@ class _Plan:
         for section in sections:
             places.append(places[-1] + len(section.words) + len(section.tensors))
         fixed = (
-            self.m, self.n, self.k, row_units, column_units, row_panels, column_panels, tile.rows, columns, BLOCK,
+            self.m, self.n, self.k, row_units, column_units, row_panels, column_panels, tile.rows, columns, block,
             4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
             *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
             left_mode, right_mode, int(is_direct), *places[:3], len(self.batch),
@@ -211,20 +213,34 @@ class _Plan:
     def _size(self) -> int:
         return 2 * self.m * self.n * self.k * self._count(self.batch) // FLOPS
 
-    def _units(self, row_panels: int, column_panels: int, tile: Tile, is_direct: bool) -> tuple[int, int]:
-        """Parts of the rows and of the columns: as square as can be, since both are packed for each unit."""
-        rows, columns = 1, -(-self.n // (COLUMNS // (tile.vectors * tile.lanes) * tile.vectors * tile.lanes))
-        wanted = 1 if self._size() <= SMALL else TURNS * max(get_num_threads(), count_cores())
-        while self._count(self.batch) * rows * columns < wanted and rows * columns < row_panels * column_panels:
-            is_tall = row_panels * tile.rows * columns >= column_panels * tile.vectors * tile.lanes * rows
-            if (is_tall and rows < row_panels) or columns == column_panels:
-                rows += 1
-            else:
-                columns += 1
-        if self.k > BLOCK and not is_direct:
-            height = RESULT // (4 * (-(-column_panels // columns)) * tile.vectors * tile.lanes) // tile.rows
-            rows = max(rows, -(-row_panels // height))
-        return rows, columns
+    def _units(self, row_panels: int, column_panels: int, tile: Tile, is_direct: bool) -> tuple[int, int, int]:
+        """Parts of the rows and of the columns, and the steps of a block.
+
+        Of those with enough units for the threads the ones that take the least time, both factors' packing for each
+        unit counted: a unit packs its rows and its columns.
+        """
+        threads, batch = get_num_threads(), self._count(self.batch)
+        threads = 1 if self._size() <= SMALL else threads
+        wanted = 1 if threads == 1 else TURNS * threads
+        width = tile.vectors * tile.lanes
+        fewest = -(-column_panels // (COLUMNS // width))
+        wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
+        best = None
+        for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
+            each = -(-column_panels // columns)
+            lowest = -(-wanted // (batch * columns))
+            if self.k > BLOCK and not is_direct:
+                lowest = max(lowest, -(-row_panels // (RESULT // (4 * each * width) // tile.rows)))
+            for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
+                m, n = -(-row_panels // rows) * tile.rows, each * width
+                time = -(-batch * rows * columns // threads) * (m * n + PACKING * (m + n))
+                if best is None or time < best[0]:
+                    best = time, rows, columns, RIGHT // (4 * n)
+        assert best
+        _, rows, columns, most = best
+        chains = -(-self.k // CHAIN)
+        blocks = -(-chains // (min(most, BLOCK) // CHAIN))
+        return rows, columns, -(-chains // blocks) * CHAIN
 
     def _factor(self, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
         """The section of a factor, how it is brought, and what packs it."""
