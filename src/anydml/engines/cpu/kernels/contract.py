@@ -15,7 +15,9 @@ from __future__ import annotations
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
+from anydml.engines.cpu.kernels.skinny import WIDE
 from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.tile import CHAIN
 
 WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
@@ -36,9 +38,9 @@ RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED = range(5)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, STRIP, DOTS = range(7)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
-once, for its columns lie side by side; or not packed."""
+once, for its columns lie side by side; not packed; or by a kernel for few rows, which the section names."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -75,7 +77,7 @@ def _write_stage() -> str:
             text.read("on", "across + v * 8")
             text.put("places + v * 8", "base + (first + r) * on + start * step")
         text.put("places + own * 8", "memory + r * pitch")
-        text.call("line", "w", "places", "count")
+        text.invoke("line", "w", "places", "count")
     text.add("ret void")
     names = ("section", "bases", "first", "start", "rows", "count", "own", "memory", "pitch")
     return text.define(f"private void @stage({', '.join(f'i64 %{name}' for name in names)})")
@@ -156,7 +158,7 @@ def _write_unit(text: Steps) -> None:
         text.put("places + (d + 1) * 8", "left_over % count_d")
         text.put("places + d * 8", "left_over // count_d")
     for name in ("left", "right", "result"):
-        text.call("@bases", name, "rank", "places + 8", f"{name}_bases")
+        text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")
     text.read("target_base", "result_bases + target_at")
     for name, line in (("row", "by_row"), ("column", "by_column")):
@@ -169,11 +171,42 @@ def _write_unit(text: Steps) -> None:
     text.let("full", "n1 - columns % lanes")
     text.let("full_panels", "n0 + ((full - n0) // tile_columns) * tile_columns if full < n1 else n1")
     text.let("direct", "full_panels if is_direct != 0 else n0")
-    with text.loop("k0", 0, "k", "block"):
+    with text.when(f"right_mode >= {STRIP}"):
+        _write_skinny(text)
+    with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
         _pack_right(text)
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
+
+
+def _write_skinny(text: Steps) -> None:
+    """All rows of a few, against columns that are not packed."""
+    text.read("skinny", "right")
+    text.let("height_s", "m1 - m0")
+    with text.when(f"right_mode == {STRIP}"):
+        with text.loop("k_s", 0, "k", CHAIN):
+            text.let("steps_s", f"min({CHAIN}, k - k_s)")
+            _pack_left(text, "m0", "k_s", "height_s", "steps_s", "s")
+            text.invoke(
+                "skinny", "right + 24", "right_bases", "left_memory", "k_s", "n0", "columns", "stage_memory",
+                "result_memory", "result_pitch", "steps_s", "1 if k_s == 0 else 0",
+            )  # fmt: skip
+    with text.when(f"right_mode == {DOTS}"):
+        text.let("a_pitch", f"(k + {2 * WIDE}) * 4")
+        with text.loop("r_s", 0, "height_s"):
+            with text.loop("z_s", 0, WIDE // 2):
+                text.put("right_memory + r_s * a_pitch + k * 4 + z_s * 8", 0)
+        text.invoke(
+            "@stage", "left", "left_bases", "m0", "0", "height_s", "k", "left_views - 1", "right_memory", "a_pitch"
+        )
+        text.invoke(
+            "skinny", "right + 24", "right_bases", "right_memory", "a_pitch", "n0", "columns", "result_memory",
+            "result_pitch", "k",
+        )  # fmt: skip
+    text.invoke(
+        "@stage", "result", "result_bases", "m0", "n0", "height_s", "columns", 0, "result_memory", "result_pitch"
+    )
 
 
 def _pack_right(text: Steps) -> None:
@@ -183,16 +216,16 @@ def _pack_right(text: Steps) -> None:
     text.let("at_once", f"whole_n if right_mode == {SIDE_BY_SIDE} else 0")
     with text.when("at_once > 0"):
         text.let("from_w", "right_base + n0 * right_across + k0 * right_step")
-        text.call("pack_right", "from_w", "right_across", "right_step", "at_once", "steps", "right_memory")
+        text.invoke("pack_right", "from_w", "right_across", "right_step", "at_once", "steps", "right_memory")
     with text.when(f"right_mode == {ALONG_ROWS}"):
         with text.loop("s", 0, "steps", STAGED):
             text.let("some", f"min({STAGED}, steps - s)")
-            text.call(
+            text.invoke(
                 "@stage", "right", "right_bases", "k0 + s", "n0", "some", "columns", "right_views - 1",
                 "stage_memory", "result_pitch",
             )  # fmt: skip
             with text.loop("js", "n0", "n1", "tile_columns"):
-                text.call(
+                text.invoke(
                     "pack_right", "stage_memory + (js - n0) * 4", 4, "result_pitch", "min(tile_columns, n1 - js)",
                     "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
                 )  # fmt: skip
@@ -201,31 +234,36 @@ def _pack_right(text: Steps) -> None:
             text.let("width_p", "min(tile_columns, n1 - jp)")
             text.let("to_p", "right_memory + (jp - n0) * steps * 4")
             with text.when(f"right_mode == {ALONG_STEPS}"):
-                text.call(
+                text.invoke(
                     "@stage", "right", "right_bases", "jp", "k0", "width_p", "steps", "right_views - 1",
                     "stage_memory", "steps * 4",
                 )  # fmt: skip
-                text.call("pack_right", "stage_memory", "steps * 4", 4, "width_p", "steps", "to_p")
+                text.invoke("pack_right", "stage_memory", "steps * 4", 4, "width_p", "steps", "to_p")
             with text.when(f"right_mode != {ALONG_STEPS}"):
                 text.let("from_p", "right_base + jp * right_across + k0 * right_step")
-                text.call("pack_right", "from_p", "right_across", "right_step", "width_p", "steps", "to_p")
+                text.invoke("pack_right", "from_p", "right_across", "right_step", "width_p", "steps", "to_p")
+
+
+def _pack_left(text: Steps, first: str, start: str, height: str, steps: str, name: str) -> None:
+    """A panel of rows."""
+    with text.when(f"left_mode == {AS_IT_LIES}"):
+        text.let(f"left_{name}", f"left_base + {first} * left_across + {start} * left_step")
+        text.invoke("pack_left", f"left_{name}", "left_across", "left_step", height, steps, "left_memory")
+    with text.when(f"left_mode == {ALONG_STEPS}"):
+        text.invoke(
+            "@stage", "left", "left_bases", first, start, height, steps, "left_views - 1", "stage_memory", f"{steps} * 4"
+        )
+        text.invoke("pack_left", "stage_memory", f"{steps} * 4", 4, height, steps, "left_memory")
+    with text.when(f"left_mode == {ALONG_ROWS}"):
+        text.invoke(
+            "@stage", "left", "left_bases", start, first, steps, height, "left_views - 1", "stage_memory", "pitch"
+        )
+        text.invoke("pack_left", "stage_memory", 4, "pitch", height, steps, "left_memory")
 
 
 def _write_panel(text: Steps) -> None:
     text.let("height", "min(tile_rows, m1 - i)")
-    with text.when(f"left_mode == {AS_IT_LIES}"):
-        text.let("from_l", "left_base + i * left_across + k0 * left_step")
-        text.call("pack_left", "from_l", "left_across", "left_step", "height", "steps", "left_memory")
-    with text.when(f"left_mode == {ALONG_STEPS}"):
-        text.call(
-            "@stage", "left", "left_bases", "i", "k0", "height", "steps", "left_views - 1", "stage_memory", "steps * 4"
-        )
-        text.call("pack_left", "stage_memory", "steps * 4", 4, "height", "steps", "left_memory")
-    with text.when(f"left_mode == {ALONG_ROWS}"):
-        text.call(
-            "@stage", "left", "left_bases", "k0", "i", "steps", "height", "left_views - 1", "stage_memory", "pitch"
-        )
-        text.call("pack_left", "stage_memory", 4, "pitch", "height", "steps", "left_memory")
+    _pack_left(text, "i", "k0", "height", "steps", "p")
     # Results that are not in the target yet are kept for all rows only where more is added to them.
     text.let("kept", "i - m0 if k > block else 0")
     text.let("results", "result_memory + kept * result_pitch")
@@ -241,9 +279,9 @@ def _write_panel(text: Steps) -> None:
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
-        text.call("tile_used", "left_memory", "b", "b_step", "c", "c_step", "steps", "1 if k0 == 0 else 0")
+        text.invoke("tile_used", "left_memory", "b", "b_step", "c", "c_step", "steps", "1 if k0 == 0 else 0")
     with text.when("k0 + steps == k and direct < n1"):
-        text.call(
+        text.invoke(
             "@stage", "result", "result_bases", "i", "direct", "height", "n1 - direct", 0,
             "results + (direct - n0) * 4", "result_pitch",
         )  # fmt: skip

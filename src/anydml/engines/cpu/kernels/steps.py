@@ -90,7 +90,7 @@ class Steps(Text):
         """The address of some words on the stack."""
         self.add(f"%{name}.at = alloca [{count} x i64], align 64", f"%{name} = ptrtoint ptr %{name}.at to i64")
 
-    def call(self, address: str, *args: str | int) -> None:  # type: ignore[override]
+    def invoke(self, address: str, *args: str | int) -> None:
         """Call what lies at an address, or is a function of the text's own."""
         values = ", ".join(f"i64 {self.value(arg)}" for arg in args)
         self.add(f"call void {address if address[0] == '@' else self.place(address)}({values})")

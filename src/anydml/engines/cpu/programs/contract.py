@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,9 +17,11 @@ from anydml.engines.cpu.kernels.contract import (
     AS_IT_LIES,
     BLOCK,
     COLUMNS,
+    DOTS,
     RESULT,
     RIGHT,
     SIDE_BY_SIDE,
+    STRIP,
     UNPACKED,
     WORDS,
     make_contract,
@@ -26,7 +29,9 @@ from anydml.engines.cpu.kernels.contract import (
 from anydml.engines.cpu.kernels.map import Shape, givens
 from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
+from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
+from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_dots, make_strip
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile, make_tile
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.scratch import get_scratch
@@ -35,7 +40,7 @@ from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.expressions import load
 from anydml.ir.patterns import match_contraction
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.trees import rewrite, walk, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -190,6 +195,10 @@ class _Plan:
         if right_mode == AS_IT_LIES and lie.along(self.columns) == lie.width:
             is_small = row_panels <= 2 * row_units or self.k * self.n <= 8192
             right_mode = UNPACKED if is_small and lie.width == 4 else SIDE_BY_SIDE
+        if skinny := self._skinny(tile):
+            right, right_mode = skinny
+            left, left_mode = (self._computed(self.left, self.rows, is_along=True)[1:] if right_mode == DOTS else (left, left_mode))
+            is_direct = False
         tiles = [
             tile._replace(rows=rows, vectors=vectors)
             for rows in (tile.rows, self.m % tile.rows or tile.rows)
@@ -256,21 +265,48 @@ class _Plan:
         packing = Packing(lies, kind, panel, pitch)
         return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))
 
-    def _computed(self, value: Expr, across: tuple[int, ...]) -> tuple[str, Section, int]:
-        """A factor that rows of a map compute: along what most of it lies along."""
+    def _skinny(self, tile: Tile) -> tuple[Section, int] | None:
+        """The section of a right factor that is read once, for a few rows; None where it lies neither way."""
+        nodes = list(walk(self.right))
+        leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+        if self.m > SKINNY or self.n * self.k < SMALL // 8 or find_rare(nodes):
+            return None
+        is_across = self._is_across(self.right, self.columns)
+        inner, outer = (self.columns, self.folded) if is_across else (self.folded, self.columns)
+        lies = [self._lie(node) for node in leaves]
+        letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
+        if "p" not in letters or (not is_across and self.m * (self.k + 2 * WIDE) * 4 > RIGHT):
+            return None
+        shape = Skinny(self.m, tile.lanes, tile.pitch, tile.by_lane, leaves, letters)
+        family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
+        key = f"{write(self.right, numbers=False)} {shape[:4]} {letters}"
+        name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        kernel = get_kernel(name, functools.partial(make, self.right, shape))
+        numbers = [word_of(node) for node in givens(nodes)]
+        nowhere = Lie("", 0, (), 4)
+        steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
+        section = self._section((kernel.address, *numbers), [*lies, nowhere], [*steps, 4], [*across, 0])
+        return section, STRIP if is_across else DOTS
+
+    def _is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
+        """Whether more of a factor lies along its rows or columns than along what is folded."""
         lies = self._lies(value)
-        is_along = sum(lie.along(self.folded) == lie.width for lie in lies)
-        is_across = sum(lie.along(across) == lie.width for lie in lies)
-        inner, outer = (across, self.folded) if is_across > is_along else (self.folded, across)
-        section = self._mapped(value, lies, inner, outer, Lie("", 0, (), 4), 4)
-        return ("p", section, ALONG_ROWS) if is_across > is_along else ("t", section, ALONG_STEPS)
+        return sum(lie.along(across) == lie.width for lie in lies) > sum(
+            lie.along(self.folded) == lie.width for lie in lies
+        )
+
+    def _computed(self, value: Expr, across: tuple[int, ...], is_along: bool = False) -> tuple[str, Section, int]:
+        """A factor that rows of a map compute: along what most of it lies along."""
+        is_across = not is_along and self._is_across(value, across)
+        inner, outer = (across, self.folded) if is_across else (self.folded, across)
+        section = self._mapped(value, inner, outer, Lie("", 0, (), 4), 4)
+        return ("p", section, ALONG_ROWS) if is_across else ("t", section, ALONG_STEPS)
 
     def _result(self) -> Section:
-        lies = [lie for lie in self._lies(self.finish) if lie is not None]
-        return self._mapped(self.finish, lies, self.columns, self.rows, self.target, self.target.along(self.columns))
+        return self._mapped(self.finish, self.columns, self.rows, self.target, self.target.along(self.columns))
 
     def _mapped(
-        self, value: Expr, lies: list[Lie], inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int
+        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int
     ) -> Section:
         nodes = list(walk(value))
         leaves = [node for node in nodes if node.op in ("load", "coordinate")]
