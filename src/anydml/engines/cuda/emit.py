@@ -16,11 +16,11 @@ import triton.language as tl
 from anydml.engines.cuda.kernels import arithmetic
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
-from anydml.ir.trees import walk
+from anydml.ir.expressions import Expr, maximum, minimum
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from anydml.enums import DataType
-    from anydml.ir.expressions import Expr
 
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
@@ -33,6 +33,7 @@ ANY = {
     **{name: f"arithmetic.truth({{0}} {sign} {{1}})" for name, sign in (("lt", "<"), ("le", "<="), ("eq", "=="))},
     "where": "tl.where({0}, {1}, {2})",
     "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}",
+    **{name: f"tl.{name}({{0}}, {{1}}, propagate_nan=tl.PropagateNan.ALL)" for name in ("maximum", "minimum")},
     "abs": "tl.abs({0})", "cast": "number_of({0}, {type})", "bits": "{0}.to({type}, bitcast=True)",
 }  # fmt: skip
 FLOAT = ANY | {
@@ -48,6 +49,8 @@ WHOLE = ANY | {
 }  # fmt: skip
 TRUTH = ANY | {"not": "~{0}"}
 """Operations in Triton by the kind of what they give: a node's arguments, and constants of its type by name."""
+BOUNDS = {"maximum": maximum, "minimum": minimum}
+"""What Triton has an operation for and trees have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Emitted:
 
 def emit(value: Expr) -> Emitted:
     """A kernel for a tree of operations alone."""
+    value = rewrite(value, bounded)
     nodes = list(walk(value))
     loads, coordinates, given = ([node for node in nodes if node.op == op] for op in ("load", "coordinate", "given"))
     names = {node: f"v{number}" for number, node in enumerate(nodes)}
@@ -97,6 +101,17 @@ def emit(value: Expr) -> Emitted:
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
     operations = sum(bool(node.args) for node in nodes)
     return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations)
+
+
+def bounded(node: Expr) -> Expr:
+    """A choice between a number and a constant as the larger or the smaller: one instruction of a GPU, not three.
+
+    Of two zeros a tree has the second, and a GPU that of the sign: so the constant is none.
+    """
+    if node.op != "where" or (limit := node.args[2]).op != "const" or not limit.value:
+        return node
+    found = [name for name, make in BOUNDS.items() if make(node.args[1], limit) is node]
+    return Expr(found[0], node.type, node.args[1:]) if found else node
 
 
 @functools.cache
