@@ -13,7 +13,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.kernels import arithmetic
+from anydml.engines.cuda.kernels import arithmetic, products, rows
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
 from anydml.ir.expressions import Expr, maximum, minimum
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
-    "number_of": number_of, "arithmetic": arithmetic,
+    "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products,
 }  # fmt: skip
 """What the text of a kernel refers to."""
 _numbers = itertools.count()
@@ -88,9 +88,9 @@ def emit(value: Expr) -> Emitted:
             node: f"fetch(p{view}, row, first, number, mask, counts, {walked[view]})" for view, node in enumerate(loads)
         },
         **dict(zip(coordinates, places[len(loads) : -1], strict=True)),
-        **{node: _from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
+        **{node: from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
     }
-    computed |= {node: _text(node, names) for node in nodes if node not in computed}  # loads come first
+    computed |= {node: text_of(node, names) for node in nodes if node not in computed}  # loads come first
     lines = [
         "@triton.jit",
         f"def generated_map({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):",
@@ -117,11 +117,11 @@ def bounded(node: Expr) -> Expr:
 @functools.cache
 def function_of(text: str) -> Any:
     """A Triton function from its text, which Triton reads where Python keeps the lines of files."""
-    name = f"<anydml map {next(_numbers)}>"
+    name = f"<anydml {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space = {**NAMES, "__name__": __name__}
     exec(compile(text, name, "exec"), space)  # noqa: S102 - text of our own, of names and numbers
-    return space["generated_map"]
+    return next(found for name, found in space.items() if name.startswith("generated_"))
 
 
 def bits_of(node: Expr) -> int:
@@ -132,9 +132,10 @@ def bits_of(node: Expr) -> int:
     return (int(node.value) + 2**63) % 2**64 - 2**63
 
 
-def _text(node: Expr, names: dict[Expr, str]) -> str:
+def text_of(node: Expr, names: dict[Expr, str]) -> str:
+    """A node that is no load, of arguments that have names."""
     if node.op == "const":
-        return _constant(node)
+        return constant(node)
     table = TRUTH if node.type is None else FLOAT if node.type.is_float else WHOLE
     arguments = [names[arg] for arg in node.args]
     more = {} if node.type is None else _words(node.type)
@@ -149,15 +150,16 @@ def _words(of: DataType) -> dict[str, str]:
     return {"type": kind, "bits": bits} | {name: f"tl.full((), {n}, {type})" for name, (n, type) in numbers.items()}
 
 
-def _constant(node: Expr) -> str:
+def constant(node: Expr) -> str:
+    """A number of the operator's."""
     if node.type is None:
         return f"tl.full((), {int(node.value)}, tl.int1)"
     if node.type.is_float and (not math.isfinite(node.value) or str(node.value) == "-0.0"):  # which have no literals
-        return _from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
+        return from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
     return f"tl.full((), {node.value!r}, {type_of(node.type)})"
 
 
-def _from_bits(text: str, of: DataType | None) -> str:
+def from_bits(text: str, of: DataType | None) -> str:
     """The number whose bits an integer ends with."""
     assert of is not None  # noqa: S101 - for type checkers
     if not of.is_float:
