@@ -33,6 +33,10 @@ class ElementWise(Computed):
 
     keeps_type: ClassVar[bool] = False
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
+    onnx: ClassVar[str] = ""
+    """The ONNX node type that it is, where that has another name than the function."""
+    onnx_names: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Attributes of that node type and the fields that they are, where the names differ."""
 
     # What subclasses say
 
@@ -67,6 +71,13 @@ class ElementWise(Computed):
         (field,) = self.outputs()
         other = self.typed_alike().get(field)
         return self.inputs()[other].data_type if other else DataType.UINT8
+
+    @property
+    def gives_truths(self) -> bool:
+        """Whether every element of the output is 1 or 0."""
+        (made,) = self.lower()
+        value = made.value
+        return value.op == "where" and [(arg.op, arg.value) for arg in value.args[1:]] == [("const", 1), ("const", 0)]
 
     def lower(self) -> tuple[Map]:
         """A map."""
