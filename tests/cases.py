@@ -10,6 +10,7 @@ import numpy as np
 
 import anydml as dml
 import folding
+from anydml.describing import argument_name
 from anydml.functions.derived import function_name
 from anydml.operators.fields import dml_name
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
@@ -81,6 +82,10 @@ class Case:
     def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
         """What the document says, wrapped to the width of a narrow type (products reach 504)."""
         return [y.astype(result_type.dtype) for y in self.results]
+
+    def row(self, level: dml.FeatureLevel) -> dml.LevelSupport | None:
+        """What the level takes."""
+        return dml.support(self.operator, level)
 
     def bare(self) -> Case:
         """The same without the leading 1s that a document writes, as the functions take it."""
@@ -161,25 +166,30 @@ class FoldingCase(ElementWiseCase):
     def desc(
         self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
     ) -> dml.OperatorDesc:
-        """The description; indices are of UINT32, as the documents have them."""
-        table = self.operator.support
-        table = table.of(str(self.attributes["function"])) if "function" in self.attributes else table
-        row = table.row_at(dml.FeatureLevel.highest()).tensors
-        own = data_type if data_type in row["InputTensor"].data_types else FLOAT32
+        """The description, with the outputs that it implies."""
+        row = self.row(dml.FeatureLevel.highest())
+        own = data_type if row and data_type in row.tensors["InputTensor"].data_types else FLOAT32
         inputs = [dml.TensorDesc(own, x.shape) for x in self.sources]
-        desc = self.operator.infer(**by_field(self.operator, "input", inputs), **self.attributes)
-        if "ARG" not in desc.type.name:
-            return desc
-        return replace(desc, output_tensor=dml.TensorDesc(UINT32, desc.outputs()["OutputTensor"].sizes))  # type: ignore[type-var]  # a dataclass
+        return self.operator.infer(**by_field(self.operator, "input", inputs), **self.attributes)
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function, its inputs by name: what must be given stands before what need not."""
+        inputs = dict(zip(map(argument_name, self.operator.input_names()), arrays, strict=True))
+        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
 
     def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
         """What the oracle says."""
         desc = self.desc(data_type or result_type)
         answers = folding.expected(desc, self.inputs(data_type or result_type))
         return [
-            answer.astype(output.data_type.dtype)
+            np.ascontiguousarray(answer, output.data_type.dtype)
             for (answer, _), output in zip(answers, desc.outputs().values(), strict=True)
         ]
+
+    def row(self, level: dml.FeatureLevel) -> dml.LevelSupport | None:
+        """What the level takes, of the function where there are several."""
+        table = self.operator.support
+        return (table.of(self.attributes["function"]) if "function" in self.attributes else table).at(level)
 
     def bare(self) -> Case:
         """The same: what is folded is counted from the first dimension."""
