@@ -17,6 +17,7 @@ from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 _FAMILIES = (
     "slice", "gather", "cumulative", "gather_along", "copies", "join", "fill", "reverse", "arithmetic",
     "transcendental", "limits", "logic", "bitwise", "activations", "scaling",
+    "quantisation", "products",
 )  # fmt: skip
 for _family in _FAMILIES:  # each class enters itself in OPERATORS
     import_module(f"anydml.operators.{_family}")

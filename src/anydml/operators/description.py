@@ -93,7 +93,8 @@ class OperatorDesc(abc.ABC):
     @functools.cache
     def gives_several(cls) -> bool:
         """Whether a list of tensors comes out, if only of one."""
-        return any(cls.field_types()[name].is_tensor_array for name in cls.output_names())
+        names = cls.output_names()
+        return len(names) > 1 or any(cls.field_types()[name].is_tensor_array for name in names)
 
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
@@ -159,6 +160,10 @@ class OperatorDesc(abc.ABC):
         """The output's type, or the usual one where there is a choice: the first input's."""
         return next(iter(self.inputs().values())).data_type
 
+    def implied_outputs(self) -> list[tuple[DataType, tuple[int, ...]]]:
+        """The type and the sizes of each output, where the other fields imply them."""
+        return [(self.implied_output_type(), self.implied_output_sizes())]
+
     @abc.abstractmethod
     def output_rules(self) -> Iterator[Fault]:
         """Check the output against the other fields, in which no fault was found."""
@@ -213,15 +218,17 @@ class OperatorDesc(abc.ABC):
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
-        name = cls.output_names()[0]
-        draft = cls(**{name: stand_in, **others})
+        missing = [name for name in cls.output_names() if name not in others]
+        draft = cls(**dict.fromkeys(missing, stand_in), **others)
         if stand_in is None or any(draft.rules()):
             return draft
-        try:
-            output = TensorDesc(draft.implied_output_type(), draft.implied_output_sizes())
-        except DescriptionError as error:
-            raise error.within(cls.type.name, f"{dml_name(name)}.") from None
-        return replace(draft, **{name: output})  # type: ignore[type-var]  # every subclass is a dataclass
+        outputs = {}
+        for name, (data_type, sizes) in zip(cls.output_names(), draft.implied_outputs(), strict=True):
+            try:
+                outputs[name] = TensorDesc(data_type, sizes) if name in missing else others[name]
+            except DescriptionError as error:
+                raise error.within(cls.type.name, f"{dml_name(name)}.") from None
+        return replace(draft, **outputs)  # type: ignore[type-var]  # every subclass is a dataclass
 
     @classmethod
     def infer(cls, **others: Any) -> Self:
@@ -288,6 +295,11 @@ class OperatorDesc(abc.ABC):
                 reported.add(count)
                 takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
                 yield count_fault(self, field, count, where + takes)
+        for field in row.required:
+            if field not in self.tensors() and level >= first:
+                later = min(other.level for other in self.support if field not in other.required)
+                rule = f"{field} must be given before {later.dml_name}"
+                yield Fault(field=field, rule=rule, found="none", way_out=where, level=later)
         yield from self.attribute_level_faults(level, where)
 
     def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
