@@ -92,7 +92,7 @@ class OperatorDesc(abc.ABC):
     @classmethod
     @functools.cache
     def gives_several(cls) -> bool:
-        """Whether a list of tensors comes out, if only of one."""
+        """Whether several tensors come out, or a list of them, if only of one."""
         names = cls.output_names()
         return len(names) > 1 or any(cls.field_types()[name].is_tensor_array for name in names)
 
@@ -160,9 +160,9 @@ class OperatorDesc(abc.ABC):
         """The output's type, or the usual one where there is a choice: the first input's."""
         return next(iter(self.inputs().values())).data_type
 
-    def implied_outputs(self) -> list[tuple[DataType, tuple[int, ...]]]:
-        """The type and the sizes of each output, where the other fields imply them."""
-        return [(self.implied_output_type(), self.implied_output_sizes())]
+    def implied_outputs(self) -> tuple[TensorDesc, ...]:
+        """The outputs as the other fields imply them, packed: of most operators one."""
+        return (TensorDesc(self.implied_output_type(), self.implied_output_sizes()),)
 
     @abc.abstractmethod
     def output_rules(self) -> Iterator[Fault]:
@@ -207,7 +207,7 @@ class OperatorDesc(abc.ABC):
 
     @classmethod
     def draft(cls, **others: Any) -> Self:
-        """Complete a description with the output that the other fields imply: packed, of the input's type.
+        """Complete a description with the outputs that the other fields imply, packed.
 
         Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong. An
         operator that implies no output must be given one.
@@ -218,17 +218,16 @@ class OperatorDesc(abc.ABC):
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
-        missing = [name for name in cls.output_names() if name not in others]
-        draft = cls(**dict.fromkeys(missing, stand_in), **others)
+        names = cls.output_names()
+        draft = cls(**{**dict.fromkeys(names, stand_in), **others})
         if stand_in is None or any(draft.rules()):
             return draft
-        outputs = {}
-        for name, (data_type, sizes) in zip(cls.output_names(), draft.implied_outputs(), strict=True):
-            try:
-                outputs[name] = TensorDesc(data_type, sizes) if name in missing else others[name]
-            except DescriptionError as error:
-                raise error.within(cls.type.name, f"{dml_name(name)}.") from None
-        return replace(draft, **outputs)  # type: ignore[type-var]  # every subclass is a dataclass
+        try:
+            outputs = draft.implied_outputs()
+        except DescriptionError as error:
+            raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
+        implied = {name: output for name, output in zip(names, outputs, strict=True) if name not in others}
+        return replace(draft, **implied)  # type: ignore[type-var]  # every subclass is a dataclass
 
     @classmethod
     def infer(cls, **others: Any) -> Self:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import abc
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import Fault
+from anydml.enums import DataType
 from anydml.ir.expressions import call, given, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operators.declared import Declared
+from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, OptionalScaleBias, Output, dml_name
-from anydml.operators.rules import same_data_type, same_sizes
+from anydml.operators.rules import repeats_along, same_data_type, same_sizes
 from anydml.operators.scalars import saturated
-from anydml.operators.sizes import common_sizes, repeats_to
+from anydml.operators.sizes import common_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.operators.scalars import ScaleBias
     from anydml.operators.sizes import Sizes, Spread
 
 
-class ElementWise(Declared):
+class ElementWise(Computed):
     """Computes each element of the output from the inputs' elements of the same coordinates.
 
     A subclass has its fields and `value`, and is made a frozen dataclass. All tensors have the same sizes, which
@@ -37,10 +36,12 @@ class ElementWise(Declared):
 
     keeps_type: ClassVar[bool] = False
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
-    free_types: ClassVar[tuple[str, ...]] = ()
-    """The tensors whose type is their own although they take the same types as others."""
     repeated: ClassVar[tuple[str, ...]] = ()
     """The tensors that may have a size of 1 in any dimension."""
+    onnx: ClassVar[str] = ""
+    """The ONNX node type that it is, where that has another name than the function."""
+    onnx_names: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Attributes of that node type and the fields that they are, where the names differ."""
 
     # What subclasses say
 
@@ -52,20 +53,6 @@ class ElementWise(Declared):
         """
 
     # What follows
-
-    @classmethod
-    @functools.cache
-    def typed_alike(cls) -> Mapping[str, str]:
-        """The tensors that must be of another one's type, which stands before them where nothing else is said."""
-        if cls.typed_like:
-            return cls.typed_like
-        taken = cls.support.row_at(FeatureLevel.highest()).tensors
-        firsts: dict[frozenset[DataType], str] = {}
-        for field, support in taken.items():
-            if field not in cls.free_types:
-                firsts.setdefault(support.data_types, field)
-        pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
-        return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
 
     def rules(self) -> Iterator[Fault]:
         """The inputs are alike."""
@@ -81,12 +68,7 @@ class ElementWise(Declared):
     def _like_others(self, field: str, first: str) -> Iterator[Fault]:
         if (other := self.typed_alike().get(field)) in self.tensors():
             yield from same_data_type(self, field, str(other))
-        own, sizes = (self.tensors()[name].sizes for name in (field, first))
-        if field not in self.repeated or len(own) != len(sizes):
-            yield from same_sizes(self, field, first)
-        elif not repeats_to(own, sizes):
-            rule = f"{field}.Sizes must be {sizes}, {first}.Sizes, or 1 in any dimension"
-            yield Fault(field=f"{field}.Sizes", rule=rule, value=own, found=str(own))
+        yield from (repeats_along if field in self.repeated else same_sizes)(self, field, first)
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The inputs'."""
@@ -104,6 +86,13 @@ class ElementWise(Declared):
         common = common_sizes(cls.type.name, list(sizes), list(sizes.values()))
         return {field: (own, common) for field, own in sizes.items()}
 
+    @property
+    def gives_truths(self) -> bool:
+        """Whether every element of the output is 1 or 0."""
+        (made,) = self.lower()
+        value = made.value
+        return value.op == "where" and [(arg.op, arg.value) for arg in value.args[1:]] == [("const", 1), ("const", 0)]
+
     def lower(self) -> tuple[Map]:
         """A map."""
         ((field, target),) = self.outputs().items()
@@ -115,16 +104,12 @@ class ElementWise(Declared):
                 continue
             source = View.of(name, tensors[name])
             element = load(len(sources), source.data_type)
-            elements.append(element if self.keeps_type else _wide(element))
+            elements.append(element if self.keeps_type else wide(element))
             sources.append(source if source.sizes == target.sizes else replace(source, sizes=target.sizes))
         scale_bias: ScaleBias | None = getattr(self, "scale_bias", None)
         if scale_bias is not None and elements[0] is not None:
             elements[0] = scaled(elements[0], scale_bias)
         return (Map(tuple(sources), View.of(field, target), self.value(*elements).to(target.data_type)),)
-
-
-def _wide(element: Expr) -> Expr:
-    return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element
 
 
 def scaled(x: Expr, scale_bias: ScaleBias) -> Expr:

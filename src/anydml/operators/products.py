@@ -9,7 +9,7 @@ from anydml.errors import DescriptionError, Fault
 from anydml.ir.expressions import fold, given, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.declared import Declared
+from anydml.operators.computed import Computed
 from anydml.operators.fields import Float, Input, OptionalInput, Output, Transform  # noqa: TC001 - read at run time
 from anydml.operators.fused import CLIP, FUSED, SOFTMAXES, OptionalActivation, activation_faults
 from anydml.operators.quantisation import difference, quantised
@@ -28,7 +28,7 @@ _LONGEST = 2**31 // 255**2
 """The products of differences of bytes that an INT32 can sum up, whatever they are: 33,025."""
 
 
-class Product(Declared):
+class Product(Computed):
     """Matrices of A times those of B: the last two dimensions are a matrix's, those before count the matrices.
 
     A subclass has its fields, its `factors` and its `value`.

@@ -11,10 +11,11 @@ from anydml.errors import Fault
 from anydml.ir.expressions import const, fold, load, maximum, minimum, rint, where
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.operators.declared import Declared
+from anydml.operators.computed import Computed
 from anydml.operators.elementwise import ElementWise, type_of
 from anydml.operators.fields import Input, OptionalInput, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
+from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +116,7 @@ class ElementWiseQuantizedLinearAdd(ElementWise):
         return quantised(total / scale, z)
 
 
-class DynamicQuantizeLinear(Declared):
+class DynamicQuantizeLinear(Computed):
     """Quantises to the range that the numbers have: round(x/scale) + zero_point, and the scale and the zero point.
 
     The scale is the range, 0 included, over 255, and 1 where all numbers are 0; the zero point is what 0 becomes,
@@ -131,11 +132,11 @@ class DynamicQuantizeLinear(Declared):
         """An input alone is what its level takes."""
         return iter(())
 
-    def implied_outputs(self) -> list[tuple[DataType, tuple[int, ...]]]:
+    def implied_outputs(self) -> tuple[TensorDesc, ...]:
         """Bytes of the input's sizes, and a scale and a zero point of one element."""
         own, one = self.output_tensor.data_type, (1,) * self.input_tensor.dimension_count
         kind = DataType.UINT8 if own.is_float else own
-        return [(kind, self.input_tensor.sizes), (F32, one), (kind, one)]
+        return TensorDesc(kind, self.input_tensor.sizes), TensorDesc(F32, one), TensorDesc(kind, one)
 
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes, and the others have one element."""
