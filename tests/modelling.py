@@ -12,6 +12,7 @@ import anydml as dml
 from anydml.cli.app import app
 from anydml.models import check_file
 from elementwise import ELEMENT_WISE, data_types, describe
+from products import PRODUCTS, small_example
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
 ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}
@@ -156,6 +157,7 @@ EVERY: list[dml.OperatorDesc] = [
         for cls in ELEMENT_WISE
         if cls not in (dml.Cast, dml.ElementWiseIdentity)
     ),
+    *(small_example(cls)[0] for cls in PRODUCTS),
 ]
 
 

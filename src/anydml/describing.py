@@ -42,7 +42,7 @@ def argument_of(cls: type[OperatorDesc], field: str) -> str:
 
 def name_slots(cls: type[OperatorDesc], names: Sequence[str], count: int) -> list[str]:
     """DirectML's names of so many tensors of some fields, of which one may hold several."""
-    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count)]
+    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count - len(names) + 1)]
 
 
 def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
@@ -51,9 +51,12 @@ def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
 
 def _by_field(cls: type[OperatorDesc], names: Sequence[str], tensors: Sequence[TensorDesc]) -> dict[str, Any]:
     """Tensors as the fields of a description that they are for."""
-    if any(cls.field_types()[name].is_tensor_array for name in names):
-        return {names[0]: tuple(tensors)}  # no operator has other tensors of the kind beside several
-    return dict(zip(names, tensors, strict=True))
+    left, found = list(tensors), {}
+    for name in names:
+        count = len(_places(cls, name, len(tensors) - len(names) + 1))
+        own, left = left[:count], left[count:]
+        found[name] = tuple(own) if cls.field_types()[name].is_tensor_array else own[0]
+    return found
 
 
 class Call(abc.ABC):
@@ -69,9 +72,16 @@ class Call(abc.ABC):
     """The arrays that were given for the outputs."""
 
     def __init__(
-        self, cls: type[OperatorDesc], device: Device, inputs: Sequence[ArrayView | Expression], output_sizes: Any
+        self,
+        cls: type[OperatorDesc],
+        device: Device,
+        names: Sequence[str],
+        inputs: Sequence[ArrayView | Expression],
+        output_sizes: Any,
     ) -> None:
         self.cls, self.device, self.inputs, self.output_sizes = cls, device, inputs, output_sizes
+        self.names = names
+        """The fields of the inputs: those that are there."""
         self.name = cls.type.name
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
@@ -150,11 +160,11 @@ class Call(abc.ABC):
         return self.finish(padded)
 
     def _describe(self, outputs: Sequence[TensorDesc] | None, attributes: dict[str, Any]) -> OperatorDesc:
-        fields = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
+        fields = name_slots(self.cls, self.names, len(self.inputs))
         found = [self.describe(field, x) for field, x in zip(fields, self.inputs, strict=True)]
         if self.has_room:  # other operators' inputs are of one rank, which a check tells
             found = [tensor.padded(self.common_rank) for tensor in found]
-        tensors = _by_field(self.cls, self.cls.input_names(), found)
+        tensors = _by_field(self.cls, self.names, found)
         if self.output_sizes is not None:
             try:
                 outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]

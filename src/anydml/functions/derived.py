@@ -17,7 +17,6 @@ from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
 from anydml.errors import show
 from anydml.operator_type import OperatorType
-from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import FIELD_TYPES, ValueType
 
 if TYPE_CHECKING:
@@ -59,10 +58,19 @@ def _is_type(kind: FieldType) -> bool:
     return kind is FIELD_TYPES[ValueType]
 
 
+def inputs_of(cls: type[OperatorDesc]) -> dict[str, bool]:
+    """The inputs in the order that a function takes them, and whether each may be left out: those that may come last."""
+    optional = cls.optional_inputs()
+    return {name: name in optional for name in sorted(cls.input_names(), key=lambda name: name in optional)}
+
+
 def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
     """Inputs by place, attributes by place or name, `out` and `device` by name."""
     place, name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    tensors = [inspect.Parameter(argument_name(field), place) for field in cls.input_names()]
+    tensors = [
+        inspect.Parameter(argument_name(field), place, default=None if is_optional else inspect.Parameter.empty)
+        for field, is_optional in inputs_of(cls).items()
+    ]
     attributes = [
         inspect.Parameter(key, place, default=inspect.Parameter.empty if default is MISSING else default)
         for key, default in parameters_of(cls).items()
@@ -75,16 +83,20 @@ def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
 def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     """The function of an operator: on arrays of any library, or expressions of a graph.
 
-    Inputs of an element-wise operator have sizes that broadcast as NumPy's do, and may be numbers.
+    Inputs of most have sizes that broadcast as NumPy's do, and may be numbers; those that are optional come last.
     """
     name, signature = function_name(cls.type), signature_of(cls)
-    parameters, count = parameters_of(cls), len(cls.input_names())
+    parameters, tensors = parameters_of(cls), inputs_of(cls)
+    count, required = len(tensors), len(tensors) - sum(tensors.values())
     names, defaults = tuple(parameters), tuple(parameters.values())
-    places = tuple({**dict.fromkeys(map(argument_name, cls.input_names()), MISSING), **parameters}.items())
-    least = sum(default is MISSING for _, default in places)
+    given = {argument_name(key): None if is_optional else MISSING for key, is_optional in tensors.items()}
+    places = tuple({**given, **parameters}.items())
+    fillers = tuple(default for _, default in places)
+    least = max(i + 1 for i, default in enumerate(fillers) if default is MISSING)
     most = len(places)
     typed = [key for key in names if _is_type(cls.field_types()[key])]
-    broadcasts = issubclass(cls, ElementWise)
+    broadcasts = cls.broadcasts
+    order = [list(tensors).index(key) for key in cls.input_names()] if required < count else None
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, by place: in a microsecond, where `inspect` takes 40."""
@@ -99,29 +111,34 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         return found
 
     # Known calls with every attribute left out are found by these: 2 us less than by looking at each.
-    usual = tuple(map(_exact, defaults)) if least == count else None
+    usual = tuple(map(_exact, defaults)) if least <= count else None
 
     def function(*args: Any, out: Any = None, device: Any = None, **named: Any) -> Any:
-        if usual is not None and len(args) == count and not named:
+        if usual is not None and required <= len(args) <= count and not named:
             inputs, attributes, exact = args, defaults, usual
+            if len(args) < count:
+                inputs += (None,) * (count - len(args))
         else:
             if named or not least <= len(args) <= most:
                 args = in_order(args, named)
             elif len(args) < most:
-                args += defaults[len(args) - count :]
+                args += fillers[len(args) :]
             inputs, attributes = args[:count], args[count:]
             exact = tuple(map(_exact, attributes))
+        if order is not None:
+            inputs = tuple([inputs[i] for i in order])
         arrays = inputs
         for x in inputs:
-            if type(x) is not np.ndarray and broadcasts and is_number(x):
-                exact += tuple((i, type(y), y or repr(y)) for i, y in enumerate(inputs) if is_number(y))
-                arrays = tuple(y for y in inputs if not is_number(y))
+            if type(x) is not np.ndarray and broadcasts and (x is None or is_number(x)):
+                exact += tuple((i, type(y), y or repr(y)) for i, y in enumerate(inputs) if y is None or is_number(y))
+                arrays = tuple(y for y in inputs if y is not None and not is_number(y))
                 break
         attempt = Attempt(cls, device, out, arrays, *exact)
         if (result := attempt.run()) is not None:
             return result
-        call = make_call(cls, device, out, *inputs, key=attempt.key, broadcasts=broadcasts)
         values = dict(zip(names, attributes, strict=True))
+        spreading = values if broadcasts else None
+        call = make_call(cls, device, out, *inputs, key=attempt.key, spreading=spreading)
         for key in typed:
             values[key] = call.inputs[0].data_type if values[key] is None else values[key]
         if "axis" in values:
@@ -150,7 +167,7 @@ def document(cls: type[OperatorDesc]) -> str:
     """A docstring: the operator's name, what its class says of it, and an example."""
     text = inspect.cleandoc(cls.__doc__ or "")
     notes = []
-    if len(cls.input_names()) > 1 and issubclass(cls, ElementWise):
+    if len(cls.input_names()) > 1 and cls.broadcasts:
         notes.append(
             "Sizes broadcast as NumPy's do, and numbers or lists of them take the type of an array beside them."
         )

@@ -34,6 +34,7 @@ class ElementWise(Computed):
     Where `ScaleBias` is given, the first input's elements are x·Scale + Bias, computed in FLOAT64 and converted back.
     """
 
+    broadcasts = True
     keeps_type: ClassVar[bool] = False
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
     repeated: ClassVar[tuple[str, ...]] = ()
@@ -81,7 +82,7 @@ class ElementWise(Computed):
         return other.data_type if other else DataType.UINT8
 
     @classmethod
-    def spread(cls, sizes: Mapping[str, Sizes], **_: Any) -> Spread:
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
         """How a function sees its inputs: in the sizes that they have together."""
         common = common_sizes(cls.type.name, list(sizes), list(sizes.values()))
         return {field: (own, common) for field, own in sizes.items()}

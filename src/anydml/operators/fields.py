@@ -104,6 +104,13 @@ def _member_of(cls: type[enum.Enum]) -> Callable[[object, str, list[Fault]], Any
     return lambda value, field, faults: read_enum(cls, value, field, faults, next(iter(cls)))
 
 
+def _read_transform(value: object, field: str, faults: list[Fault]) -> MatrixTransform:
+    """A matrix is transposed, or not: Python's True and False say so too."""
+    return MatrixTransform(int(value)) if isinstance(value, bool) else _TRANSFORMS(value, field, faults)
+
+
+_TRANSFORMS = _member_of(MatrixTransform)
+
 Input: TypeAlias = Annotated[TensorDesc, "input"]
 Output: TypeAlias = Annotated[TensorDesc, "output"]
 OptionalInput: TypeAlias = Annotated[TensorDesc | None, "input"]
@@ -123,7 +130,7 @@ Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
 ValueType: TypeAlias = Annotated[DataType | str, "DML_TENSOR_DATA_TYPE"]
 Infinity: TypeAlias = Annotated[IsInfinityMode | str, "DML_IS_INFINITY_MODE"]
 Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
-Transform: TypeAlias = Annotated[MatrixTransform | str, "DML_MATRIX_TRANSFORM"]
+Transform: TypeAlias = Annotated[MatrixTransform | bool | str, "DML_MATRIX_TRANSFORM"]
 Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TYPE"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
@@ -150,7 +157,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     ValueType: FieldType("attribute", "UINT", _member_of(DataType)),
     Infinity: FieldType("attribute", "UINT", _member_of(IsInfinityMode)),
     Rounding: FieldType("attribute", "UINT", _member_of(RoundingMode)),
-    Transform: FieldType("attribute", "UINT", _member_of(MatrixTransform)),
+    Transform: FieldType("attribute", "UINT", _read_transform),
     Quantization: FieldType("attribute", "UINT", _member_of(QuantizationType)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),

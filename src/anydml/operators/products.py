@@ -34,6 +34,7 @@ class Product(Computed):
     A subclass has its fields, its `factors` and its `value`.
     """
 
+    broadcasts = True
     by_row: ClassVar[tuple[str, ...]] = ()
     """The tensors with a number for each row: in the last dimension but one, or the only one."""
     by_column: ClassVar[tuple[str, ...]] = ()
@@ -93,7 +94,7 @@ class Product(Computed):
         found = {"ATensor": (a, (*batch, *a[-2:])), "BTensor": (b, (*batch, *b[-2:]))}
         for field, own in sizes.items():
             if field in cls.whole:
-                found[field] = (own, product if repeats_to(own, product) else own)
+                found[field] = (own, product) if repeats_to(own, product) else (pad(own, rank), pad(own, rank))
             elif field not in found:
                 seen = (*own, 1) if field in cls.by_row and len(own) == 1 else own
                 found[field] = (pad(seen, rank), pad(seen, rank))
@@ -232,7 +233,7 @@ class Gemm(Product):
 
         def is_turned(given: Any) -> bool:
             try:
-                return MatrixTransform(given) is MatrixTransform.TRANSPOSE
+                return given is True or MatrixTransform(given) is MatrixTransform.TRANSPOSE
             except DescriptionError:  # which the description says
                 return False
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from anydml.enums import DataType
-from anydml.errors import Fault
 from anydml.ir.expressions import const, fold, load, maximum, minimum, rint, where
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -20,6 +20,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anydml.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
 
@@ -48,20 +49,21 @@ class ElementWiseQuantizeLinear(ElementWise):
     Without a zero point, which may be left out from 6_2 on, it is 0, and the result UINT8 unless `out` says INT8.
     """
 
+    typed_like = {"ScaleTensor": "InputTensor", "OutputTensor": "ZeroPointTensor"}  # noqa: RUF012 - nobody writes to it
+
     input_tensor: Input
     scale_tensor: Input
     zero_point_tensor: OptionalInput = None
     output_tensor: Output
 
     def rules(self) -> Iterator[Fault]:
-        """The inputs are alike, and the scale is of the input's type, or of FLOAT32 for integers."""
-        yield from super().rules()
-        kind = self.input_tensor.data_type
-        if kind.is_float:
-            yield from same_data_type(self, "ScaleTensor", "InputTensor")
-        elif (own := self.scale_tensor.data_type) is not F32:
-            rule = f"ScaleTensor.DataType must be FLOAT32 for an InputTensor of {kind.name}"
-            yield Fault(field="ScaleTensor.DataType", rule=rule, value=own, found=own.name)
+        """The inputs are alike, but the scales of integers are of FLOAT32."""
+        kind, own = self.input_tensor.data_type, self.scale_tensor.data_type
+        for fault in super().rules():
+            if fault.field != "ScaleTensor.DataType" or kind.is_float:
+                yield fault
+            elif own is not F32:
+                yield replace(fault, rule=f"ScaleTensor.DataType must be FLOAT32 with an InputTensor of {kind.name}")
 
     def value(self, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
         """round(x/scale) + zero_point."""
