@@ -157,7 +157,7 @@ class FixedCase(Case):
         self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
     ) -> dml.OperatorDesc:
         """The description."""
-        tensors = {name: dml.TensorDesc.of(x) for name, x in zip(self.fields, self.sources, strict=True)}
+        tensors = {name: dml.TensorDesc(x.dtype, x.shape) for name, x in zip(self.fields, self.sources, strict=True)}
         return self.operator.infer(**tensors, **self.attributes)
 
     @property
