@@ -18,6 +18,7 @@ from anydml.enums import (
     IsInfinityMode,
     MatrixTransform,
     QuantizationType,
+    ReduceFunction,
     RoundingMode,
     TensorFlags,
 )

@@ -104,21 +104,19 @@ def make_call(
     key: object = None,
     graph: Graph | None = None,
     spreading: dict[str, Any] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Call:
     """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph.
 
-    Optional inputs may be None. With attributes for `spreading` the inputs are given sizes that fit, and may be numbers.
+    With attributes for `spreading` the inputs are given sizes that fit, and may be numbers. `names` are the fields of
+    the inputs, where optional ones are left out.
     """
-    names = cls.input_names()
-    if optional := cls.optional_inputs():
-        there = [i for i, name in enumerate(names) if name not in optional or inputs[i] is not None]
-        names, inputs = tuple(names[i] for i in there), tuple(inputs[i] for i in there)
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
     if graph is not None:
-        return NodeCall(cls, graph, device, out, names, inputs, output_sizes, spreading)
-    return ArrayCall(cls, device, out, names, inputs, output_sizes, key, spreading)
+        return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names)
 
 
 def _several(cls: type[OperatorDesc], out: object) -> list[object]:
@@ -142,11 +140,11 @@ class ArrayCall(Call):
         cls: type[OperatorDesc],
         device: Device | str | None,
         out: object,
-        names: Sequence[str],
         inputs: Sequence[object],
         output_sizes: Any,
         key: object,
         spreading: dict[str, Any] | None,
+        names: Sequence[str] | None,
     ) -> None:
         outs = None if out is None else _several(cls, out)
         if device is None:
@@ -156,7 +154,7 @@ class ArrayCall(Call):
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
-        fields = name_slots(cls, names, len(inputs))
+        fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         self.key, self._out, self.cls, self.device = key, out, cls, device
         self._numbers: list[tuple[int, Any]] = []
         if spreading is not None:
@@ -166,12 +164,15 @@ class ArrayCall(Call):
             seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
+            if len(fields) != len(outs):
+                rule = f"out must be {len(fields)} arrays"
+                raise DescriptionError(name, Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
             targets = [without_truths(x) if spreading is not None else x for x in outs]
             self.outs = [
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, targets, strict=True)
             ]
             self._takes_truths = any(x is not y for x, y in zip(outs, targets, strict=True))
-        super().__init__(cls, device, names, seen, output_sizes)
+        super().__init__(cls, device, seen, output_sizes, names)
         numbers = {place for place, _ in self._numbers}
         self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
         if self._like is None and seen:

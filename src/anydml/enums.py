@@ -254,6 +254,23 @@ class RoundingMode(Option):
     """Halves are rounded away from zero, and other fractions to the nearest."""
 
 
+class ReduceFunction(Option):
+    """DML_REDUCE_FUNCTION: what a row is made."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
+
+
 class Feature(Spelled):
     """DML_FEATURE: what `Device.check_feature_support` can be asked."""
 

@@ -32,10 +32,10 @@ class NodeCall(Call):
         graph: Graph,
         device: object,
         out: object,
-        names: Sequence[str],
         inputs: Sequence[object],
         output_sizes: Any,
         spreading: dict[str, Any] | None,
+        names: Sequence[str] | None,
     ) -> None:
         self._graph, self.name = graph, cls.type.name
         faults = []
@@ -44,7 +44,7 @@ class NodeCall(Call):
                 rule = f"{option} must not be given with an Expression, which nothing is run for"
                 way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
                 faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
-        fields = name_slots(cls, names, len(inputs))
+        fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         given: list[Any] = []
         for field, value in zip(fields, inputs, strict=True):
             if spreading is not None and (is_number(value) or numbers_of(value) is not None):
@@ -63,7 +63,7 @@ class NodeCall(Call):
         if spreading is not None:
             given = self._broadcast(cls, fields, given, spreading)
             self.scalars = tuple(fields)
-        super().__init__(cls, graph.device, names, given, output_sizes)
+        super().__init__(cls, graph.device, given, output_sizes, names)
 
     def _broadcast(
         self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any], attributes: dict[str, Any]

@@ -110,6 +110,13 @@ class OperatorDesc(abc.ABC):
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
         return dict(self._inputs)
 
+    def input_slots(self) -> dict[str, TensorDesc | None]:
+        """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
+        found: dict[str, TensorDesc | None] = {}
+        for name in self.input_names():
+            found |= self._named([name]) or {dml_name(name): None}
+        return found
+
     def outputs(self) -> dict[str, TensorDesc]:
         """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
         return dict(self._outputs)
@@ -212,6 +219,9 @@ class OperatorDesc(abc.ABC):
     def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
         """How a function sees its inputs, given by DirectML's names, and what sizes they are repeated to."""
         return {field: (own, own) for field, own in sizes.items()}
+    def own_support(self) -> SupportTable:
+        """The rows of `support` that this description is of: an operator of several functions has some for each."""
+        return self.support
 
     # What follows
 
@@ -295,7 +305,7 @@ class OperatorDesc(abc.ABC):
         first = self.introduced()
         if level < first:
             yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)
-        row = self.support.row_at(max(level, first))
+        row = self.own_support().row_at(max(level, first))
         adds_float64 = self._has_added_type
         reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
         for field, desc in self.tensors().items():

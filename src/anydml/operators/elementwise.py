@@ -17,7 +17,7 @@ from anydml.operators.scalars import saturated
 from anydml.operators.sizes import common_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from anydml.errors import Fault
     from anydml.ir.expressions import Expr

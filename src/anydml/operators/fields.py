@@ -14,6 +14,7 @@ from anydml.enums import (
     IsInfinityMode,
     MatrixTransform,
     QuantizationType,
+    ReduceFunction,
     RoundingMode,
 )
 from anydml.errors import Fault, show
@@ -132,6 +133,7 @@ Infinity: TypeAlias = Annotated[IsInfinityMode | str, "DML_IS_INFINITY_MODE"]
 Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
 Transform: TypeAlias = Annotated[MatrixTransform | bool | str, "DML_MATRIX_TRANSFORM"]
 Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TYPE"]
+Reduction: TypeAlias = Annotated[ReduceFunction | str, "DML_REDUCE_FUNCTION"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
 WithFloat64: TypeAlias = Annotated[bool, "allow_float64"]
@@ -159,6 +161,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Rounding: FieldType("attribute", "UINT", _member_of(RoundingMode)),
     Transform: FieldType("attribute", "UINT", _read_transform),
     Quantization: FieldType("attribute", "UINT", _member_of(QuantizationType)),
+    Reduction: FieldType("attribute", "UINT", _member_of(ReduceFunction)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
     WithFloat64: FieldType("addition", "", read_bool),

@@ -35,6 +35,7 @@ CLIP = frozenset([OperatorType.ELEMENT_WISE_CLIP])
 """What convolutions and GEMM take besides."""
 SOFTMAXES = frozenset([OperatorType.ACTIVATION_SOFTMAX, OperatorType.ACTIVATION_SOFTMAX1])
 """What GEMM takes besides: a step over the rows of the result, where the others are of one element."""
+_ALL = FUSED | CLIP | SOFTMAXES
 _STAND_IN = TensorDesc(DataType.FLOAT32, (1,))
 
 
@@ -127,7 +128,7 @@ def find_activation(activation: object) -> type[OperatorDesc]:
     kind = None
     if isinstance(activation, str):
         names = (f"{family}_{activation.strip().upper()}" for family in ("ACTIVATION", "ELEMENT_WISE"))
-        kind = next((OperatorType[name] for name in names if OperatorType.__members__.get(name) in FUSED | CLIP), None)
+        kind = next((OperatorType[name] for name in names if OperatorType.__members__.get(name) in _ALL), None)
     try:
         cls = OPERATORS.get(OperatorType(activation) if kind is None else kind)
     except DescriptionError:

@@ -77,3 +77,11 @@ def repeats_along(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]
         if own not in (1, size):
             rule = f"{field}.Sizes[{k}] must be {size} as {other}.Sizes[{k}] is, or 1"
             yield Fault(field=f"{field}.Sizes[{k}]", rule=rule, value=own, found=str(own))
+
+
+def not_negative(desc: OperatorDesc, name: str) -> Iterator[Fault]:
+    """Check that a number is at least 0; NaN is not."""
+    value: float = getattr(desc, name)
+    if not value >= 0:
+        field = dml_name(name)
+        yield Fault(field=field, rule=f"{field} must be at least 0", value=value, found=str(value))
