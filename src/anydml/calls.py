@@ -162,6 +162,8 @@ class ArrayCall(Call):
             self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
         else:
             seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        if any(x.data_type.is_half_byte for x in seen):
+            self.key = None  # what was looked at is a packed copy
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
             if len(fields) != len(outs):

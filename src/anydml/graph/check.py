@@ -231,15 +231,13 @@ def _ends(
 
 def byte_span(desc: TensorDesc) -> tuple[int, int]:
     """The bytes that a tensor touches, from the lowest to past the highest, counted from its first element."""
-    below, above = span(desc.sizes, desc.element_strides)
-    width = desc.data_type.size_in_bytes
-    return below * width, (above + 1) * width
+    return desc.data_type.byte_range(*span(desc.sizes, desc.element_strides))
 
 
 def has_gaps(desc: TensorDesc) -> bool:
     """Whether some bytes between a tensor's elements are nobody's."""
     low, high = byte_span(desc)
-    return high - low > desc.element_count * desc.data_type.size_in_bytes
+    return high - low > desc.data_type.bytes_of(desc.element_count)
 
 
 def _room(label: str, what: str, room: tuple[int, int], fed_name: str, fed: TensorDesc) -> Iterator[Fault]:

@@ -76,7 +76,7 @@ class ConstantNode:
             object.__setattr__(self, "data", bytes(self.data))
         elif not isinstance(self.data, SharedData):
             self._read_array()
-        needed = 1 if self.desc is None else self.desc.extent * self.desc.data_type.size_in_bytes
+        needed = 1 if self.desc is None else self.desc.data_type.bytes_of(self.desc.extent)
         if len(self.data) < needed:
             rule = f"data must have at least {needed} bytes"
             faults.append(Fault(field="data", rule=rule, value=self.data, found=str(len(self.data))))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
+from anydml.operators.facts import takers_of
 from anydml.operators.fields import bare_name
 from anydml.operators.tables import write_counts
 
@@ -44,6 +45,8 @@ def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) 
         way_out = f"no feature level takes it{CONVERT}"
         if data_type is DataType.FLOAT64 and "allow_float64" in desc.field_types():
             way_out += ", or take it as an addition with allow_float64=True"
+        if data_type.is_half_byte:
+            way_out = f"DirectML takes it in {' and '.join(takers_of(data_type))} alone"
         return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)
     rule = f"{field} of {data_type.name} needs {first.dml_name}"
     return Fault(field=name, rule=rule, value=data_type, way_out=where, level=first)

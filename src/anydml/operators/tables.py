@@ -6,14 +6,15 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, FeatureLevel
+from anydml.enums import NUMPY_TYPES, DataType, FeatureLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 T = DataType
 _DOCUMENTS_ORDER = (
-    T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.UINT64, T.UINT32, T.UINT16, T.UINT8,
+    T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.INT4,
+    T.UINT64, T.UINT32, T.UINT16, T.UINT8, T.UINT4,
 )  # fmt: skip
 
 
@@ -107,4 +108,6 @@ def write_counts(counts: tuple[int, ...]) -> str:
 
 def write_types(types: frozenset[DataType]) -> str:
     """Word data types, as the documents order them."""
-    return "all eleven" if len(types) == len(DataType) else ", ".join(t.name for t in _DOCUMENTS_ORDER if t in types)
+    if types == set(NUMPY_TYPES):
+        return "all but UINT4 and INT4"
+    return ", ".join(t.name for t in _DOCUMENTS_ORDER if t in types)

@@ -85,7 +85,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
     shape = Shape(leaves, rows, _lanes(nodes, widest, rows, count if outer else VECTOR), _streams(loops, widths[-1]))
-    numbers = [_word(node) for node in givens(nodes)]
+    numbers = [word_of(node) for node in givens(nodes)]
     table = [
         word
         for k, size in enumerate(outer)
@@ -143,18 +143,19 @@ def _streams(loops: Loops, width: int) -> bool:
     return IS_ARM and is_run and loops.count * width >= STREAM_FROM
 
 
-def _word(node: Expr) -> int:
+def word_of(node: Expr) -> int:
     """A number's bits, in the low bytes of a word."""
     bits = number_of(node).tobytes().ljust(8, b"\0")
     return int.from_bytes(bits, "little", signed=True)
 
 
 def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
+    key = f"{digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
 
 
 @functools.lru_cache(maxsize=256)
-def _digest(value: Expr) -> str:
+def digest(value: Expr) -> str:
+    """What a tree is known by, without the numbers that the user chose."""
     return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()
