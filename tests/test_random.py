@@ -16,7 +16,7 @@ from breakages import Broken, breakages_of, broken, typical
 from breaking import ALWAYS_WRONG, EVERY
 from cases import ENGINES
 from drawing import OPERATORS, Array, Case, Operator
-from elementwise import assert_computed
+from elementwise import ELEMENT_WISE, assert_computed
 from expecting import TALLIES, expected
 from places import WIPED, get, put
 from running import Memory, check_other_bytes, run
@@ -39,7 +39,7 @@ def name_of(value: object) -> str:
     return value.type.name if isinstance(value, type) and issubclass(value, dml.OperatorDesc) else str(value)
 
 
-REST = tuple(cls for cls in EVERY if cls not in OPERATORS)
+REST = tuple(cls for cls in ELEMENT_WISE if cls not in OPERATORS)
 """The element-wise operators, which are drawn like one another."""
 each_operator = pytest.mark.parametrize(
     "classes",

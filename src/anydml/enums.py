@@ -196,6 +196,21 @@ class IsInfinityMode(Option):
     NEGATIVE = 2
 
 
+class MatrixTransform(Option):
+    """DML_MATRIX_TRANSFORM: what a product does with a matrix first."""
+
+    NONE = 0
+    TRANSPOSE = 1
+
+
+class QuantizationType(Option):
+    """DML_QUANTIZATION_TYPE: the tensors that say how numbers were quantised."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
 class RoundingMode(Option):
     """DML_ROUNDING_MODE: what becomes of a fraction."""
 
@@ -204,6 +219,23 @@ class RoundingMode(Option):
     """It is cut off."""
     TOWARD_INFINITY = 2
     """Halves are rounded away from zero, and other fractions to the nearest."""
+
+
+class ReduceFunction(Option):
+    """DML_REDUCE_FUNCTION: what a row is made."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
 
 
 class Feature(Spelled):

@@ -97,11 +97,13 @@ def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
         wrong = list(check(f"{title}NodeIndex", number, len(graph.nodes), "the graph's nodes"))
         yield from wrong
         if not wrong:
-            slots = graph.nodes[number].outputs if side == "from" else graph.nodes[number].inputs
+            slots = range(len(graph.nodes[number].outputs)) if side == "from" else graph.nodes[number].inputs
             slot: int = getattr(edge, f"{side}_node_{what}_index")
-            yield from check(
-                f"{title}Node{what.capitalize()}Index", slot, len(slots), f"{what}s of {graph.label(number)}"
-            )
+            name, count = f"{title}Node{what.capitalize()}Index", max(slots, default=-1) + 1
+            yield from check(name, slot, count, f"{what}s of {graph.label(number)}")
+            if slot < count and slot not in slots:
+                rule = f"{field}.{name} must be a tensor that {graph.label(number)} has: this one is optional"
+                yield Fault(field=f"{field}.{name}", rule=rule, value=slot, found=str(slot))
     if (number := getattr(edge, "graph_input_index", None)) is not None:
         yield from check("GraphInputIndex", number, graph.input_count, "the graph's inputs")
     if (number := getattr(edge, "graph_output_index", None)) is not None:
@@ -118,7 +120,7 @@ def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bo
         for label, edge in zip(labels[name], getattr(graph, name), strict=True):
             feeds.setdefault((edge.to_node_index, edge.to_node_input_index), []).append(label)
     for number, node in operators(graph).items():
-        for slot, (name, _) in enumerate(node.inputs):
+        for slot, (name, _) in node.inputs.items():
             given = feeds.get((number, slot), [])
             if len(given) > 1:
                 rule = f"{name} of {graph.label(number)} must be fed by one edge"

@@ -25,8 +25,8 @@ class OperatorNode:
     desc: OperatorDesc
     name: str = ""
     """What errors call it."""
-    inputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
-    """Its inputs, by DirectML's names."""
+    inputs: dict[int, tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its inputs with DirectML's names, by their numbers: optional tensors that are not there have one too."""
     outputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
     """Its outputs, by DirectML's names."""
 
@@ -40,7 +40,8 @@ class OperatorNode:
         if faults:
             raise DescriptionError("OperatorNode", faults)
         # Asked for at each edge: of a JOIN of thousands, to list them anew would be a square.
-        object.__setattr__(self, "inputs", list(self.desc.inputs().items()))
+        slots = enumerate(self.desc.input_slots().items())
+        object.__setattr__(self, "inputs", {slot: given for slot, given in slots if given[1] is not None})
         object.__setattr__(self, "outputs", list(self.desc.outputs().items()))
 
     @property
@@ -103,9 +104,9 @@ class ConstantNode:
         return "constant"
 
     @property
-    def inputs(self) -> list[tuple[str, TensorDesc]]:
+    def inputs(self) -> dict[int, tuple[str, TensorDesc]]:
         """None."""
-        return []
+        return {}
 
     @property
     def outputs(self) -> list[tuple[str, TensorDesc | None]]:

@@ -37,10 +37,10 @@ class Report:
 
 def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) -> Fault:
     """A tensor's type that the level does not take; `where` says whose level it is."""
-    first = desc.support.first_with(bare_name(field), data_type=data_type)
+    first = desc.own_support().first_with(bare_name(field), data_type=data_type)
     name = f"{field}.DataType"
     if first is None:
-        known = sorted({t for row in desc.support for t in row.tensors[bare_name(field)].data_types})
+        known = sorted({t for row in desc.own_support() for t in row.tensors[bare_name(field)].data_types})
         rule = f"{field} must be of {', '.join(t.name for t in known)}"
         way_out = f"no feature level takes it{CONVERT}"
         if data_type is DataType.FLOAT64 and "allow_float64" in desc.field_types():
@@ -54,10 +54,10 @@ def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) 
 
 def count_fault(desc: OperatorDesc, field: str, count: int, where: str) -> Fault:
     """A tensor's dimension count that the level does not take."""
-    first = desc.support.first_with(bare_name(field), dimension_count=count)
+    first = desc.own_support().first_with(bare_name(field), dimension_count=count)
     name = f"{field}.DimensionCount"
     if first is None:
-        known = sorted({n for row in desc.support for n in row.tensors[bare_name(field)].dimension_counts})
+        known = sorted({n for row in desc.own_support() for n in row.tensors[bare_name(field)].dimension_counts})
         rule = f"{field} must have {write_counts(tuple(known))} dimensions"
         return Fault(field=name, rule=rule, value=count, found=str(count))
     rule = f"{field} of {count} dimension{'s' if count > 1 else ''} needs {first.dml_name}"

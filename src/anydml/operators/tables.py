@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ class LevelSupport:
     """By DirectML's field name: `InputTensor`."""
     functions: tuple[str, ...] = ()
     """The functions that the row is of, where an operator has several: REDUCE."""
+    required: tuple[str, ...] = ()
+    """The tensors that must be given, though higher levels have them as optional."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,21 @@ class SupportTable:
         return self.row_at(level) if level >= self.introduced else None
 
     def row_at(self, level: FeatureLevel) -> LevelSupport:
-        """The row that holds at a level which has the operator."""
-        return max((row for row in self.rows if row.level <= level), key=lambda row: row.level)
+        """The row that holds at a level which has the operator; of several functions what any of them takes."""
+        first, *others = self.rows_at(level)
+        return functools.reduce(_either, others, first)
+
+    def rows_at(self, level: FeatureLevel) -> list[LevelSupport]:
+        """The row that holds at a level, or one for each group of functions."""
+        held: dict[tuple[str, ...], LevelSupport] = {}
+        for row in sorted(self.rows, key=lambda row: row.level):
+            if row.level <= level:
+                held[row.functions] = row
+        return list(held.values())
+
+    def of(self, function: str) -> SupportTable:
+        """The rows of one function."""
+        return SupportTable(tuple(row for row in self.rows if function in row.functions))
 
     def first_with(
         self, tensor: str, *, dimension_count: int | None = None, data_type: DataType | None = None
@@ -70,6 +86,17 @@ class SupportTable:
             and (data_type is None or data_type in row.tensors[tensor].data_types)
         )
         return min(levels, default=None)
+
+
+def _either(one: LevelSupport, other: LevelSupport) -> LevelSupport:
+    tensors = {
+        name: TensorSupport(
+            tuple(sorted({*mine.dimension_counts, *other.tensors[name].dimension_counts})),
+            mine.data_types | other.tensors[name].data_types,
+        )
+        for name, mine in one.tensors.items()
+    }
+    return LevelSupport(max(one.level, other.level), tensors, (*one.functions, *other.functions))
 
 
 def write_counts(counts: tuple[int, ...]) -> str:
