@@ -41,11 +41,11 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
     attributes = dict(_attributes(cls, given, tensors))
     if cls.implies_output:
         desc = _draft(cls, tensors, attributes)
-        output = cls.output_names()[0]
-        if (sizes := given[f"{output}_sizes"]) is not None:
-            data_type = next(iter(desc.outputs().values())).data_type
-            described_output = _described(cls, dml_name(output), data_type, sizes)
-            desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
+        for output in cls.output_names():
+            if (sizes := given[f"{output}_sizes"]) is not None:
+                data_type = desc.outputs()[dml_name(output)].data_type
+                described_output = _described(cls, dml_name(output), data_type, sizes)
+                desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
     else:
         desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)
     return desc, [_padded(data, tensor) for data, tensor in zip(arrays, desc.inputs().values(), strict=True)]
