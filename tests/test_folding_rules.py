@@ -129,9 +129,7 @@ RULES = [
     ),
     Broken(
         "a scale that repeats along the channels",
-        make(
-            dml.MeanVarianceNormalization1, "3_1", **MVN, scale_tensor=T("float32", (1, 1, 1, 5)), bias_tensor=ROW
-        ),
+        make(dml.MeanVarianceNormalization1, "3_1", **MVN, scale_tensor=T("float32", (1, 1, 1, 5)), bias_tensor=ROW),
         "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor that repeats along the channels needs DML_FEATURE_LEVEL_4_0; this "
         "device is 3_1",
         dml.FeatureLevelError,
@@ -221,13 +219,13 @@ def test_the_first_level_has_it_and_the_one_before_has_not(cls: type[dml.Operato
         for level in FeatureLevel:
             report = desc.check(level)
             if level < cls.introduced():
-                assert [str(fault) for fault in report.faults][0].startswith("the operator needs ")
+                assert str(report.faults[0]).startswith("the operator needs ")
         assert desc.check(cls.introduced()).lowest_level == desc.check().lowest_level
 
 
 def test_functions_have_rows_of_their_own() -> None:
     """As the page lists them, function by function: the lowest level that takes each type."""
-    wanted = {
+    wanted: dict[str, dict[str, str | None]] = {
         "SUM": {"float32": "1_0", "int32": "2_1", "int64": "5_0", "int8": None},
         "AVERAGE": {"float16": "1_0", "int32": None},
         "L1": {"float32": "1_0", "int32": "5_0", "uint64": "5_0", "int16": None},
@@ -259,9 +257,7 @@ def test_optional_tensors_keep_their_numbers() -> None:
     x, bias = g.input(np.ones((2, 4), "float32")), g.input(np.ones((1, 4), "float32"))
     desc = g.desc(dml.mean_variance_normalization2(x, 1, bias=bias))
     assert [edge.to_node_input_index for edge in desc.input_edges] == [0, 2]
-    wrong = dml.GraphDesc(
-        2, 1, desc.nodes, [desc.input_edges[0], dml.InputEdge(1, 0, 1)], desc.output_edges, []
-    )
+    wrong = dml.GraphDesc(2, 1, desc.nodes, [desc.input_edges[0], dml.InputEdge(1, 0, 1)], desc.output_edges, [])
     with pytest.raises(dml.DmlError, match=r"ToNodeInputIndex must be a tensor that .* has: this one is optional"):
         dml.Device("reference").compile_graph(wrong)
     node = desc.nodes[0]

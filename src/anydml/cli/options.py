@@ -92,7 +92,10 @@ def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
         base = name.removesuffix("_tensor").replace("_", " ")
     told, owns = "once for each" if is_several else "" if is_first else default, "'" if is_several else "'s"
     yield click.Option(
-        [f"{name}_sizes", *_names(name, "sizes", *([f"{base}-sizes"] if name == cls.output_names()[0] else []), *short)],
+        [
+            f"{name}_sizes",
+            *_names(name, "sizes", *([f"{base}-sizes"] if name == cls.output_names()[0] else []), *short),
+        ],
         type=INTS,
         multiple=is_several,
         help=f"The {base}{owns} sizes{'; ' if told else ''}{told}.",
