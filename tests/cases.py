@@ -15,6 +15,9 @@ from anydml.functions.derived import function_name
 from anydml.operators.fields import dml_name
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
 from folding import SMALL
+from products import PRODUCTS, in_order
+from products import SMALL as FIXED
+from products import small_example as fixed_example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,6 +155,47 @@ class ElementWiseCase(Case):
     def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
         """The derived function."""
         return getattr(dml, function_name(self.operator.type))(*arrays, **self.attributes, **options)
+
+
+class FixedCase(Case):
+    """An operator whose tensors are of types that the case says, whichever is asked for."""
+
+    def desc(
+        self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
+    ) -> dml.OperatorDesc:
+        """The description."""
+        tensors = {name: dml.TensorDesc(x.dtype, x.shape) for name, x in zip(self.fields, self.sources, strict=True)}
+        return self.operator.infer(**tensors, **self.attributes)
+
+    @property
+    def fields(self) -> list[str]:
+        """The inputs that are there."""
+        return list(in_order(self.operator, FIXED[self.operator.type.name][0]))
+
+    def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:
+        """The input arrays in binding order."""
+        return [x.copy() for x in self.sources]
+
+    def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
+        """What the oracle says."""
+        return [y.copy() for y in self.results]
+
+    def bare(self) -> Case:
+        """The same without the first two dimensions."""
+        sources, results = (tuple(x.reshape(x.shape[2:]) for x in some) for some in (self.sources, self.results))
+        return replace(self, sources=sources, results=results)
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function, which takes optional inputs last."""
+        inputs = {argument_name(name): x for name, x in zip(self.fields, arrays, strict=True)}
+        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
+
+
+def _fixed(operator: type[dml.OperatorDesc]) -> FixedCase:
+    _, arrays, results = fixed_example(operator)
+    attributes = FIXED[operator.type.name][1]
+    name = f"{operator.type.name} of small numbers"
+    return FixedCase(name, operator, tuple(arrays), tuple(results), attributes)
 
 
 def _element_wise(operator: type[dml.OperatorDesc]) -> ElementWiseCase:
@@ -380,4 +424,5 @@ CASES = [
     *DOCUMENTS,
     *(_element_wise(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity)),
     *(_folding(*example) for example in SMALL),
+    *map(_fixed, PRODUCTS),
 ]

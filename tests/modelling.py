@@ -14,6 +14,7 @@ from anydml.models import check_file
 from elementwise import ELEMENT_WISE, data_types, describe
 from folding import FOLDING
 from folding import describe as describe_folding
+from products import PRODUCTS, small_example
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
 ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}
@@ -163,6 +164,7 @@ EVERY: list[dml.OperatorDesc] = [
         for cls in FOLDING
         for name in (cls.type.name,)
     ),
+    *(small_example(cls)[0] for cls in PRODUCTS),
 ]
 
 

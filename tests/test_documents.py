@@ -14,7 +14,7 @@ from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
 from anydml.operators.facts import fields_of, runs_in_place
 from anydml.operators.fields import dml_name
-from cases import CASES, Case, ElementWiseCase
+from cases import CASES, Case, ElementWiseCase, FixedCase
 from doors import all_through_objects, as_list, through_compiled, through_objects
 from places import get, put, wipe
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
-IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount")
+IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount", "QuantizationTensorCount")
 """What follows from the arrays."""
 
 
 def levels_of(case: Case) -> list[FeatureLevel]:
     """Every level; of the element-wise operators those at which a row of the table begins, and the one below."""
     levels, begins = list(FeatureLevel), {row.level for row in case.operator.support}
-    if not isinstance(case, ElementWiseCase):
+    if not isinstance(case, (ElementWiseCase, FixedCase)):
         return levels
     first = levels.index(min(begins))
     return [level for i, level in enumerate(levels) if level in begins or i == first - 1]
@@ -62,6 +62,8 @@ def types_of(case: Case, row: LevelSupport, level: FeatureLevel) -> list[Types]:
     """Every type with every type of indices; those that CAST gives go round from level to level."""
     own = row.tensors.get("IndicesTensor", row.tensors.get("SequenceLengthsTensor"))
     data_types = sorted(row.tensors.get("ATensor", next(iter(row.tensors.values()))).data_types)
+    if isinstance(case, FixedCase):
+        return [Types(DataType.FLOAT32, DataType.UINT32, DataType.FLOAT32)]
     if isinstance(case, ElementWiseCase):
         output = dml_name(case.operator.output_names()[0])
         other = None if output in case.operator.typed_alike() else max(row.tensors[output].data_types)  # type: ignore[attr-defined]

@@ -19,14 +19,24 @@ WIDE = {8 * size: [one for one in NUMPY_TYPES if one.size_in_bytes == size] for 
 class Trees:
     """Trees made by chance: every node is computed with numbers that its operation is defined for."""
 
-    def __init__(self, seed: int, sources: list[DataType], rank: int) -> None:
+    def __init__(self, seed: int, sources: list[DataType], rank: int, folded: int = 0) -> None:
         self.chance = np.random.default_rng(seed)
-        self.sources, self.rank = sources, rank
+        self.sources, self.rank, self.folded = sources, rank, folded
+        self.by_row = False
+        """Whether what stands outside of folds is the same for a whole row."""
 
     def pick(self, of: Any) -> Any:
         return of[int(self.chance.integers(len(of)))]
 
     def leaf(self, of: DataType) -> Expr:
+        if self.by_row:
+            kept = self.rank - self.folded
+            kind = self.pick(["fold", "fold", "given", "coordinate"])
+            if kind == "fold":
+                return self.fold(of, 0)
+            if kind == "coordinate" and kept:
+                return ex.coordinate(int(self.chance.integers(kept))).to(of)
+            return ex.given(numbers(self.chance, (), of).item(), of)
         slots = [slot for slot, one in enumerate(self.sources) if one is of]
         kind = self.pick(["load", "load", "const", "given", "coordinate"])
         if kind == "load" and (slots or self.sources):
@@ -49,12 +59,14 @@ class Trees:
         """A tree that gives a type, at most so deep."""
         if depth <= 0:
             return self.leaf(of)
-        kinds = ["where", "cast", "bits"]
+        kinds = ["where", "cast", "bits"] + ["fold"] * 8 * bool(self.folded)
         if of in FLOATS:
             kinds += ["add", "sub", "mul", "div", "fma", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint"] * 2
         elif not of.is_float:
             kinds += ["add", "sub", "mul", "div", "rem", "neg", "abs", "and", "or", "xor", "not", "shl", "shr"] * 2
         kind = self.pick(kinds)
+        if kind == "fold":
+            return self.fold(of, depth - 1)
         if kind == "where":
             return ex.where(self.truth(depth - 1), self.grow(of, depth - 1), self.grow(of, depth - 1))
         if kind == "cast":
@@ -70,6 +82,20 @@ class Trees:
         if kind in ("shl", "shr"):
             args = (args[0], _shift(args[1]))
         return Expr(kind, of, args)
+
+
+    def fold(self, of: DataType, depth: int) -> Expr:
+        """A fold that is exact in any order: floats are added where they are few and whole, multiplied where 1 or -1."""
+        function, outside, self.by_row = self.pick(["sum", "product", "max", "min"]), self.by_row, False
+        made, of = of, DataType.FLOAT32 if of is DataType.FLOAT16 else of
+        if of.is_float and function == "sum":
+            term = (self.grow(DataType.INT32, depth) & 15).to(of)
+        elif of.is_float and function == "product":
+            term = ex.where(self.truth(depth), ex.const(1, of), ex.const(-1, of))
+        else:
+            term = self.grow(of, depth)
+        self.by_row = outside
+        return ex.fold(function, term).to(made)
 
 
 def plain_bits(x: Expr, of: DataType) -> Expr:
