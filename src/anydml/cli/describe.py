@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, follows_first, is_optional, type_field
+from anydml.cli.options import (
+    ALONG,
+    base_name,
+    counted_tensor,
+    follows,
+    follows_axis,
+    follows_first,
+    is_optional,
+    type_field,
+)
 from anydml.cli.values import shaped, typed
 from anydml.enums import DataType
 from anydml.errors import DescriptionError
@@ -41,11 +50,11 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
     attributes = dict(_attributes(cls, given, tensors))
     if cls.implies_output:
         desc = _draft(cls, tensors, attributes)
-        output = cls.output_names()[0]
-        if (sizes := given[f"{output}_sizes"]) is not None:
-            data_type = next(iter(desc.outputs().values())).data_type
-            described_output = _described(cls, dml_name(output), data_type, sizes)
-            desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
+        for output in cls.output_names():
+            if (sizes := given[f"{output}_sizes"]) is not None:
+                data_type = desc.outputs()[dml_name(output)].data_type
+                described_output = _described(cls, dml_name(output), data_type, sizes)
+                desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
     else:
         desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)
     return desc, [_padded(data, tensor) for data, tensor in zip(arrays, desc.inputs().values(), strict=True)]

@@ -25,7 +25,7 @@ def options_of(cls: type[OperatorDesc]) -> list[click.Option]:
     """The options of an operator: its tensors first, then its attributes by their full names and shorter ones."""
     taken: set[str] = set()
     found = [option for name in cls.input_names() for option in _tensor_options(cls, name)]
-    found += _output_options(cls, cls.output_names()[0])
+    found += [option for name in cls.output_names() for option in _output_options(cls, name)]
     for option in found:
         taken.update(option.opts)
     for name, kind in cls.field_types().items():
@@ -87,9 +87,12 @@ def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
     is_first = not cls.input_names()
     default = "the largest by default" if cls.implies_output else "the input's by default"
+    short = [f"{base}-sizes", *(["sizes"] if is_first else [])]
+    if name != cls.output_names()[0]:
+        base, short = name.removesuffix("_tensor").replace("_", " "), []
     told, owns = "once for each" if is_several else "" if is_first else default, "'" if is_several else "'s"
     yield click.Option(
-        [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *(["sizes"] if is_first else []))],
+        [f"{name}_sizes", *_names(name, "sizes", *short)],
         type=INTS,
         multiple=is_several,
         help=f"The {base}{owns} sizes{'; ' if told else ''}{told}.",
