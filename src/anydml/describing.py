@@ -70,6 +70,9 @@ class Call(abc.ABC):
     """The inputs that may be a single number, without dimensions."""
     outs: list[ArrayView] | None = None
     """The arrays that were given for the outputs."""
+    key: object = None
+    """What tells the call from others, where that is known."""
+    inputs: list[Any]
 
     def __init__(
         self,

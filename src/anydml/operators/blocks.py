@@ -15,9 +15,8 @@ from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Inputs, Output, Quantization  # noqa: TC001 - read at run time
 from anydml.operators.nibbles import BYTE, Walk, byte_of, number_in, packed, pair_dimension, unpacked, whole_type
 from anydml.operators.quantisation import F32, dequantised, quantised
-from anydml.operators.rules import same_data_type, same_dimension_count, same_sizes
+from anydml.operators.rules import same_dimension_count, same_sizes
 from anydml.operators.sizes import pad
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,19 +44,22 @@ class _Blocks(Computed):
         """DirectML's QuantizationTensorCount."""
         return len(self.quantization_tensors)
 
-    def _quantised(self) -> tuple[str, TensorDesc]:
-        """The tensor of quantised numbers."""
-        raise NotImplementedError
-
-    def _numbers(self) -> str:
-        """The tensor of numbers as they are."""
+    def _quantised_type(self) -> DataType:
+        """The type of the quantised numbers."""
         raise NotImplementedError
 
     @classmethod
     def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
-        """How a function sees its inputs: scales and zero points with as many dimensions as the tensor."""
+        """How a function sees its inputs: scales and zero points with as many dimensions as the tensor.
+
+        A zero point that is a number is one for every block.
+        """
         rank = max(map(len, sizes.values()))
-        return {field: (pad(own, rank), pad(own, rank)) for field, own in sizes.items()}
+        seen = {field: pad(own, rank) for field, own in sizes.items()}
+        return {
+            field: (own, seen[_SCALE] if field == _ZERO_POINT and not sizes[field] else own)
+            for field, own in seen.items()
+        }
 
     # Rules
 
@@ -75,13 +77,11 @@ class _Blocks(Computed):
         if not scale.data_type.is_float:
             rule = f"{_SCALE}, the scale, must be of FLOAT32 or FLOAT16"
             yield Fault(field=f"{_SCALE}.DataType", rule=rule, value=scale.data_type, found=scale.data_type.name)
-        elif self._numbers() in self.inputs():
-            yield from same_data_type(self, _SCALE, self._numbers())
         counts = list(same_dimension_count(self, _SCALE, "InputTensor"))
         yield from counts or self._whole_blocks(scale.sizes)
         if count > 1:
             yield from same_sizes(self, _ZERO_POINT, _SCALE)
-            yield from self._zero_point_type()
+        yield from self.typed_faults(self.inputs())
 
     def _whole_blocks(self, sizes: Sizes) -> Iterator[Fault]:
         for k, (own, size) in enumerate(zip(sizes, self.input_tensor.sizes, strict=True)):
@@ -89,12 +89,9 @@ class _Blocks(Computed):
                 rule = f"{_SCALE}.Sizes[{k}] must divide InputTensor.Sizes[{k}], {size}, into blocks"
                 yield Fault(field=f"{_SCALE}.Sizes[{k}]", rule=rule, value=own, found=str(own))
 
-    def _zero_point_type(self) -> Iterator[Fault]:
-        """The zero point is of the quantised numbers' type."""
-        return iter(())
-
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes."""
+        yield from self.typed_faults(self.outputs())
         yield from same_sizes(self, "OutputTensor", "InputTensor")
 
     def implied_output_sizes(self) -> tuple[int, ...]:
@@ -131,7 +128,7 @@ class _Blocks(Computed):
         """Without a tensor 0, and of unsigned types the middle of the range."""
         if len(views) > 1:
             return load(slot, views[1].data_type)
-        kind = self._quantised()[1].data_type
+        kind = self._quantised_type()
         low, high = kind.limits
         return const(0 if kind.is_signed else (low + high + 1) // 2, whole_type(kind))
 
@@ -147,19 +144,10 @@ class Dequantize(_Blocks):
     Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
     """
 
-    def _quantised(self) -> tuple[str, TensorDesc]:
-        return "InputTensor", self.input_tensor
+    typed_like = {_ZERO_POINT: "InputTensor", "OutputTensor": _SCALE}  # noqa: RUF012 - a table that nobody writes to
 
-    def _numbers(self) -> str:
-        return "OutputTensor"
-
-    def _zero_point_type(self) -> Iterator[Fault]:
-        yield from same_data_type(self, _ZERO_POINT, "InputTensor")
-
-    def output_rules(self) -> Iterator[Fault]:
-        """The output has the input's sizes and the scale's type."""
-        yield from super().output_rules()
-        yield from same_data_type(self, "OutputTensor", _SCALE)
+    def _quantised_type(self) -> DataType:
+        return self.input_tensor.data_type
 
     def implied_output_type(self) -> DataType:
         """The scale's."""
@@ -201,11 +189,10 @@ class Quantize(_Blocks):
     Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
     """
 
-    def _quantised(self) -> tuple[str, TensorDesc]:
-        return "OutputTensor", self.output_tensor
+    typed_like = {_SCALE: "InputTensor", "OutputTensor": _ZERO_POINT}  # noqa: RUF012 - a table that nobody writes to
 
-    def _numbers(self) -> str:
-        return "InputTensor"
+    def _quantised_type(self) -> DataType:
+        return self.output_tensor.data_type
 
     def implied_output_type(self) -> DataType:
         """The zero point's, or UINT8."""
@@ -214,8 +201,6 @@ class Quantize(_Blocks):
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes and the zero point's type, and 4-bit elements share bytes with none else."""
         yield from super().output_rules()
-        if self.quantization_tensor_count > 1:
-            yield from same_data_type(self, "OutputTensor", _ZERO_POINT)
         if self.output_tensor.data_type.is_half_byte and not self._is_packed() and self._pairs() is None:
             rule = (
                 "OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size"

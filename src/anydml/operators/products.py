@@ -13,7 +13,7 @@ from anydml.operators.computed import Computed
 from anydml.operators.fields import Float, Input, OptionalInput, Output, Transform  # noqa: TC001 - read at run time
 from anydml.operators.fused import CLIP, FUSED, SOFTMAXES, OptionalActivation, activation_faults
 from anydml.operators.quantisation import difference, quantised
-from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count
+from anydml.operators.rules import exact_sizes, same_dimension_count
 from anydml.operators.sizes import common_sizes, pad, repeats_to
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Product(Computed):
 
     def rules(self) -> Iterator[Fault]:
         """The matrices fit, and what scales them has a number for all, or one for each row or column."""
-        yield from self._typed(self.inputs())
+        yield from self.typed_faults(self.inputs())
         scales = self._given((*self.by_row, *self.by_column))
         counts = [fault for field in ("BTensor", *self._given(self.whole)) for fault in self._counted(field)]
         yield from counts
@@ -123,18 +123,13 @@ class Product(Computed):
 
     def output_rules(self) -> Iterator[Fault]:
         """The output has the rows of A and the columns of B."""
-        yield from self._typed(self.outputs())
+        yield from self.typed_faults(self.outputs())
         source = "the rows of ATensor and the columns of BTensor"
         counts = list(self._counted("OutputTensor"))
         yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
 
     def _given(self, fields: Sequence[str]) -> list[str]:
         return [field for field in fields if field in self.inputs()]
-
-    def _typed(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
-        for field, other in self.typed_like.items():
-            if field in fields and other in self.tensors():
-                yield from same_data_type(self, field, other)
 
     def _counted(self, field: str) -> Iterator[Fault]:
         yield from same_dimension_count(self, field, "ATensor")
