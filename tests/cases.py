@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+import folding
 from anydml.describing import argument_name
 from anydml.functions.derived import function_name
 from anydml.operators.fields import dml_name
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
-from products import PRODUCTS, SMALL, in_order, infer
+from folding import SMALL
+from products import PRODUCTS, in_order, infer
+from products import SMALL as PRODUCT_EXAMPLES
 from products import small_example as fixed_example
 
 if TYPE_CHECKING:
@@ -82,6 +85,10 @@ class Case:
     def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
         """What the document says, wrapped to the width of a narrow type (products reach 504)."""
         return [y.astype(result_type.dtype) for y in self.results]
+
+    def row(self, level: dml.FeatureLevel) -> dml.LevelSupport | None:
+        """What the level takes."""
+        return dml.support(self.operator, level)
 
     def bare(self) -> Case:
         """The same without the leading 1s that a document writes, as the functions take it."""
@@ -162,7 +169,7 @@ class FixedCase(Case):
     @property
     def fields(self) -> list[str]:
         """The inputs that are there."""
-        return list(in_order(self.operator, SMALL[self.operator.type.name][0]))
+        return list(in_order(self.operator, PRODUCT_EXAMPLES[self.operator.type.name][0]))
 
     def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:
         """The input arrays in binding order."""
@@ -187,7 +194,7 @@ class FixedCase(Case):
 
 def _fixed(operator: type[dml.OperatorDesc]) -> FixedCase:
     _, arrays, results = fixed_example(operator)
-    attributes = SMALL[operator.type.name][1]
+    attributes = PRODUCT_EXAMPLES[operator.type.name][1]
     name = f"{operator.type.name} of small numbers"
     return FixedCase(name, operator, tuple(arrays), tuple(results), attributes)
 
@@ -195,6 +202,52 @@ def _fixed(operator: type[dml.OperatorDesc]) -> FixedCase:
 def _element_wise(operator: type[dml.OperatorDesc]) -> ElementWiseCase:
     sources, attributes = small_example(operator)
     case = ElementWiseCase(f"{operator.type.name} of small numbers", operator, sources, sources[:1], attributes)
+    return replace(case, results=tuple(case.outputs(FLOAT32)))
+
+
+class FoldingCase(ElementWiseCase):
+    """An operator that folds, whose results are the oracle's."""
+
+    def desc(
+        self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
+    ) -> dml.OperatorDesc:
+        """The description, with the outputs that it implies."""
+        row = self.row(dml.FeatureLevel.highest())
+        own = data_type if row and data_type in row.tensors["InputTensor"].data_types else FLOAT32
+        inputs = [dml.TensorDesc(own, x.shape) for x in self.sources]
+        return self.operator.infer(**by_field(self.operator, "input", inputs), **self.attributes)
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function, its inputs by name: what must be given stands before what need not."""
+        inputs = dict(zip(map(argument_name, self.operator.input_names()), arrays, strict=True))
+        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
+
+    def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
+        """What the oracle says."""
+        desc = self.desc(data_type or result_type)
+        answers = folding.expected(desc, self.inputs(data_type or result_type))
+        return [
+            np.ascontiguousarray(answer, output.data_type.dtype)
+            for (answer, _), output in zip(answers, desc.outputs().values(), strict=True)
+        ]
+
+    def row(self, level: dml.FeatureLevel) -> dml.LevelSupport | None:
+        """What the level takes, of the function where there are several."""
+        table = self.operator.support
+        return (table.of(self.attributes["function"]) if "function" in self.attributes else table).at(level)
+
+    def bare(self) -> Case:
+        """The same: what is folded is counted from the first dimension."""
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The input's."""
+        return self.x.ndim
+
+
+def _folding(operator: type[dml.OperatorDesc], name: str, sources: Any, attributes: dict[str, Any]) -> FoldingCase:
+    case = FoldingCase(f"{operator.type.name} {name}", operator, sources, sources[:1], attributes)
     return replace(case, results=tuple(case.outputs(FLOAT32)))
 
 
@@ -371,5 +424,6 @@ DOCUMENTS = [
 CASES = [
     *DOCUMENTS,
     *(_element_wise(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity)),
+    *(_folding(*example) for example in SMALL),
     *map(_fixed, PRODUCTS),
 ]

@@ -12,6 +12,8 @@ import anydml as dml
 from anydml.cli.app import app
 from anydml.models import check_file
 from elementwise import ELEMENT_WISE, data_types, describe
+from folding import FOLDING
+from folding import describe as describe_folding
 from products import PRODUCTS, small_example
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
@@ -156,6 +158,11 @@ EVERY: list[dml.OperatorDesc] = [
         describe(cls, data_types(cls)[0], (1, 1, 2, 3))
         for cls in ELEMENT_WISE
         if cls not in (dml.Cast, dml.ElementWiseIdentity)
+    ),
+    *(
+        describe_folding(cls, dml.DataType.FLOAT32, (1, 1, 2, 3), (3,), left_out=("scale_tensor",) * ("MEAN" in name))
+        for cls in FOLDING
+        for name in (cls.type.name,)
     ),
     *(small_example(cls)[0] for cls in PRODUCTS),
 ]

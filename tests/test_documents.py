@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
-IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "QuantizationTensorCount")
+IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount", "QuantizationTensorCount")
 """What follows from the arrays."""
 
 
@@ -52,7 +52,7 @@ class Types(NamedTuple):
 
 def allowed(case: Case, level: FeatureLevel) -> list[Types]:
     """The types that the level takes, for the case's dimension count."""
-    row = dml.support(case.operator, level)
+    row = case.row(level)
     if row is None or case.rank not in next(iter(row.tensors.values())).dimension_counts:
         return []
     return types_of(case, row, level)
@@ -107,6 +107,7 @@ def test_every_level_has_the_examples_that_it_should() -> None:
         "GATHER_ND example 1",
         *(f"GATHER example {number}" for number in range(1, 6)),
         "GATHER_ELEMENTS example 1",
+        *(f"REDUCE example {number}" for number in range(1, 4)),
     ]
     level = FeatureLevel.LEVEL_3_0
     assert all(allowed(case, level) for case in CASES if case.operator.introduced() <= level)
@@ -131,7 +132,7 @@ def test_example_through_the_functions_without_padding(case: Case, level: Featur
     device = dml.Device(engine, feature_level=level)
     # Without batch dimensions the function takes GATHER_ND, which is there from 2_1 on.
     operator = dml.GatherND if case.attributes.get("batch_dimension_count") == 0 else case.operator
-    if (row := dml.support(operator, level)) is None:
+    if (row := case.row(level) if operator is case.operator else dml.support(operator, level)) is None:
         with pytest.raises(dml.FeatureLevelError, match="the operator needs"):
             bare(case, Types(DataType.FLOAT32, DataType.UINT32, DataType.FLOAT32), device)
         return
