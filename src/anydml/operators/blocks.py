@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.operators.sizes import Sizes, Spread
+    from anydml.tensor import TensorDesc
 
 _SCALE, _ZERO_POINT = "QuantizationTensors[0]", "QuantizationTensors[1]"
 _COUNTS = {QuantizationType.SCALE: 1, QuantizationType.SCALE_ZERO_POINT: 2}
@@ -60,6 +61,12 @@ class _Blocks(Computed):
             field: (own, seen[_SCALE] if field == _ZERO_POINT and not sizes[field] else own)
             for field, own in seen.items()
         }
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:
+        """One scale, and one zero point."""
+        kind = F32 if field == _SCALE and not first.data_type.is_float else first.data_type
+        return kind if field == _SCALE or not kind.is_float else DataType.UINT8, (1,) * first.dimension_count
 
     # Rules
 
@@ -98,31 +105,52 @@ class _Blocks(Computed):
         """The input's."""
         return self.input_tensor.sizes
 
+    def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
+        """The output's number, of one of the input and a scale and a zero point, which are sources from a slot on."""
+        raise NotImplementedError
+
     # Lowering
+
+    def told(self) -> tuple[Primitive, ...]:
+        """A map of numbers, each in an element of its own."""
+        walk = self._walk()
+        source, target = (
+            _along(walk, View.of(field, self.tensors()[field])) for field in ("InputTensor", "OutputTensor")
+        )
+        views = [replace(view, data_type=whole_type(view.data_type)) for view in (source, *self._scales(walk))]
+        value = self._value(load(0, views[0].data_type), views[1:], 1)
+        whole = replace(target, data_type=whole_type(target.data_type))
+        return (Map(tuple(views), whole, value.to(whole.data_type)),)
 
     def _walk(self) -> Walk:
         """Blocks apart from what is within them."""
         pairs = zip(self.input_tensor.sizes, self.quantization_tensors[0].sizes, strict=True)
         return Walk(tuple((size,) if own in (1, size) else (own, size // own) for size, own in pairs))
 
+    def _scales(self, walk: Walk) -> list[View]:
+        """The scales and the zero points along the walk."""
+        views = (View.of(f"QuantizationTensors[{i}]", tensor) for i, tensor in enumerate(self.quantization_tensors))
+        return [self._repeated(walk, view) for view in views]
+
+    def _repeated(self, walk: Walk, view: View) -> View:
+        strides: list[int] = []
+        for own, size, stride, parts in zip(
+            view.sizes, self.input_tensor.sizes, view.strides, walk.factors, strict=True
+        ):
+            if own in (1, size):  # a stride of 0, or a scale for each element
+                strides += Walk((parts,)).steps((stride,))[0]
+            else:
+                strides += (stride, *[0] * (len(parts) - 1))
+        return View(view.tensor, view.data_type, walk.sizes, tuple(strides))
+
     def _scaling(self, walk: Walk) -> tuple[list[View], tuple[Map, ...]]:
         """The scales and the zero points along the walk, and the steps that zero points of 4 bits take first."""
-        views, steps = [], []
-        for i, tensor in enumerate(self.quantization_tensors):
-            view = View.of(f"QuantizationTensors[{i}]", tensor)
-            if tensor.data_type.is_half_byte:
-                view, made = unpacked(view.tensor, tensor, "ZeroPoints")
-                steps += made
-            strides: list[int] = []
-            for own, size, stride, parts in zip(
-                view.sizes, self.input_tensor.sizes, view.strides, walk.factors, strict=True
-            ):
-                if own in (1, size):  # a stride of 0, or a scale for each element
-                    strides += Walk((parts,)).steps((stride,))[0]
-                else:
-                    strides += (stride, *[0] * (len(parts) - 1))
-            views.append(View(view.tensor, view.data_type, walk.sizes, tuple(strides)))
-        return views, tuple(steps)
+        views = self._scales(walk)
+        steps: tuple[Map, ...] = ()
+        if len(views) > 1 and views[1].data_type.is_half_byte:
+            whole, steps = unpacked(_ZERO_POINT, self.quantization_tensors[1], "ZeroPoints")
+            views[1] = self._repeated(walk, whole)
+        return views, steps
 
     def _zero_point(self, views: list[View], slot: int) -> Expr:
         """Without a tensor 0, and of unsigned types the middle of the range."""
@@ -153,6 +181,9 @@ class Dequantize(_Blocks):
         """The scale's."""
         return self.quantization_tensors[0].data_type
 
+    def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
+        return dequantised(x, wide(load(slot, views[0].data_type)), self._zero_point(views, slot + 1))
+
     def lower(self) -> tuple[Primitive, ...]:
         """A map; 4-bit numbers are read from their bytes where pairs lie within a block, and unpacked before else."""
         walk, source = self._walk(), View.of("InputTensor", self.input_tensor)
@@ -169,7 +200,7 @@ class Dequantize(_Blocks):
         if source.sizes != walk.sizes:
             source = _along(walk, source)
         views, steps = self._scaling(walk)
-        value = dequantised(element, wide(load(1, views[0].data_type)), self._zero_point(views, 2))
+        value = self._value(element, views, 1)
         target = _along(walk, View.of("OutputTensor", self.output_tensor))
         return (*before, *steps, Map((source, *views), target, value.to(target.data_type)))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.operators.sizes import Sizes, Spread
+    from anydml.tensor import TensorDesc
 
 F32 = DataType.FLOAT32
 _LONGEST = 2**31 // 255**2
@@ -99,6 +100,14 @@ class Product(Computed):
                 seen = (*own, 1) if field in cls.by_row and len(own) == 1 else own
                 found[field] = (pad(seen, rank), pad(seen, rank))
         return found
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:
+        """B has the sizes that A has transposed, and what scales is one number."""
+        *batch, rows, length = (1,) * (2 - first.dimension_count) + first.sizes
+        if field in (*cls.by_row, *cls.by_column):
+            return first.data_type, (1,) * first.dimension_count
+        return first.data_type, (*batch, length if field == "BTensor" else rows, rows)
 
     # Rules
 
