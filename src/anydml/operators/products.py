@@ -313,6 +313,8 @@ class _Whole(Product):
 class MatrixMultiplyInteger(_Whole):
     """The product of matrices of bytes, each less its zero point: Σ(a - za)·(b - zb), exactly, wrapped to INT32."""
 
+    result_type = DataType.INT32
+
     a_tensor: Input
     a_zero_point_tensor: OptionalInput = None
     b_tensor: Input
@@ -370,6 +372,7 @@ class QuantizedLinearMatrixMultiply(_Whole):
     Sums are exact; halves are rounded to even, and what lies outside the type's range takes its nearest end.
     """
 
+    result_type = None
     typed_like = {**_Whole.typed_like, "OutputTensor": "OutputZeroPointTensor"}  # noqa: RUF012 - a table that nobody writes to
 
     a_tensor: Input
