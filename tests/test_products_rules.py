@@ -79,17 +79,17 @@ BROKEN: list[tuple[Any, str]] = [
     (lambda: integers(a_zero_point_tensor=T("int8", (1, 1))),
      "MATRIX_MULTIPLY_INTEGER: AZeroPointTensor.DataType must be ATensor.DataType, UINT8; got INT8"),
     (lambda: integers(a_zero_point_tensor=T("uint8", (3, 1))),
-     "MATRIX_MULTIPLY_INTEGER: AZeroPointTensor.Sizes must be (1, 1) or (2, 1), a number for all or one for each row;"
-     " got (3, 1)"),
+     ("MATRIX_MULTIPLY_INTEGER: AZeroPointTensor.Sizes must be (1, 1) or (2, 1), a number for all or one for each row;"
+     " got (3, 1)")),
     (lambda: integers(b_zero_point_tensor=T("int8", (1, 2))),
-     "MATRIX_MULTIPLY_INTEGER: BZeroPointTensor.Sizes must be (1, 1) or (1, 4), a number for all or one for each column;"
-     " got (1, 2)"),
+     ("MATRIX_MULTIPLY_INTEGER: BZeroPointTensor.Sizes must be (1, 1) or (1, 4), a number for all or one for each"
+      " column; got (1, 2)")),
     (lambda: integers(b_zero_point_tensor=T("int8", (3,))),
-     "MATRIX_MULTIPLY_INTEGER: BZeroPointTensor.Sizes must be (1,) or (4,), a number for all or one for each column;"
-     " got (3,)"),
+     ("MATRIX_MULTIPLY_INTEGER: BZeroPointTensor.Sizes must be (1,) or (4,), a number for all or one for each column;"
+     " got (3,)")),
     (lambda: to_float(bias_tensor=T("float32", (1, 4))),
-     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT: BiasTensor.Sizes must be (2, 4), the rows of ATensor and the columns of"
-     " BTensor; got (1, 4)"),
+     ("MATRIX_MULTIPLY_INTEGER_TO_FLOAT: BiasTensor.Sizes must be (2, 4), the rows of ATensor and the columns of"
+     " BTensor; got (1, 4)")),
     (lambda: to_float(b_scale_tensor=T("float16", (1, 1))),
      "MATRIX_MULTIPLY_INTEGER_TO_FLOAT: BScaleTensor.DataType must be AScaleTensor.DataType, FLOAT32; got FLOAT16"),
     (lambda: quantized(b_scale_tensor=T("float32", (1,))),
@@ -115,8 +115,8 @@ BROKEN: list[tuple[Any, str]] = [
     (lambda: quantize(quantization_type="NONE"),
      "QUANTIZE: QuantizationType must be SCALE or SCALE_ZERO_POINT; got NONE"),
     (lambda: quantize(quantization_type="SCALE_ZERO_POINT"),
-     "QUANTIZE: QuantizationTensors must have 2 tensors, the scale and the zero point, for a QuantizationType of"
-     " SCALE_ZERO_POINT; got 1"),
+     ("QUANTIZE: QuantizationTensors must have 2 tensors, the scale and the zero point, for a QuantizationType of"
+     " SCALE_ZERO_POINT; got 1")),
     (lambda: quantize(quantization_tensors=[ONE, BYTE]),
      "QUANTIZE: QuantizationTensors must have 1 tensor, the scale, for a QuantizationType of SCALE; got 2"),
     (lambda: quantize(quantization_tensors=[T("float32", (2, 2))]),
@@ -126,9 +126,9 @@ BROKEN: list[tuple[Any, str]] = [
     (lambda: quantize(quantization_type="SCALE_ZERO_POINT", quantization_tensors=[ONE, T("uint8", (2, 1))]),
      "QUANTIZE: QuantizationTensors[1].Sizes must be (1, 1), QuantizationTensors[0].Sizes; got (2, 1)"),
     (lambda: checked(quantize(output_tensor=T("int4", (2, 3), strides=(5, 1)))),
-     "QUANTIZE: OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size and"
+     ("QUANTIZE: OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size and"
      " even otherwise; got strides (5, 1) for sizes (2, 3); an odd count of 4-bit elements across a stride leaves half"
-     " of a byte; leave Strides out"),
+     " of a byte; leave Strides out")),
     (lambda: dml.Dequantize.infer(input_tensor=U, quantization_type="SCALE", quantization_tensors=[BYTE]),
      "DEQUANTIZE: QuantizationTensors[0], the scale, must be of FLOAT32 or FLOAT16; got UINT8"),
     (lambda: dml.Dequantize.infer(

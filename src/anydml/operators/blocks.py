@@ -13,7 +13,18 @@ from anydml.ir.views import View
 from anydml.memory import packed_strides
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Inputs, Output, Quantization  # noqa: TC001 - read at run time
-from anydml.operators.nibbles import BYTE, Walk, byte_of, number_in, packed, pair_dimension, unpacked, whole_type
+from anydml.operators.nibbles import (
+    BYTE,
+    Walk,
+    byte_of,
+    has_no_gaps,
+    number_in,
+    one_of_pair,
+    packed,
+    pair_dimension,
+    unpacked,
+    whole_type,
+)
 from anydml.operators.quantisation import F32, dequantised, quantised
 from anydml.operators.rules import same_dimension_count, same_sizes
 from anydml.operators.sizes import pad
@@ -50,7 +61,7 @@ class _Blocks(Computed):
         raise NotImplementedError
 
     @classmethod
-    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
         """How a function sees its inputs: scales and zero points with as many dimensions as the tensor.
 
         A zero point that is a number is one for every block.
@@ -115,7 +126,7 @@ class _Blocks(Computed):
         """A map of numbers, each in an element of its own."""
         walk = self._walk()
         source, target = (
-            _along(walk, View.of(field, self.tensors()[field])) for field in ("InputTensor", "OutputTensor")
+            walk.along(View.of(field, self.tensors()[field])) for field in ("InputTensor", "OutputTensor")
         )
         views = [replace(view, data_type=whole_type(view.data_type)) for view in (source, *self._scales(walk))]
         value = self._value(load(0, views[0].data_type), views[1:], 1)
@@ -161,11 +172,6 @@ class _Blocks(Computed):
         return const(0 if kind.is_signed else (low + high + 1) // 2, whole_type(kind))
 
 
-def _along(walk: Walk, view: View) -> View:
-    strides = tuple(step for steps in walk.steps(view.strides) for step in steps)
-    return View(view.tensor, view.data_type, walk.sizes, strides, view.offset)
-
-
 class Dequantize(_Blocks):
     """Numbers of what was quantised, block by block: (x - zero_point)·scale, in the scale's type.
 
@@ -187,7 +193,8 @@ class Dequantize(_Blocks):
     def lower(self) -> tuple[Primitive, ...]:
         """A map; 4-bit numbers are read from their bytes where pairs lie within a block, and unpacked before else."""
         walk, source = self._walk(), View.of("InputTensor", self.input_tensor)
-        kind, before = self.input_tensor.data_type, ()
+        kind = self.input_tensor.data_type
+        before: tuple[Map, ...] = ()
         element = load(0, source.data_type)
         if kind.is_half_byte:
             pair = pair_dimension(source.sizes, source.strides)
@@ -198,10 +205,10 @@ class Dequantize(_Blocks):
                 walk = walk.halved(pair) if pair >= 0 else walk
                 source, element = self._bytes(walk, source, pair)
         if source.sizes != walk.sizes:
-            source = _along(walk, source)
+            source = walk.along(source)
         views, steps = self._scaling(walk)
         value = self._value(element, views, 1)
-        target = _along(walk, View.of("OutputTensor", self.output_tensor))
+        target = walk.along(View.of("OutputTensor", self.output_tensor))
         return (*before, *steps, Map((source, *views), target, value.to(target.data_type)))
 
     def _bytes(self, walk: Walk, source: View, pair: int) -> tuple[View, Expr]:
@@ -232,7 +239,7 @@ class Quantize(_Blocks):
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes and the zero point's type, and 4-bit elements share bytes with none else."""
         yield from super().output_rules()
-        if self.output_tensor.data_type.is_half_byte and not self._is_packed() and self._pairs() is None:
+        if self.output_tensor.data_type.is_half_byte and not has_no_gaps(self.output_tensor) and self._pairs() is None:
             rule = (
                 "OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size"
                 " and even otherwise"
@@ -241,11 +248,6 @@ class Quantize(_Blocks):
             way_out = "an odd count of 4-bit elements across a stride leaves half of a byte; leave Strides out"
             strides = self.output_tensor.element_strides
             yield Fault(field="OutputTensor.Strides", rule=rule, value=strides, found=found, way_out=way_out)
-
-    def _is_packed(self) -> bool:
-        view = View.of("OutputTensor", self.output_tensor)
-        plain = packed_strides(view.sizes)
-        return all(size == 1 or own == step for size, own, step in zip(view.sizes, view.strides, plain, strict=True))
 
     def _pairs(self) -> int | None:
         """The dimension of an even size along which each two elements share a byte."""
@@ -268,7 +270,7 @@ class Quantize(_Blocks):
             after = packed("Numbers", "OutputTensor", self.output_tensor) if pair is None else self._strided(pair)
         views, steps = self._scaling(walk)
         value = self._value(load(0, source.data_type), views, 1).to(target.data_type)
-        return (*steps, Map((_along(walk, source), *views), _along(walk, target), value), *after)
+        return (*steps, Map((walk.along(source), *views), walk.along(target), value), *after)
 
     def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
         scale = load(slot, views[0].data_type)
@@ -284,12 +286,13 @@ class Quantize(_Blocks):
         kind = whole_type(self.output_tensor.data_type)
         both, place = walk.halved(pair), sum(len(parts) for parts in walk.factors[: pair + 1])
         scaling, steps = self._scaling(both)
-        sources, values = [], []
+        sources: list[View] = []
+        values = []
         for half in (0, 1):
-            views = [_half(view, place, half) for view in (_along(both, source), *scaling)]
+            views = [one_of_pair(view, place, half) for view in (both.along(source), *scaling)]
             values.append(self._value(load(len(sources), source.data_type), views[1:], len(sources) + 1).to(kind))
             sources += views
-        own = _half(_along(both, target), place, 0)
+        own = one_of_pair(both.along(target), place, 0)
         written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
         return (*steps, Map(tuple(sources), written, byte_of(*values)))
 
@@ -297,15 +300,9 @@ class Quantize(_Blocks):
         """Numbers one to a byte into bytes that lie apart."""
         kind, sizes = whole_type(self.output_tensor.data_type), self.output_tensor.sizes
         walk = Walk(tuple((size,) for size in sizes)).halved(pair)
-        numbers = _along(walk, View("Numbers", kind, sizes, packed_strides(sizes)))
-        target = _along(walk, View.of("OutputTensor", self.output_tensor))
-        low, high = (_half(numbers, pair + 1, half) for half in (0, 1))
-        own = _half(target, pair + 1, 0)
+        numbers = walk.along(View("Numbers", kind, sizes, packed_strides(sizes)))
+        target = walk.along(View.of("OutputTensor", self.output_tensor))
+        low, high = (one_of_pair(numbers, pair + 1, half) for half in (0, 1))
+        own = one_of_pair(target, pair + 1, 0)
         written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
         return (Map((low, high), written, byte_of(load(0, kind), load(1, kind))),)
-
-
-def _half(view: View, place: int, half: int) -> View:
-    """One of each pair, which a dimension of size 2 counts."""
-    sizes, strides = (of[:place] + of[place + 1 :] for of in (view.sizes, view.strides))
-    return replace(view, sizes=sizes, strides=strides, offset=view.offset + half * view.strides[place])
