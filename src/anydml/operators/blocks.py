@@ -267,7 +267,7 @@ class Quantize(_Blocks):
         after: tuple[Map, ...] = ()
         if kind.is_half_byte:
             target = View("Numbers", whole_type(kind), target.sizes, packed_strides(target.sizes))
-            after = packed("Numbers", "OutputTensor", self.output_tensor) if pair is None else self._strided(pair)
+            after = packed("Numbers", "OutputTensor", self.output_tensor, pair)
         views, steps = self._scaling(walk)
         value = self._value(load(0, source.data_type), views, 1).to(target.data_type)
         return (*steps, Map((walk.along(source), *views), walk.along(target), value), *after)
@@ -295,14 +295,3 @@ class Quantize(_Blocks):
         own = one_of_pair(both.along(target), place, 0)
         written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
         return (*steps, Map(tuple(sources), written, byte_of(*values)))
-
-    def _strided(self, pair: int) -> tuple[Map, ...]:
-        """Numbers one to a byte into bytes that lie apart."""
-        kind, sizes = whole_type(self.output_tensor.data_type), self.output_tensor.sizes
-        walk = Walk(tuple((size,) for size in sizes)).halved(pair)
-        numbers = walk.along(View("Numbers", kind, sizes, packed_strides(sizes)))
-        target = walk.along(View.of("OutputTensor", self.output_tensor))
-        low, high = (one_of_pair(numbers, pair + 1, half) for half in (0, 1))
-        own = one_of_pair(target, pair + 1, 0)
-        written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
-        return (Map((low, high), written, byte_of(load(0, kind), load(1, kind))),)

@@ -105,9 +105,21 @@ def unpacked(field: str, tensor: TensorDesc, name: str) -> tuple[View, tuple[Map
     return View(name, kind, seen.sizes, seen.strides), tuple(steps)
 
 
-def packed(name: str, field: str, tensor: TensorDesc) -> tuple[Map, ...]:
-    """The steps that put numbers that lie one to a byte, without gaps, into a 4-bit tensor without gaps."""
+def packed(name: str, field: str, tensor: TensorDesc, pair: int | None) -> tuple[Map, ...]:
+    """The steps that put numbers that lie one to a byte, without gaps, into a 4-bit tensor.
+
+    That has no gaps either, or pairs along a dimension.
+    """
     kind, count = whole_type(tensor.data_type), tensor.element_count
+    if pair is not None:
+        walk = Walk(tuple((size,) for size in tensor.sizes)).halved(pair)
+        numbers = walk.along(View(name, kind, tensor.sizes, packed_strides(tensor.sizes)))
+        low, high, own = (
+            one_of_pair(view, pair + 1, half)
+            for view, half in ((numbers, 0), (numbers, 1), (walk.along(View.of(field, tensor)), 0))
+        )
+        target = View(field, BYTE, own.sizes, tuple(step // 2 for step in own.strides))
+        return (Map((low, high), target, byte_of(load(0, kind), load(1, kind))),)
     pairs, steps = count // 2, []
     if pairs:
         low, high = (View(name, kind, (pairs,), (2,), half) for half in (0, 1))
