@@ -16,7 +16,7 @@ from anydml.operators.fields import dml_name
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
 from folding import SMALL
 from products import PRODUCTS, in_order, infer
-from products import SMALL as PRODUCT_EXAMPLES
+from products import SMALL as FIXED
 from products import small_example as fixed_example
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class FixedCase(Case):
     @property
     def fields(self) -> list[str]:
         """The inputs that are there."""
-        return list(in_order(self.operator, PRODUCT_EXAMPLES[self.operator.type.name][0]))
+        return list(in_order(self.operator, FIXED[self.operator.type.name][0]))
 
     def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:
         """The input arrays in binding order."""
@@ -194,7 +194,7 @@ class FixedCase(Case):
 
 def _fixed(operator: type[dml.OperatorDesc]) -> FixedCase:
     _, arrays, results = fixed_example(operator)
-    attributes = PRODUCT_EXAMPLES[operator.type.name][1]
+    attributes = FIXED[operator.type.name][1]
     name = f"{operator.type.name} of small numbers"
     return FixedCase(name, operator, tuple(arrays), tuple(results), attributes)
 
