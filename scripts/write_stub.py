@@ -112,8 +112,8 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     shares = like in inputs and inputs[like] not in map(argument_name, cls.optional_inputs())
     kept = {field: shares and alike.get(field, field) == like for field in inputs}
     arrays = {field: "NDArray[_S]" if kept[field] else "NDArray[Any]" for field in inputs}
-    own = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
-    result = "NDArray[_S]" if shares else f"NDArray[np.{own.name.lower()}]" if own else "NDArray[Any]"
+    made = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
+    result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
     many = "list[{}]" if cls.gives_several() else "{}"
     number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
     cases = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 import anydml as dml
+from anydml.operators.elementwise import ElementWise
 from drawing import (
     CHOICES,
     OPERATORS,
@@ -24,6 +25,7 @@ from drawing import (
     upto,
 )
 from elementwise_drawing import element_wise_cases
+from folding_drawing import folding_cases
 from moving_strategies import MORE_MAKERS
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ __all__ = ["OPERATORS", "Array", "Case", "Operator", "cases"]
 def cases(draw: st.DrawFn, cls: Operator) -> Case:
     """A valid description of an operator, with data."""
     if cls not in OPERATORS:
-        return draw(element_wise_cases((cls,)))
+        return draw((element_wise_cases if issubclass(cls, ElementWise) else folding_cases)((cls,)))
     levels = CHOICES[cls, "data"]
     level = pick(draw, tuple(levels))
     data_types, counts = levels[level]

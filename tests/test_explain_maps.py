@@ -59,7 +59,7 @@ def described(cls: type[ElementWise], rng: np.random.Generator, sizes: tuple[int
     kinds = {name: D(sorted(one.data_types)[rng.integers(len(one.data_types))]) for name, one in taken.items()}
     kinds |= {name: kinds[other] for name, other in cls.typed_alike().items()}
     given: dict[str, Any] = {}
-    for field in fields(cls):  # type: ignore[arg-type]  # every operator is a dataclass
+    for field in fields(cls):
         if (name := dml_name(field.name)) in kinds:
             given[field.name] = T(kinds[name], sizes)
         elif field.default is MISSING:

@@ -60,7 +60,10 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "DML_OPERATOR_CONVOLUTION",
         3,
         "$.dispatchables.sum.type",
-        f"CONVOLUTION: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; `anydml support` lists them",
+        (
+            f"CONVOLUTION: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; "
+            "`anydml support` lists them"
+        ),
     ),
     (
         "dispatchables.sum.type",

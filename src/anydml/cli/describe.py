@@ -52,7 +52,8 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
         desc = _draft(cls, tensors, attributes)
         for output in cls.output_names():
             if (sizes := given[f"{output}_sizes"]) is not None:
-                described_output = _described(cls, dml_name(output), desc.outputs()[dml_name(output)].data_type, sizes)
+                data_type = desc.outputs()[dml_name(output)].data_type
+                described_output = _described(cls, dml_name(output), data_type, sizes)
                 desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
     else:
         desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)

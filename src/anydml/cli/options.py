@@ -97,9 +97,12 @@ def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = not cls.input_names()
     default = "the largest by default" if cls.implies_output else "the input's by default"
+    short = [f"{base}-sizes", *(["sizes"] if is_first else [])]
+    if name != cls.output_names()[0]:
+        base, short = name.removesuffix("_tensor").replace("_", " "), []
     told, owns = "once for each" if is_several else "" if is_first else default, "'" if is_several else "'s"
     yield click.Option(
-        [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *(["sizes"] if is_first else []))],
+        [f"{name}_sizes", *_names(name, "sizes", *short)],
         type=INTS,
         multiple=is_several,
         help=f"The {base}{owns} sizes{'; ' if told else ''}{told}.",
