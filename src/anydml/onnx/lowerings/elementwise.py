@@ -33,7 +33,7 @@ def operator_of(kind: str) -> type[ElementWise] | None:
 @functools.lru_cache(maxsize=1)
 def _operators(*_state: object) -> dict[str, type[ElementWise]]:
     """By a node type in lower case. Found anew where an operator came or went, which the arguments tell."""
-    several = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise)]
+    several = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise) and not cls.optional_inputs()]
     return {(cls.onnx or function_name(cls.type).replace("_", "")).lower(): cls for cls in several}
 
 
