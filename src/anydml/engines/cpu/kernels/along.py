@@ -100,7 +100,7 @@ class _Along(Writer):
         self,
         places: Sequence[str],
         carried: Sequence[tuple[str, str]],
-        body: Callable[[Sequence[str], dict[str, str], list[str]], list[str]],
+        body: Callable[[Sequence[str], dict[Expr, str], list[str]], list[str]],
         dimension: int = 0,
         before: str = "0",
     ) -> list[str]:
@@ -171,7 +171,7 @@ class _Along(Writer):
             self.once[fold] = across(text, fold, value, lanes)
 
     def _write(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
-        text, stride = self.text, self.strides[-1][-1]
+        stride = self.strides[-1][-1]
         whole, last, over = self._split(lanes)
         hint = ", !nontemporal !0" if self.shape.stream else ""
         kind = vector_of(self.value, lanes)

@@ -170,15 +170,17 @@ def _walk(primitive: Reduce, leaves: tuple[Expr, ...]) -> _Walk:
     loops = _turn(Loops(sizes, (*strides, last), (*offsets, target.offset)), [*(v is not None for v in views), True])
     split = rank - primitive.depth
     widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, target))
-    parts = []
-    for part in (range(split), range(split, rank)):
-        some = squeeze(loops.pick(part))
-        ordered = sorted(
-            range(len(some.sizes)), key=lambda k, some=some: sum(abs(row[k]) for row in some.strides), reverse=True
-        )
-        merged = merge(some.pick(ordered))
-        parts.append(merged if merged.sizes else Loops((1,), ((0,),) * len(merged.strides), merged.offsets))
-    return _Walk(*parts, widths)
+    return _Walk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
+
+
+def _ordered(loops: Loops) -> Loops:
+    """Walk in large steps outside and small steps inside, in one dimension at least."""
+
+    def step(k: int) -> int:
+        return sum(abs(row[k]) for row in loops.strides)
+
+    found = merge(squeeze(loops.pick(sorted(range(len(loops.sizes)), key=step, reverse=True))))
+    return found if found.sizes else Loops((1,), ((0,),) * len(found.strides), found.offsets)
 
 
 def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
