@@ -140,7 +140,7 @@ def test_sums_are_the_same_for_any_number_of_threads(data_type: DataType) -> Non
             np.testing.assert_allclose(one, exact, rtol=1e-3, atol=0.5)
 
 
-@pytest.mark.parametrize("shape", [(5, 70), (130, 9), (9, 130), (40, 3), (2, 9000), (1, 300_001)])
+@pytest.mark.parametrize("shape", [(5, 70), (130, 9), (9, 130), (40, 3), (2, 9007), (1, 300_001)])
 def test_values_for_each_element(shape: tuple[int, ...]) -> None:
     """Softmax and layer normalisation along and across, also in place, with equal bits on two threads."""
     for turned in (False, True):
@@ -169,7 +169,7 @@ def test_rows_of_every_length_stay_inside_their_views(at_end: bool) -> None:
 
 def test_the_largest_is_nan_where_one_is() -> None:
     for data_type in (t for t in TYPES if t.is_float):
-        for n in (1, 5, 16, 33, 100):
+        for n in (5, 33, 100):
             x = np.random.default_rng(n).standard_normal((n, n)).astype(data_type.dtype)
             np.fill_diagonal(x, np.nan)
             for layout in (x, x.T):

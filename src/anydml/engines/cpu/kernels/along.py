@@ -80,8 +80,8 @@ class _Along(Writer):
 
     def _vectors(
         self, step: Pass, places: Sequence[str], spaces: dict[Expr, str], same: dict[Expr, str], i: str, lanes: int
-    ) -> list[str]:
-        """A pass's roots at an index."""
+    ) -> tuple[list[str], list[str]]:
+        """A pass's roots at an index, and what is to be kept."""
         text, found = self.text, dict(same)
         for leaf in step.leaves:
             if self.varies(leaf):
@@ -90,11 +90,13 @@ class _Along(Writer):
         for node in step.kept:
             at = self.move(spaces[node], self.times(i, width_of(node)))
             found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align 1")
-        values = self.tree([*step.keeps, *step.roots], found, lanes)
-        for node in step.keeps:
+        keeps = self.tree(step.keeps, found, lanes)
+        return self.tree(step.roots, found, lanes), keeps
+
+    def _keep(self, step: Pass, spaces: dict[Expr, str], i: str, values: Sequence[str], lanes: int) -> None:
+        for node, value in zip(step.keeps, values, strict=True):
             at = self.move(spaces[node], self.times(i, width_of(node)))
-            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align 1")
-        return values[len(step.keeps) :]
+            self.text.add(f"store {vector_of(node, lanes)} {value}, ptr {at}, align 1")
 
     def _nest(
         self,
@@ -108,6 +110,8 @@ class _Along(Writer):
         if dimension == self.shape.rank - 1:
             on = self.times(before, self.sizes[-1])
             spaces = {node: self.move(space, self.times(on, width_of(node))) for node, space in self.spaces.items()}
+            if self.shape.keep == "target":
+                spaces = {node: places[-1] for step in self.passes for node in step.keeps}
             return body(places, spaces, [value for _, value in carried])
 
         def inside(i: str, values: list[str]) -> list[str]:
@@ -132,7 +136,8 @@ class _Along(Writer):
 
         def run(places: Sequence[str], spaces: dict[Expr, str], values: list[str]) -> list[str]:
             def fold(i: str, so_far: Sequence[str]) -> list[str]:
-                new = self._vectors(step, places, spaces, same, i, lanes)
+                new, keeps = self._vectors(step, places, spaces, same, i, lanes)
+                self._keep(step, spaces, i, keeps, lanes)
                 return [combine(text, f, a, b, lanes) for f, a, b in zip(step.folds, so_far, new, strict=True)]
 
             def side_by_side(i: str, so_far: list[str]) -> list[str]:
@@ -143,26 +148,33 @@ class _Along(Writer):
                 return found
 
             def end(_: str, so_far: list[str]) -> list[str]:
-                new = self._vectors(step, places, spaces, same, last, lanes)
+                new, keeps = self._vectors(step, places, spaces, same, last, lanes)
                 counts = ", ".join(f"i64 {k}" for k in range(lanes))
                 first = text.spread(text.new(f"sub i64 {lanes}, {over}"), "i64", lanes)
                 is_new = text.new(f"icmp sge <{lanes} x i64> <{counts}>, {first}")
                 found = []
-                for f, a, b in zip(step.folds, so_far, new, strict=True):
+                for f, a, b in zip(step.folds, so_far[:count], new, strict=True):
                     kind = vector_of(f, lanes)
                     rest = text.new(f"select <{lanes} x i1> {is_new}, {kind} {b}, {kind} {identity(f)}")
                     found.append(combine(text, f, a, rest, lanes))
-                return found
+                return [*found, *keeps]
 
+            def keep_end(_i: str, _: list[str]) -> list[str]:
+                self._keep(step, spaces, last, kept, lanes)
+                return []
+
+            count, kept = len(step.folds), []  # type: int, list[str]
+            if lanes > 1:  # read first and kept last: what is kept may take the place of what is read
+                none = [(vector_of(node, lanes), "zeroinitializer") for node in step.keeps]
+                found = self.loop("0", over, lanes, [*zip(kinds[:count], values[:count], strict=True), *none], end)
+                values, kept = [*found[:count], *values[count:]], found[count:]
             values = self.loop("0", many, lanes * beside, list(zip(kinds, values, strict=True)), side_by_side)
-            count = len(step.folds)
-            one, others = list(zip(kinds, values, strict=True))[:count], values[count:]
             if beside > 1:
-                values = self.loop(many, whole, lanes, one, fold)
-                one = list(zip(kinds[:count], values, strict=True))
-            if lanes > 1:
-                values = self.loop("0", over, lanes, one, end)
-            return [*values[:count], *others]
+                one = list(zip(kinds[:count], values[:count], strict=True))
+                values = [*self.loop(many, whole, lanes, one, fold), *values[count:]]
+            if kept:
+                self.loop("0", over, lanes, [], keep_end)
+            return values
 
         starts = [identity(fold) for fold in step.folds] * beside
         values = self._nest(places, list(zip(kinds, starts, strict=True)), run)
@@ -178,7 +190,7 @@ class _Along(Writer):
 
         def run(places: Sequence[str], spaces: dict[Expr, str], _: list[str]) -> list[str]:
             def compute(i: str) -> str:
-                return self._vectors(step, places, spaces, same, i, lanes)[0]
+                return self._vectors(step, places, spaces, same, i, lanes)[0][0]
 
             def write(i: str, _: list[str]) -> list[str]:
                 self.write(compute(i), places[-1], i, stride, lanes, hint)

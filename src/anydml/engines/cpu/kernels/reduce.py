@@ -46,17 +46,21 @@ class Shape(NamedTuple):
     strip: int
     """Rows whose vectors lie across and that are done together; 0 where vectors lie along the row."""
     by_row: bool
-    keep: bool
-    """Whether there is room for what would be computed again."""
+    keep: str
+    """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
     far: bool
     """Whether the sources are more than caches hold that are near."""
     stream: bool
     """Whether the target is written past the cache."""
 
+    @property
+    def varying(self) -> set[Expr]:
+        """The leaves that vary along the row."""
+        return {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
+
     def passes(self, value: Expr) -> list[Pass]:
         """What is done to a row."""
-        varying = {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
-        return find_passes(value, varying, by_row=self.by_row, keep=self.keep)
+        return find_passes(value, self.varying, by_row=self.by_row, keep=bool(self.keep))
 
 
 class Writer:
@@ -108,7 +112,7 @@ class Writer:
             self.sizes.append(self.word(f"size{k}", at))
             self.strides.append([self.word(f"stride{k}.{v}", at + 1 + v) for v in range(views)])
         kept = [node for step in self.passes for node in step.keeps]
-        for node in kept:
+        for node in kept if shape.keep == "stack" else []:
             self.spaces[node] = self.text.new(f"alloca [{ROOM // len(kept)} x i8], align 64")
 
     def is_coordinate(self, view: int) -> bool:
