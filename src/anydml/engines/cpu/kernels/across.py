@@ -208,8 +208,7 @@ class _Across(Writer):
             if self.varies(leaf) and self.shape.letters[view := self.shape.leaves.index(leaf)] == "p":
                 on = self.move(places[view], self.strides[-1][view])
                 at = self.move(on, self.times(column, self.widths[view]))
-                self.text.add(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
-                self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                self.fetch(at)
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
         text, lanes = self.text, self.shape.lanes

@@ -129,13 +129,16 @@ class _Along(Writer):
         return text.new(f"sub i64 {size}, {over}"), text.new(f"sub i64 {size}, {lanes}"), over
 
     def _fold(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
-        text, beside = self.text, BESIDE if size_of(step) <= SMALL else 1
+        text, is_busy = self.text, size_of(step) > SMALL
+        beside = 1 if is_busy else BESIDE
         whole, last, over = self._split(lanes)
         kinds = [vector_of(fold, lanes) for fold in step.folds] * beside
         many = text.new(f"and i64 {whole}, {-lanes * beside}")
 
         def run(places: Sequence[str], spaces: dict[Expr, str], values: list[str]) -> list[str]:
             def fold(i: str, so_far: Sequence[str]) -> list[str]:
+                if is_busy:
+                    self._fetch(step, places, i)
                 new, keeps = self._vectors(step, places, spaces, same, i, lanes)
                 self._keep(step, spaces, i, keeps, lanes)
                 return [combine(text, f, a, b, lanes) for f, a, b in zip(step.folds, so_far, new, strict=True)]
@@ -163,15 +166,20 @@ class _Along(Writer):
                 self._keep(step, spaces, last, kept, lanes)
                 return []
 
-            count, kept = len(step.folds), []  # type: int, list[str]
-            if lanes > 1:  # read first and kept last: what is kept may take the place of what is read
+            def finish(values: list[str]) -> tuple[list[str], list[str]]:
                 none = [(vector_of(node, lanes), "zeroinitializer") for node in step.keeps]
                 found = self.loop("0", over, lanes, [*zip(kinds[:count], values[:count], strict=True), *none], end)
-                values, kept = [*found[:count], *values[count:]], found[count:]
+                return [*found[:count], *values[count:]], found[count:]
+
+            count, kept = len(step.folds), list[str]()
+            if lanes > 1 and step.keeps:  # what is kept may take the place of what is read
+                values, kept = finish(values)
             values = self.loop("0", many, lanes * beside, list(zip(kinds, values, strict=True)), side_by_side)
             if beside > 1:
                 one = list(zip(kinds[:count], values[:count], strict=True))
                 values = [*self.loop(many, whole, lanes, one, fold), *values[count:]]
+            if lanes > 1 and not step.keeps:  # memory is read from the first to the last: 4 MiB in 125 us, not in 170
+                values, _ = finish(values)
             if kept:
                 self.loop("0", over, lanes, [], keep_end)
             return values
@@ -182,10 +190,22 @@ class _Along(Writer):
             value = combine_all(text, fold, values[k :: len(step.folds)], lanes)
             self.once[fold] = across(text, fold, value, lanes)
 
+    def _fetch(self, step: Pass, places: Sequence[str], i: str) -> None:
+        """While the CPU is busy with arithmetic, ask for the next row, and for the target's lines.
+
+        A softmax of 4 MiB takes 1.6 ms so, 1.9 without the target's, and 2.0 without either.
+        """
+        for leaf in step.leaves:
+            if self.varies(leaf) and self.shape.letters[view := self.shape.leaves.index(leaf)] == "p":
+                self.fetch(self.move(self.move(places[view], self.row_steps[view]), self.times(i, self.widths[view])))
+        if not self.shape.by_row and self.shape.letters[-1] == "p":
+            self.fetch(self.move(places[-1], self.times(i, self.widths[-1])), to_write=True)
+
     def _write(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
         stride = self.strides[-1][-1]
         whole, last, over = self._split(lanes)
-        hint = ", !nontemporal !0" if self.shape.stream else ""
+        is_fetched = any(size_of(other) > SMALL for other in self.passes[:-1])
+        hint = ", !nontemporal !0" if self.shape.stream and not is_fetched else ""
         kind = vector_of(self.value, lanes)
 
         def run(places: Sequence[str], spaces: dict[Expr, str], _: list[str]) -> list[str]:

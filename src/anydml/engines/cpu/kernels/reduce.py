@@ -140,6 +140,11 @@ class Writer:
             for v, (place, step) in enumerate(zip(places, steps, strict=True))
         ]
 
+    def fetch(self, place: str, *, to_write: bool = False) -> None:
+        """Ask for a line that is read soon, or written."""
+        self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(to_write)}, i32 3, i32 1)")
+        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+
     # Vectors
 
     def read(self, view: int, place: str, index: str, step: str, lanes: int) -> str:
