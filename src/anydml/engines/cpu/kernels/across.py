@@ -204,11 +204,9 @@ class _Across(Writer):
 
     def _fetch(self, step: Pass, places: Sequence[str], column: str) -> None:
         """Ask for the rows' next elements."""
-        for leaf in step.leaves:
-            if self.varies(leaf) and self.shape.letters[view := self.shape.leaves.index(leaf)] == "p":
-                on = self.move(places[view], self.strides[-1][view])
-                at = self.move(on, self.times(column, self.widths[view]))
-                self.fetch(at)
+        for view in self.packed(step):
+            on = self.move(places[view], self.strides[-1][view])
+            self.fetch(self.move(on, self.times(column, self.widths[view])))
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
         text, lanes = self.text, self.shape.lanes

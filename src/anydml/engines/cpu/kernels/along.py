@@ -195,9 +195,8 @@ class _Along(Writer):
 
         A softmax of 4 MiB takes 1.6 ms so, 1.9 without the target's, and 2.0 without either.
         """
-        for leaf in step.leaves:
-            if self.varies(leaf) and self.shape.letters[view := self.shape.leaves.index(leaf)] == "p":
-                self.fetch(self.move(self.move(places[view], self.row_steps[view]), self.times(i, self.widths[view])))
+        for view in self.packed(step):
+            self.fetch(self.move(self.move(places[view], self.row_steps[view]), self.times(i, self.widths[view])))
         if not self.shape.by_row and self.shape.letters[-1] == "p":
             self.fetch(self.move(places[-1], self.times(i, self.widths[-1])), to_write=True)
 

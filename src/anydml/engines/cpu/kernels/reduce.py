@@ -123,6 +123,11 @@ class Writer:
         """Whether a leaf is a view that varies along the row."""
         return leaf in self.shape.leaves and self.shape.varies[self.shape.leaves.index(leaf)] == "y"
 
+    def packed(self, step: Pass) -> list[int]:
+        """The views that a pass reads whole vectors of."""
+        loads = [leaf for leaf in step.leaves if leaf.op == "load" and self.varies(leaf)]
+        return [view for view in map(self.shape.leaves.index, loads) if self.shape.letters[view] == "p"]
+
     # Places
 
     def move(self, place: str, on: str, *, is_number: bool = False) -> str:
