@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr
 
 Array = np.ndarray[Any, Any]
 FLOATS = (DataType.FLOAT32, DataType.FLOAT64)
 """What is computed in; FLOAT16 is converted before."""
-WIDE = {8 * size: [one for one in DataType if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
+WIDE = {8 * size: [one for one in NUMPY_TYPES if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
 
 
 class Trees:
@@ -52,7 +52,7 @@ class Trees:
             kind = self.pick(["and", "or", "xor", "not", "where"])
             a, b = self.truth(depth - 1), self.truth(depth - 1)
             return ~a if kind == "not" else ex.where(a, b, ~b) if kind == "where" else Expr(kind, None, (a, b))
-        of = self.pick(list(DataType))
+        of = self.pick(list(NUMPY_TYPES))
         return Expr(self.pick(["lt", "le", "eq"]), None, (self.grow(of, depth - 1), self.grow(of, depth - 1)))
 
     def grow(self, of: DataType, depth: int) -> Expr:
@@ -70,7 +70,7 @@ class Trees:
         if kind == "where":
             return ex.where(self.truth(depth - 1), self.grow(of, depth - 1), self.grow(of, depth - 1))
         if kind == "cast":
-            return self.grow(self.pick(list(DataType)), depth - 1).to(of)
+            return self.grow(self.pick(list(NUMPY_TYPES)), depth - 1).to(of)
         if kind == "bits":
             return plain_bits(self.grow(self.pick(WIDE[8 * of.size_in_bytes]), depth - 1), of)
         count = 3 if kind == "fma" and of is DataType.FLOAT32 else ex.OPERATIONS[kind] if kind != "fma" else 2

@@ -1,5 +1,6 @@
 """From a primitive to a kernel and its words: the shape of the work is chosen here, once."""
 
+from anydml.engines.cpu.programs.contract import plan_contract
 from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import GatherProgram
@@ -14,6 +15,7 @@ __all__ = [
     "GatherProgram",
     "MapProgram",
     "ScanProgram",
+    "plan_contract",
     "plan_copy",
     "plan_fill",
     "plan_map",
