@@ -13,7 +13,7 @@ from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs import reduce as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
 from anydml.ir.trees import write
@@ -24,7 +24,7 @@ from trees import Trees, numbers, room, shape_of, source
 
 Array = np.ndarray[Any, Any]
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
-TYPES = list(DataType)
+TYPES = list(NUMPY_TYPES)
 X = load(0, F32)
 RAISED = ex.call("exp", X - fold("max", X))
 SOFTMAX = RAISED * (1 / fold("sum", RAISED))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BESIDE = 2
 """Vectors folded side by side."""
+BLOCK = 2048
+"""Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
 
 
 def make_along(value: Expr, shape: Shape) -> str:
@@ -134,6 +136,7 @@ class _Along(Writer):
         whole, last, over = self._split(lanes)
         kinds = [vector_of(fold, lanes) for fold in step.folds] * beside
         many = text.new(f"and i64 {whole}, {-lanes * beside}")
+        starts = [identity(fold) for fold in step.folds] * beside
 
         def run(places: Sequence[str], spaces: dict[Expr, str], values: list[str]) -> list[str]:
             def fold(i: str, so_far: Sequence[str]) -> list[str]:
@@ -166,6 +169,13 @@ class _Along(Writer):
                 self._keep(step, spaces, last, kept, lanes)
                 return []
 
+            def block(i: str, so_far: list[str]) -> list[str]:
+                left = text.new(f"sub i64 {many}, {i}")
+                is_last = text.new(f"icmp slt i64 {left}, {BLOCK}")
+                after = text.new(f"select i1 {is_last}, i64 {many}, i64 {text.new(f'add i64 {i}, {BLOCK}')}")
+                new = self.loop(i, after, lanes * beside, list(zip(kinds, starts, strict=True)), side_by_side)
+                return [combine(text, *pair, lanes) for pair in zip(step.folds * beside, so_far, new, strict=True)]
+
             def finish(values: list[str]) -> tuple[list[str], list[str]]:
                 none = [(vector_of(node, lanes), "zeroinitializer") for node in step.keeps]
                 found = self.loop("0", over, lanes, [*zip(kinds[:count], values[:count], strict=True), *none], end)
@@ -174,7 +184,9 @@ class _Along(Writer):
             count, kept = len(step.folds), list[str]()
             if lanes > 1 and step.keeps:  # what is kept may take the place of what is read
                 values, kept = finish(values)
-            values = self.loop("0", many, lanes * beside, list(zip(kinds, values, strict=True)), side_by_side)
+            by_vector, by_block = (lanes * beside, side_by_side), (BLOCK, block)
+            size, body = by_block if self.shape.long else by_vector
+            values = self.loop("0", many, size, list(zip(kinds, values, strict=True)), body)
             if beside > 1:
                 one = list(zip(kinds[:count], values[:count], strict=True))
                 values = [*self.loop(many, whole, lanes, one, fold), *values[count:]]
@@ -184,7 +196,6 @@ class _Along(Writer):
                 self.loop("0", over, lanes, [], keep_end)
             return values
 
-        starts = [identity(fold) for fold in step.folds] * beside
         values = self._nest(places, list(zip(kinds, starts, strict=True)), run)
         for k, fold in enumerate(step.folds):
             value = combine_all(text, fold, values[k :: len(step.folds)], lanes)

@@ -48,6 +48,8 @@ class Shape(NamedTuple):
     by_row: bool
     keep: str
     """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
+    long: bool
+    """Whether rows are folded in blocks."""
     far: bool
     """Whether the sources are more than caches hold that are near."""
     stream: bool

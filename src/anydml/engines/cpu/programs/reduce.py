@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
-from anydml.engines.cpu.kernels.along import make_along
+from anydml.engines.cpu.kernels.along import BLOCK, make_along
 from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
@@ -143,6 +143,7 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
         strip,
         primitive.is_by_row,
         keep="stack",
+        long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
         stream=_streams(walk_, letters),
     )
