@@ -186,7 +186,7 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
 
 
 def write_tree(text: Text, nodes: Sequence[Expr], found: dict[Expr, str], lanes: int) -> str:
-    """A tree, its nodes each after its arguments, into the names that are found so far: those of its leaves. The last's.
+    """A tree, its nodes each after its arguments, into the names found so far, its leaves' among them. The last's.
 
     It may end in another block than it begins in.
     """
