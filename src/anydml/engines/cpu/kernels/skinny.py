@@ -215,41 +215,31 @@ class _Dots(_Skinny):
         self.enter("n0, 0 * n0")
         text.let("whole", f"count - count % {WIDE}")
         text.let("most", f"columns - columns % {columns}")
-        # More than two rows of the left factor go through the first cache a part at a time.
-        text.let("reach", "count" if rows <= 2 else f"min(count, {CHAIN * self.shape.lanes})")
-        with text.loop("c", 0, "count", "reach"):
-            text.let("stop", "min(c + reach, whole)")
-            text.let("over", "1 if c + reach >= count and whole < count else 0")
-            with text.loop("n", 0, "most", columns):
-                self._columns("n", columns)
-            with text.loop("o", "most", "columns"):
-                self._columns("o", 1)
+        with text.loop("n", 0, "most", columns):
+            self._columns("n", columns)
+        with text.loop("o", "most", "columns"):
+            self._columns("o", 1)
         text.add("ret void")
         names = ("w", "bases", "a", "a_pitch", "n0", "columns", "total", "pitch", "count")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _columns(self, name: str, columns: int) -> None:
-        """Some columns along some steps: sums of chains are on the stack."""
+        """Some columns along all steps: sums of chains are on the stack."""
         text, shape = self.text, self.shape
         sums = [(i, j) for i in range(shape.rows) for j in range(columns)]
         places = [f"{name}_sums + {4 * shape.lanes * s}" for s in range(len(sums))]
         for place in places:
             self.store("zeroinitializer", place)
         rows = [f"({name} + {j})" for j in range(columns)]
-        with text.loop(f"{name}_c", "c", "stop", CHAIN * shape.lanes):
-            text.let(f"{name}_stop", f"min({name}_c + {CHAIN * shape.lanes}, stop)")
+        with text.loop(f"{name}_c", 0, "whole", CHAIN * shape.lanes):
+            text.let(f"{name}_stop", f"min({name}_c + {CHAIN * shape.lanes}, whole)")
             for place, made in zip(places, self._chain(name, rows, sums), strict=True):
                 self.store(self.add(self.load(place), made), place)
-        with text.when("over"):
+        with text.when("whole < count"):
             self._rest(rows, sums, places)
-        scalar = SCALARS[self.kind]
-        test = text.new("icmp eq i64 %c, 0")
         for place, (i, j) in zip(places, sums, strict=True):
-            one = self._fold(self.load(place))
             at = text.place(f"total + {i} * pitch + ({name} + {j}) * 4")
-            old = text.new(f"load {scalar}, ptr {at}")
-            both = text.new(f"{'fadd' if self.kind == 'f32' else 'add'} {scalar} {old}, {one}")
-            text.add(f"store {scalar} {text.new(f'select i1 {test}, {scalar} {one}, {scalar} {both}')}, ptr {at}")
+            text.add(f"store {SCALARS[self.kind]} {self._fold(self.load(place))}, ptr {at}")
 
     def _rest(self, rows: list[str], sums: list[tuple[int, int]], places: list[str]) -> None:
         """The steps that fill no vector: nothing is added for those that there are not."""
