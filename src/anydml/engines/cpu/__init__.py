@@ -14,6 +14,7 @@ from anydml.engines.cpu.programs import (
     plan_copy,
     plan_fill,
     plan_map,
+    plan_reduce,
     plan_reverse,
     plan_scaled,
 )
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
     Map: (plan_copy, plan_scaled, plan_fill, plan_map),
-    Reduce: (plan_contract,),
+    Reduce: (plan_contract, plan_reduce),
     IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
     Reverse: (plan_reverse,),

@@ -5,6 +5,7 @@ from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import GatherProgram
 from anydml.engines.cpu.programs.map import MapProgram, plan_map
+from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
@@ -18,6 +19,7 @@ __all__ = [
     "plan_copy",
     "plan_fill",
     "plan_map",
+    "plan_reduce",
     "plan_reverse",
     "plan_scaled",
 ]

@@ -152,11 +152,12 @@ def word_of(node: Expr) -> int:
 
 def row_kernel(value: Expr, shape: Shape) -> Kernel:
     """What computes a row."""
-    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
+    key = f"{digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
 
 
 @functools.lru_cache(maxsize=256)
-def _digest(value: Expr) -> str:
+def digest(value: Expr) -> str:
+    """What a tree is known by, without the numbers that the user chose."""
     return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()
