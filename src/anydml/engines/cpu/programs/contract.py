@@ -118,6 +118,8 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
     found = match_contraction(primitive)
     if found is None or found.fold.type not in SUMS or not all(primitive.sizes):
         return None
+    if any(node.op == "fetch" for node in walk(primitive.value)):
+        return None
     plan = _Plan(primitive, found)
     return plan.make() if plan.fits else None
 
