@@ -27,12 +27,14 @@ if TYPE_CHECKING:
 
 MOST_WHOLE = 32 if IS_INTERPRETED else 16384
 """Elements of the longest row that a program holds; longer ones are read again for each level of folds."""
-TILE = 64 if IS_INTERPRETED else 4096
-"""Elements of a tile of shorter rows, or of chunks of longer ones."""
+SHORT = 64 if IS_INTERPRETED else 1024
+"""Elements of a tile of shorter rows: a warp folds each without waiting for others."""
+CHUNK = 64 if IS_INTERPRETED else 4096
+"""Elements of a tile of chunks of longer rows."""
 ACROSS = 256
 """Bytes of neighbouring rows in a tile, where they are the neighbours in memory."""
-EACH = 16
-"""Elements a thread."""
+EACH = 32
+"""Elements a thread of whole rows; half as many of chunks, which leave their folds in registers."""
 PARTS = "partial folds {}"
 
 
@@ -99,21 +101,22 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Sh
     Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
     """
     count, length = walk.rows.count, walk.along.count
-    long, most = ceil_power(length), TILE
+    long = ceil_power(length)
     if walk.is_across:
         width = max(view.data_type.size_in_bytes for view in walk.views)
         rows = min(ceil_power(count), 8 if IS_INTERPRETED else ACROSS // width)
-        long = min(long, most // rows)
+        long = min(long, CHUNK // rows)
     else:
-        long = long if long <= (TILE if is_once else MOST_WHOLE) else most
-        rows = min(max(most // long, 1), ceil_power(count))
+        long = long if long <= (CHUNK if is_once else MOST_WHOLE) else CHUNK
+        rows = min(max(SHORT // long, 1), ceil_power(count))
         while rows > 1 and count < 2 * figures.multiprocessors * rows:
             rows //= 2
     programs, chunks = -(-count // rows), -(-length // long)
     parts = 1
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
-    warps = min(max(rows * long // (32 * EACH), 1), 16)
+    each = EACH // 2 if chunks > 1 or walk.is_across else EACH
+    warps = min(max(rows * long // (32 * each), 1), 16)
     return Shape(rows, long, parts, warps)
 
 
@@ -217,17 +220,18 @@ def _step(
         across, along = (of.strides[view] or (0,) for of in (walk.rows, walk.along))
         rows += [over(across, aligns[number]), over(along, aligns[number])]
         lines[f"LINE{number}"] = Line(step_of(across[0]), step_of(along[0]), aligns[number])
-    chunk = -(-length // (shape.parts * shape.length)) * shape.length
+    chunks = -(-length // (shape.parts * shape.length))
     folds = _folds(value) if parted else []
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
     kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(walk.views[-1].data_type)]  # type: ignore[arg-type]
     starts = walk.rows.offsets[len(made.slots) : len(made.slots) + len(made.dimensions)]
     numbers = (
-        walk.rows.count, length, shape.parts, chunk, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
+        walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
         *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
     )  # fmt: skip
     is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
-    tile = Rows(shape.rows, shape.length, min(alignment_of((length,)), shape.length), is_long)
+    aligned = [min(alignment_of((of,)), cut) for of, cut in ((length, shape.length), (walk.rows.count, shape.rows))]
+    tile = Rows(shape.rows, shape.length, *aligned, is_long)
     programs = -(-walk.rows.count // shape.rows) * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False
