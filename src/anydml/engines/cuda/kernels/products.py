@@ -22,9 +22,10 @@ class Product(NamedTuple):
     """Of FLOAT32: how many products of narrower numbers make one."""
     aligns: tuple[int, int, int] = (1, 1, 1)
     """What divides the numbers of rows, columns and terms."""
-    is_left_whole: bool = False
-    """Whether all of a block of the left matrix can be read, rows past the last by reading that again."""
-    is_right_whole: bool = False
+    is_even: tuple[bool, bool, bool] = (False, False, False)
+    """Whether tiles fill the rows, the columns, the terms."""
+    is_long: bool = True
+    """Whether offsets within a matrix may be more than 31 bits hold."""
     is_left_turned: bool = False
     """Whether neighbours in the left matrix are of different rows, where blocks are read by descriptor."""
     is_right_turned: bool = False
@@ -83,27 +84,35 @@ def multiply(
     """The sums of products of a tile, read through pointers to the matrices' first elements."""
     term = tl.arange(0, TILE.depth)
     is_row, is_column = there(row, column, shape, TILE)
-    if LEFT.row_step != 1:
-        row = tl.minimum(row, shape[0].to(tl.int32) - 1)
-    if RIGHT.step != 1:
-        column = tl.minimum(column, shape[1].to(tl.int32) - 1)
-    left = across(down(left, row, left_strides[0], LEFT.row_step, LEFT.align), term, left_strides[1], LEFT.step, LEFT.align)
-    right = across(down(right, term, right_strides[0], RIGHT.row_step, RIGHT.align), column, right_strides[1], RIGHT.step, RIGHT.align)
+    left_places = apart(row, left_strides[0], LEFT.row_step, LEFT.align, TILE)[:, None]
+    left_places += apart(term, left_strides[1], LEFT.step, LEFT.align, TILE)[None, :]
+    right_places = apart(term, right_strides[0], RIGHT.row_step, RIGHT.align, TILE)[:, None]
+    right_places += apart(column, right_strides[1], RIGHT.step, RIGHT.align, TILE)[None, :]
+    one = tl.full((), TILE.depth, tl.int64)
+    left_step = far(one, left_strides[1], LEFT.step, LEFT.align)
+    right_step = far(one, right_strides[0], RIGHT.row_step, RIGHT.align)
     total = tl.full((TILE.rows, TILE.columns), 0, KIND)
-    for step in range(0, (shape[2] + TILE.depth - 1) // TILE.depth):
-        more = step * TILE.depth + term < known(shape[2], TILE.aligns[2])
-        if TILE.is_left_whole:
-            a = tl.load(left)
+    for step in range(0, (shape[2].to(tl.int32) + TILE.depth - 1) // TILE.depth):
+        more = step * TILE.depth + term < known(shape[2], TILE.aligns[2]).to(tl.int32)
+        if TILE.is_even[2]:
+            a = tl.load(left + left_places) if TILE.is_even[0] else tl.load(left + left_places, mask=is_row, other=0)
+            b = tl.load(right + right_places) if TILE.is_even[1] else tl.load(right + right_places, mask=is_column, other=0)
         else:
-            a = tl.load(left, mask=is_row & more[None, :], other=0)
-        if TILE.is_right_whole:
-            b = tl.load(right)
-        else:
-            b = tl.load(right, mask=more[:, None] & is_column, other=0)
+            a = tl.load(left + left_places, mask=is_row & more[None, :], other=0)
+            b = tl.load(right + right_places, mask=more[:, None] & is_column, other=0)
         total = tl.dot(a, b, total, input_precision=TILE.precision, out_dtype=KIND)
-        left += TILE.depth * far(tl.full((), 1, tl.int64), left_strides[1], LEFT.step, LEFT.align)
-        right += TILE.depth * far(tl.full((), 1, tl.int64), right_strides[0], RIGHT.row_step, RIGHT.align)
+        left += left_step
+        right += right_step
     return total
+
+
+@triton.jit
+def apart(index, stride, STEP: tl.constexpr, ALIGN: tl.constexpr, TILE: tl.constexpr):
+    """Offsets, in as many bits as they need."""
+    if TILE.is_long:
+        return far(index.to(tl.int64), stride, STEP, ALIGN)
+    else:
+        return far(index, stride.to(tl.int32), STEP, ALIGN)
 
 
 @triton.jit

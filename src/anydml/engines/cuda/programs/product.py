@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,11 +48,14 @@ class Shape(NamedTuple):
     precision: str = "ieee"
 
 
-HALF = (Shape(128, 256, 64, 8, 3), Shape(128, 128, 64, 4, 4, 0.95), Shape(64, 128, 64, 4, 5, 0.8), Shape(64, 64, 128, 4, 4, 0.6))
-SINGLE = (Shape(128, 64, 32, 4, 4, 1.0, "tf32x3"), Shape(64, 64, 32, 4, 4, 0.7, "tf32x3"))
-WIDE_SINGLE = (Shape(128, 128, 32, 8, 3, 1.0, "bf16x6"), Shape(128, 64, 32, 4, 4, 0.8, "tf32x3"), Shape(64, 64, 32, 4, 4, 0.6, "tf32x3"))
-"""Where neighbours in the right matrix are of different columns: three products of TF32 want those of one column."""
-WHOLE = (Shape(128, 128, 64, 8, 3), Shape(64, 64, 64, 4, 4, 0.7))
+HALF = (
+    Shape(128, 256, 64, 8, 3),
+    Shape(128, 128, 64, 4, 4, 0.95),
+    Shape(64, 128, 64, 4, 5, 0.8),
+    Shape(64, 64, 128, 4, 4, 0.6),
+)
+SINGLE = (Shape(128, 64, 32, 4, 4, 1.0, "tf32x3"), Shape(64, 64, 64, 4, 3, 1.01, "tf32x3"))
+WHOLE = (Shape(128, 128, 128, 8, 3), Shape(64, 64, 64, 4, 4, 0.7))
 SKINNY = 16
 """Rows up to which the time is that of reading the other matrix."""
 TINY = Shape(16, 16, 16, 1, 1)
@@ -127,16 +131,17 @@ def shape_of(found: Matrices, kind: DataType, figures: Figures) -> Shape:
     rows, columns, _ = found.shape
     if IS_INTERPRETED:
         return TINY._replace(precision="tf32x3" if kind is DataType.FLOAT32 else "ieee")
-    is_tall = abs(found.strides(1)[2]) == 1  # neighbours in the right matrix are of one column
     if rows <= SKINNY and kind is not DataType.FLOAT32:
-        return Shape(16, 32, 256 if is_tall else 128, 4, 4 if is_tall else 5)
+        return Shape(16, 32, 256, 4, 4)
     if kind is DataType.FLOAT32 and rows <= SKINNY:
         return Shape(16, 32, 128, 4, 4, 1.0, "tf32x3")
-    shapes = {DataType.FLOAT16: HALF, DataType.INT8: WHOLE}.get(kind) or (SINGLE if is_tall else WIDE_SINGLE)
+    shapes = {DataType.FLOAT16: HALF, DataType.FLOAT32: SINGLE, DataType.INT8: WHOLE}[kind]
 
     def time(shape: Shape) -> float:
         tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * found.batch.count
-        return -(-tiles // figures.multiprocessors) * shape.rows * shape.columns / shape.speed
+        rounds = -(-tiles // figures.multiprocessors)
+        slower = 0.8 if shape.rows * shape.columns <= 4096 and rounds > 2 else 1.0
+        return rounds * shape.rows * shape.columns / (shape.speed * slower)
 
     return min(shapes, key=time)
 
@@ -163,11 +168,11 @@ class ProductProgram:
         left, right = load_of(found.left), load_of(found.right)
         if left is None or right is None or left.type is not right.type or found.fold.type is not TERMS[left.type]:  # type: ignore[index]
             return None
-        size = {name: 1 for name in ("rows", "columns")}
-        for name in size:
-            for k in getattr(found, name):
-                size[name] *= found.sizes[k]
-        if size["columns"] <= SKINNY < size["rows"] or size["columns"] < size["rows"] <= SKINNY:
+        rows, columns = (math.prod(found.sizes[k] for k in group) for group in (found.rows, found.columns))
+        # Three products of TF32 want neighbours in the right matrix to be terms: 1.57 of cuBLAS's speed, not 1.30.
+        by_term = [primitive.sources[int(factor.value)].strides[found.folded[-1]] for factor in (left, right)] if found.folded else []
+        is_wrong = left.type is DataType.FLOAT32 and by_term and by_term[0] == 1 != by_term[1] and rows > SKINNY
+        if min(rows, SKINNY + 1) > columns or (is_wrong and columns > SKINNY):
             found, left, right = turned(found), right, left
         matrices = matrices_of(primitive, found, (left, right))
         if matrices is None:
@@ -197,6 +202,12 @@ class ProductProgram:
         lines = found.shape[view] if is_along else found.shape[2]
         is_small = apart // stride * found.batch.count + lines < 2**31
         return (is_along, stride, apart // stride) if is_small and min(found.shape) > 0 else None
+
+    def _reach(self, view: int) -> int:
+        """The largest offset in one matrix of a factor, tiles that go past its ends included."""
+        by_line, by_term = self.matrices.strides(view)[view], self.matrices.strides(view)[2]
+        lines = self.matrices.shape[view] + self.shape[view]
+        return abs(by_line) * lines + abs(by_term) * self.shape.depth
 
     def kernel(self, by_blocks: bool) -> Kernel:
         """The kernel that reads blocks by descriptor, or by pointers."""
@@ -234,7 +245,7 @@ class ProductProgram:
             cut = (block, shape.depth) if is_along else (shape.depth, block)
             sizes = (apart * (found.batch.count - 1) + lead, inner)
             pointers[view] = Block(kind_of(found.views[view].data_type), sizes, stride, cut)
-        evenly = [n % m == 0 for n, m in zip(found.shape, shape[:3], strict=True)]
+        evenly = tuple(n % m == 0 for n, m in zip(found.shape, shape[:3], strict=True))
         cuts = zip(found.shape, shape[:3], strict=True)
         tile = Product(
             rows=shape.rows,
@@ -242,8 +253,8 @@ class ProductProgram:
             depth=shape.depth,
             precision=shape.precision,
             aligns=tuple(min(alignment_of((n,)), m) for n, m in cuts),
-            is_left_whole=evenly[2] and (evenly[0] or lines[0].row_step != 1),
-            is_right_whole=evenly[2] and (evenly[1] or lines[1].step != 1),
+            is_even=evenly,
+            is_long=max(self._reach(view) for view in (0, 1)) >= 2**31,
             is_left_turned=bool(blocks and not blocks[0][0]),  # type: ignore[index]
             is_right_turned=bool(blocks and blocks[1][0]),  # type: ignore[index]
         )

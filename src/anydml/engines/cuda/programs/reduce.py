@@ -29,12 +29,12 @@ MOST_WHOLE = 32 if IS_INTERPRETED else 16384
 """Elements of the longest row that a program holds; longer ones are read again for each level of folds."""
 SHORT = 64 if IS_INTERPRETED else 1024
 """Elements of a tile of shorter rows: a warp folds each without waiting for others."""
-CHUNK = 64 if IS_INTERPRETED else 4096
+CHUNK = 64 if IS_INTERPRETED else 2048
 """Elements of a tile of chunks of longer rows."""
 ACROSS = 256
 """Bytes of neighbouring rows in a tile, where they are the neighbours in memory."""
 EACH = 32
-"""Elements a thread of whole rows; half as many of chunks, which leave their folds in registers."""
+"""Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
 PARTS = "partial folds {}"
 
 
@@ -115,8 +115,9 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Sh
     parts = 1
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
-    each = EACH // 2 if chunks > 1 or walk.is_across else EACH
-    warps = min(max(rows * long // (32 * each), 1), 16)
+    is_wide = all(view.data_type.size_in_bytes >= 4 for view in walk.views)
+    each = EACH // 4 if chunks > 1 or walk.is_across else EACH
+    warps = min(max(rows * long // (32 * each), 1), 8 if is_wide else 16)
     return Shape(rows, long, parts, warps)
 
 
