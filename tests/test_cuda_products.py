@@ -35,7 +35,9 @@ def spread(x: Array, *places: int, rank: int) -> Array:
     return x[tuple(order)]
 
 
-def product(a: Array, b: Array, target: Array, *others: Array, finish: Any = lambda total: total, engine: Any = CUDA) -> Array:
+def product(
+    a: Array, b: Array, target: Array, *others: Array, finish: Any = lambda total: total, engine: Any = CUDA
+) -> Array:
     """a [..., m, k] · b [..., k, n], with whatever is made of each sum; others are of the target's sizes."""
     kind = DataType(a.dtype)
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1], a.shape[-1])
@@ -96,7 +98,8 @@ def test_several_matrices(of: DataType) -> None:
     agree(a, b, target)
     agree(a, b[:1, :1], target)
     agree(a, b[:1], target)
-    agree(a.transpose(1, 0, 2, 3), np.ascontiguousarray(b.transpose(1, 0, 2, 3)), framed(np.zeros((3, 2, m, n), "float32")))
+    a, b = a.transpose(1, 0, 2, 3), np.ascontiguousarray(b.transpose(1, 0, 2, 3))
+    agree(a, b, framed(np.zeros((3, 2, m, n), "float32")))
 
 
 @pytest.mark.parametrize("of", [F16, F32])
@@ -116,3 +119,25 @@ def test_float32_is_as_precise_as_ieee() -> None:
     exact = a.astype("float64") @ b.astype("float64")
     error = np.abs(got - exact).max() / np.abs(exact).max()
     assert error <= 2e-6
+
+
+def test_factors_that_are_computed() -> None:
+    """Differences of bytes, exactly; and numbers that are scaled before."""
+    m, n, k = SIZES[0]
+    u8 = DataType("uint8")
+    a, b = numbers((m, k), u8), numbers((k, n), I8, 1)
+    shape = (m, n, k)
+    left, right = np.broadcast_to(a[:, None], shape), np.broadcast_to(b.T[None], shape)
+    zeros, scales = np.broadcast_to(numbers((n,), I8, 2)[:, None], shape), values((n, k), "float32", 3)
+    first = np.broadcast_to(np.uint8(7), shape)
+    exact = (ex.load(0, u8).to(I32) - ex.load(2, u8).to(I32)) * (ex.load(1, I8).to(I32) - ex.load(3, I8).to(I32))
+    scaled = ex.load(0, u8).to(F32) * (ex.load(1, I8).to(F32) * ex.maximum(ex.load(4, F32), 0.25))
+    named = {"source0": left, "source1": right, "source2": first, "source3": zeros,
+             "source4": np.broadcast_to(scales[None], shape)}  # fmt: skip
+    for value, kind in ((exact, I32), (scaled, F32)):
+        target = framed(np.zeros((m, n), kind.dtype))[..., None]
+        views = tuple(view(name, x) for name, x in named.items())
+        whole = Reduce(views, view("target", target), ex.fold("sum", value), 1)
+        assert isinstance(CUDA.compile(whole), ProductProgram)
+        got, wanted = (run(engine, whole, **named, target=target) for engine in (CUDA, REFERENCE))
+        np.testing.assert_allclose(got, wanted, rtol=0 if kind is I32 else 1e-5, atol=0 if kind is I32 else 1e-2)

@@ -57,7 +57,6 @@ def reduce_row(
     dtypes = [view.data_type.dtype.name for view in views]
 
     def sets(count: int) -> list[list[Tensor]]:
-        made: list[list[Tensor]] = []
         by_type = {dtype: [k for k, one in enumerate(dtypes) if one == dtype] for dtype in set(dtypes)}
         lent: dict[int, list[Tensor]] = {}
         for dtype, slots in by_type.items():
@@ -66,12 +65,13 @@ def reduce_row(
             for one in pool.values(dtype, (starts[-1],), count):
                 for slot, start, n in zip(slots, starts, sizes, strict=False):
                     lent.setdefault(slot, []).append(one[start : start + n].view(*shapes[slot]))
-        made = [[lent[slot][k] for slot in range(len(views))] for k in range(count)]
-        return made
+        return [[lent[slot][k] for slot in range(len(views))] for k in range(count)]
 
     def by_torch(*arguments: Tensor) -> Call:
         *given, out = arguments
-        return lambda: out.copy_(expression(*given).reshape(out.shape)) if out.dtype == torch.int32 else expression(*given)
+        return lambda: (
+            out.copy_(expression(*given).reshape(out.shape)) if out.dtype == torch.int32 else expression(*given)
+        )
 
     tensor = describe(target.data_type.dtype.name, tuple(target.sizes))
     return ReduceRow(
@@ -109,12 +109,16 @@ def row_rows(pool: Pool, count: int, *, quick: bool = False) -> list[ReduceRow]:
             norms = {"softmax": ((whole,), power / fold("sum", power), partial(torch.softmax, dim=-1))}
             if times in (4, 64):
                 norms |= {
-                    "layer norm": ((whole, line, more), _normal(x, length, scale, bias), partial(_by_layer_norm, length)),
+                    "layer norm": (
+                        (whole, line, more),
+                        _normal(x, length, scale, bias),
+                        partial(_by_layer_norm, length),
+                    ),
                     "RMS norm": ((whole, line), _normal(x, length, scale, None), partial(_by_rms_norm, length)),
                 }
             for what, (views, value, theirs) in norms.items():
                 made.append(reduce_row(
-                    f"rows of {length}, {what}, {dtype}", pool, views, out, value.to(kind), 1,
+                    f"reduce, {what}, rows of {length}, {dtype}", pool, views, out, value.to(kind), 1,
                     shapes=lines[: len(views)], expression=theirs, **common,
                 ))  # fmt: skip
     side = math.isqrt(count)
@@ -124,7 +128,7 @@ def row_rows(pool: Pool, count: int, *, quick: bool = False) -> list[ReduceRow]:
         value = fold("sum", load(0, F32).to(F64)).to(F32)
         source, out = View("x0", F32, shape, strides), View("out", F32, (shape[0], 1), (1, 0))
         made.append(reduce_row(
-            f"sum, {what}, float32", pool, (source,), out, value, 1, shapes=((side, side),), share=0.90, goal=1.0,
+            f"reduce, sum, {what}, float32", pool, (source,), out, value, 1, shapes=((side, side),), share=0.90, goal=1.0,
             expression=partial(torch.sum, dim=axis), moved=4 * (side * side + shape[0]), error=1e-6, compiled=True,
             vs_compile=0.95, quick=quick,
         ))  # fmt: skip
@@ -160,7 +164,10 @@ def product_row(
         return torch._int_mm(a, other) if a.dtype == torch.int8 else torch.mm(a, other)  # noqa: SLF001 - it has no other
 
     width = kind.size_in_bytes
-    options = {"family": "product", "error": 1e-3 if dtype == "float16" else 2e-6 if dtype == "float32" else 0.0} | options
+    options = {
+        "family": "product",
+        "error": 1e-3 if dtype == "float16" else 2e-6 if dtype == "float32" else 0.0,
+    } | options
     return reduce_row(
         name, pool, views, View("out", result, (m, n, 1), (n, 1, 0)), total.to(result), 1,
         shapes=((m, k), (n, k) if is_turned else (k, n), (n,))[: len(views)], expression=expression,
@@ -170,18 +177,21 @@ def product_row(
 
 def product_rows(pool: Pool, n: int, *, quick: bool = False) -> list[ReduceRow]:
     """Squares up to a side, and a few rows by a square of half of it."""
-    row, half, made = partial(product_row, pool=pool, quick=quick), n // 2, []
-    for side in (n // 8, n // 4, n // 2, n):
-        made.append(row(f"product, {side}^3, float16", sizes=(side,) * 3, dtype="float16", goal=0.95))
+    row, half = partial(product_row, pool=pool, quick=quick), n // 2
+    made = [
+        row(f"product, {side}^3, float16", sizes=(side,) * 3, dtype="float16", goal=0.95)
+        for side in (n // 8, n // 4, n // 2, n)
+    ]
     made += [
         row(f"product, {half}^3, float16, bias, relu", sizes=(half,) * 3, dtype="float16", is_finished=True, goal=1.0),
         row(f"product, {half}^3, float16, turned", sizes=(half,) * 3, dtype="float16", is_turned=True, goal=0.95),
     ]
-    for side in (n // 8, n // 2):
-        made.append(row(f"product, {side}^3, float32", sizes=(side,) * 3, dtype="float32", goal=1.0))
-        made.append(row(f"product, {side}^3, float32, turned", sizes=(side,) * 3, dtype="float32", is_turned=True, goal=1.0))
-    for rows in (1, 4, 16):
-        for is_turned in (False, True):
-            name = f"product, {rows} by {half}^2, float16" + ", turned" * is_turned
+    for is_turned in (False, True):
+        more = ", turned" * is_turned
+        for side in (n // 8, half):
+            name = f"product, {side}^3, float32{more}"
+            made.append(row(name, sizes=(side,) * 3, dtype="float32", is_turned=is_turned, goal=1.0))
+        for rows in (1, 4, 16):
+            name = f"product, {rows} by {half}^2, float16{more}"
             made.append(row(name, sizes=(rows, half, half), dtype="float16", is_turned=is_turned, share=0.85, goal=1.0))
     return made

@@ -118,9 +118,11 @@ class Kernel:
         """As `launch`, with descriptors of blocks made now: Triton's own launcher makes them at every launch."""
         from triton.backends.nvidia.driver import make_tensordesc_arg  # which needs a driver
 
-        found, arguments = iter(compiled.metadata.tensordesc_meta), []
+        found, arguments = iter(compiled.metadata.tensordesc_meta), list[Any]()
         for of, address in zip(self.pointers, addresses, strict=True):
-            arguments += make_tensordesc_arg(_Described(of, address), next(found)) if isinstance(of, Block) else [address]
+            arguments += (
+                make_tensordesc_arg(_Described(of, address), next(found)) if isinstance(of, Block) else [address]
+            )
         run, index, programs = compiled.run, self.figures.index, self.programs
         cells = [cell.cell_contents for cell in run.launch.__closure__]
         (launch,) = (found for found in cells if isinstance(found, BuiltinFunctionType))

@@ -96,7 +96,11 @@ def multiply(
         more = step * TILE.depth + term < known(shape[2], TILE.aligns[2]).to(tl.int32)
         if TILE.is_even[2]:
             a = tl.load(left + left_places) if TILE.is_even[0] else tl.load(left + left_places, mask=is_row, other=0)
-            b = tl.load(right + right_places) if TILE.is_even[1] else tl.load(right + right_places, mask=is_column, other=0)
+            b = (
+                tl.load(right + right_places)
+                if TILE.is_even[1]
+                else tl.load(right + right_places, mask=is_column, other=0)
+            )
         else:
             a = tl.load(left + left_places, mask=is_row & more[None, :], other=0)
             b = tl.load(right + right_places, mask=more[:, None] & is_column, other=0)

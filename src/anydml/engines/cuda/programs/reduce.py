@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
 
 MOST_WHOLE = 32 if IS_INTERPRETED else 16384
 """Elements of the longest row that a program holds; longer ones are read again for each level of folds."""
@@ -136,8 +137,10 @@ class ReduceProgram:
         value = expand(primitive.value)
         walk, levels = walk_of(primitive, value), max(levels_of(value).values())
         folds = _folds(value)
-        is_simple = primitive.is_by_row and levels == 1 and not any(
-            node.op == "coordinate" for node in walk_nodes(value, known=folds)
+        is_simple = (
+            primitive.is_by_row
+            and levels == 1
+            and not any(node.op == "coordinate" for node in walk_nodes(value, known=folds))
         )
         shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
         if shape.parts == 1:
@@ -154,9 +157,8 @@ class ReduceProgram:
             places.append((name, at))
             at += -(-math.prod(sizes) * node.type.size_in_bytes // 16) * 16
         loads = [node for node in walk.leaves if node.op == "load"]
-        for view, node in enumerate(loads):
+        for view, source in enumerate(walk.views[:-1]):
             strides = (*walk.rows.strides[view], 0)
-            source = walk.views[view]
             sources.append(View(source.tensor, source.data_type, sizes, strides, walk.rows.offsets[view]))
         made = {node: fold(node.op.removeprefix("fold_"), load(k, node.type)) for k, node in enumerate(folds)}  # type: ignore[arg-type]
         slots = {node: load(len(folds) + k, node.type) for k, node in enumerate(loads)}  # type: ignore[arg-type]
@@ -212,11 +214,14 @@ def _step(
     form = Form(is_whole and not parted, length % shape.length == 0, is_by_row, bool(parted))
     made = emit_rows(value, form, walk.spans)
     count = len(made.slots) + len(made.dimensions) + (not parted)
-    aligns = [_alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)]
+    aligns = [
+        _alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)
+    ]
     if not parted:
         aligns[-1] = _alignment(walk.rows.strides[-1], walk.along.strides[-1])
     chosen = [v if parted or v < count - 1 else -1 for v in range(count)]
-    rows, lines = [], {}
+    rows: list[tuple[int, ...]] = []
+    lines = {}
     for number, view in enumerate(chosen):
         across, along = (of.strides[view] or (0,) for of in (walk.rows, walk.along))
         rows += [over(across, aligns[number]), over(along, aligns[number])]
@@ -226,13 +231,15 @@ def _step(
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
     kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(walk.views[-1].data_type)]  # type: ignore[arg-type]
     starts = walk.rows.offsets[len(made.slots) : len(made.slots) + len(made.dimensions)]
-    numbers = (
+    numbers: Numbers = (
         walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
         *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
     )  # fmt: skip
     is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
-    aligned = [min(alignment_of((of,)), cut) for of, cut in ((length, shape.length), (walk.rows.count, shape.rows))]
-    tile = Rows(shape.rows, shape.length, *aligned, is_long)
+    by_row, by_element = (
+        min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
+    )
+    tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
     programs = -(-walk.rows.count // shape.rows) * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False
