@@ -116,6 +116,8 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
 def with_leaves(value: Expr, loads: Mapping[int, Expr], coordinates: Mapping[int, Expr] | None = None) -> Expr:
     """A tree with others in the place of its loads, and of coordinates."""
     instead = {"load": loads, "coordinate": coordinates or {}}
+    if all(found.op == op and found.value == k for op, several in instead.items() for k, found in several.items()):
+        return value  # as in a long chain, whose tree is not gone through again for each link
     return rewrite(value, lambda node: instead.get(node.op, {}).get(int(node.value), node))
 
 
