@@ -47,7 +47,7 @@ _TREES: dict[str, Callable[..., Pair | Lean]] = {
     "pow": power.power,
     **{name: getattr(module, name) for module in _MODULES for name in FUNCTIONS if hasattr(module, name)},
 }
-ULPS = dict.fromkeys(FUNCTIONS, 1) | {"erf": 2, "gelu": 2, "fmod": 0}
+ULPS = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(("erf", "gelu", "sigmoid", "tanh"), 2) | {"fmod": 0}
 """By function, the largest distance from the exact result, in units of the result's last place, in FLOAT32.
 
 A FLOAT16 that is made of a result at once is the nearest to the exact result, for each of the 65,536 arguments; of
