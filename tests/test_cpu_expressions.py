@@ -164,6 +164,9 @@ def test_large_maps_through_the_threads(monkeypatch: pytest.MonkeyPatch, threads
     try:
         x, y = numbers((3, 1_000_003), F32), numbers((1_000_003,), F32, 1)
         check(ex.maximum(X * Y + Z, 0.0), [x, np.broadcast_to(y, x.shape), x[:, ::-1]], np.zeros_like(x))
+        for first in (1, 15):  # a target that begins within a line of the cache
+            long, whole = numbers(70_001, F32), np.zeros(70_032, "f4")
+            check(X + Y, [long, long[::-1].copy()], whole[first : first + long.size], whole)
         a = numbers((1024, 700), F32)
         place = (coordinate(1) - coordinate(0)).to(F32)
         check(X + Y * place, [a, a.reshape(700, 1024).T], np.zeros(a.shape, "f4"))

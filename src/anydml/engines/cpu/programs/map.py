@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.map import Shape, givens, make_map
+from anydml.engines.cpu.kernels.map import LINE, Shape, givens, make_map
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.enums import DataType
@@ -51,6 +51,9 @@ class MapProgram:
     """In bytes, from the tensors' first elements; of a coordinate the first."""
     fixed: tuple[int, ...]
     """Between the row's address and the views'."""
+    aligned: int
+    """The bytes of the target's elements where segments begin with lines of the cache; 0 where they need not: written
+    past the cache, lines in one piece take 0.95 of the time for one source, and 0.97 for three."""
     words: tuple[int, ...]
     """After the views' addresses."""
     units: int
@@ -63,8 +66,15 @@ class MapProgram:
             places[tensor] + offset if tensor else offset
             for tensor, offset in zip(self.tensors, self.offsets, strict=True)
         ]
-        words = (self.row.address, *self.fixed, *addresses, *self.words)
-        return make_dispatch(get_kernel("rows", make_rows), words, self.units, self.size)
+        fixed, units = self._align(addresses[-1]) if self.aligned else (self.fixed, self.units)
+        words = (self.row.address, *fixed, *addresses, *self.words)
+        return make_dispatch(get_kernel("rows", make_rows), words, units, self.size)
+
+    def _align(self, target: int) -> tuple[tuple[int, ...], int]:
+        """The fixed words and the units, with a first segment that is shorter."""
+        less = target % LINE // self.aligned
+        *before, count, number, length, _, rank = self.fixed
+        return (*before, count, number, length, less, rank), -(-(count + less) // length)
 
 
 def plan_map(primitive: Map) -> MapProgram | None:
@@ -96,7 +106,8 @@ def plan_map(primitive: Map) -> MapProgram | None:
         _kernel(value, shape),
         tuple("" if view is None else view.tensor for view in views),
         tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
-        (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, len(outer)),
+        (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, 0, len(outer)),
+        widths[-1] if shape.stream and not outer else 0,
         (*(step * width for step, width in zip(steps, widths, strict=True)), *numbers, *table),
         number * -(-count // length) if all(target.sizes) else 0,
         loops.count * sum(widths) * weight,
