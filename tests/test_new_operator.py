@@ -14,7 +14,7 @@ from anydml.describing import argument_name
 from anydml.functions.derived import function_name
 from anydml.ir.expressions import absolute, given
 from anydml.operators.elementwise import Unary
-from anydml.operators.facts import fields_of
+from anydml.operators.facts import fields_of, support_of
 from anydml.operators.fields import Float  # noqa: TC001 - read at run time
 from doors import through_compiled, through_objects
 from modelling import as_dispatchable, floats, model, program, run, write
@@ -31,7 +31,8 @@ KIND = next(
     for kind in dml.OperatorType
     if kind not in dml.OPERATORS
     and kind is not dml.OperatorType.INVALID
-    and [field.name for field in fields_of(kind)] == ["InputTensor", "OutputTensor"]
+    and [field.name for field in fields_of(kind) if field.kind != "attribute"] == ["InputTensor", "OutputTensor"]
+    and 1 in support_of(kind).row_at(dml.FeatureLevel.highest()).tensors["InputTensor"].dimension_counts
 )
 NAME = function_name(KIND)
 X = np.array([[1, -2, 3], [-4, 5, 0.5]], "float32")
@@ -46,7 +47,8 @@ def made_up() -> Iterator[type[Unary]]:
         """The absolute value on a line: Slope·|x| + 1."""
 
         type = KIND
-        slope: Float
+        onnx = "Det"  # a node type of one input that DirectML has no operator for
+        slope: Float = 3.0
 
         def value(self, x: Expr) -> Expr:
             """Slope·|x| + 1."""
@@ -65,7 +67,7 @@ def test_a_new_operator_is_at_every_door(made_up: type[Unary], tmp_path: Path) -
     function = getattr(dml, NAME)
     np.testing.assert_array_equal(function(X, 3, device=device), WANTED)
     np.testing.assert_array_equal(function(X, slope=3, device=device), WANTED)
-    assert str(inspect.signature(function)) == "(x, slope, *, out=None, device=None)"
+    assert str(inspect.signature(function)) == "(x, slope=3.0, *, out=None, device=None)"
     assert function.__doc__.startswith(f"{KIND.name}: the absolute value on a line: Slope·|x| + 1.")
     assert [argument_name(name) for name in made_up.input_names()] == ["x"]
     # The compiled operator, and DirectML's objects
@@ -97,3 +99,22 @@ def test_a_new_operator_is_at_every_door(made_up: type[Unary], tmp_path: Path) -
     rows = json.loads(program("support", NAME, "--json").stdout)
     assert {row["operator"] for row in rows} == {KIND.dml_name}
     assert dml.support(KIND) is not None
+    # An ONNX model
+    pytest.importorskip("onnx", reason="the last door needs onnx")
+    from anydml.onnx import load
+    from onnx_models import model as onnx_model
+    from onnx_models import node
+
+    proto = onnx_model(node("Det", "x", "y"), {"x": ("float32", X.shape)})
+    np.testing.assert_array_equal(load(proto, device=device)(X), WANTED)
+
+
+def test_without_its_class_it_is_at_no_door() -> None:
+    pytest.importorskip("onnx", reason="the door is ONNX's")
+    from anydml.onnx import load
+    from onnx_models import model as onnx_model
+    from onnx_models import node
+
+    assert not hasattr(dml, NAME)
+    with pytest.raises(dml.UnsupportedError, match=r"Det is not supported; anydml\.onnx runs Abs, Acos"):
+        load(onnx_model(node("Det", "x", "y"), {"x": ("float32", X.shape)}))

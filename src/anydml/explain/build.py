@@ -16,6 +16,7 @@ from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise
 from anydml.explain.computed import ComputedTale
 from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input, cut_output
 from anydml.explain.filled import FilledTale
+from anydml.explain.folded import FoldedTale
 from anydml.explain.grids import Scene, draw_grid
 from anydml.explain.indexed import IndexedTale
 from anydml.explain.parted import PartedTale
@@ -26,7 +27,7 @@ from anydml.explain.tale import Tale, lower_packed
 from anydml.explain.turned import TurnedTale
 from anydml.explain.values import read_array, write_single
 from anydml.ir.patterns import is_copy, match_filled
-from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reverse, Scan
+from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reduce, Reverse, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
 from anydml.operators.fused import FusedActivation
@@ -139,6 +140,7 @@ def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
 
 _TALES: dict[type[Primitive], type[Tale]] = {
     Map: ComputedTale,
+    Reduce: FoldedTale,
     IndexedCopy: IndexedTale,
     Scan: ScannedTale,
     Reverse: TurnedTale,
@@ -148,6 +150,8 @@ _TALES: dict[type[Primitive], type[Tale]] = {
 def _tale_of(primitives: Sequence[Primitive]) -> type[Tale]:
     if all(map(is_copy, primitives)):
         return StridedTale if len(primitives) == 1 else PartedTale
+    if len(primitives) > 1:
+        return FoldedTale
     (primitive,) = primitives
     if isinstance(primitive, Map) and match_filled(primitive):
         return FilledTale

@@ -8,13 +8,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import Map, Scan
+from anydml.ir.verbs import Map, Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.views import View
+    from anydml.memory import Buffer
 
 ALIGNMENT = 256
 """Of every store's place, in bytes."""
@@ -27,6 +28,12 @@ class Arena:
     offsets: Mapping[str, int]
     """In bytes, by store."""
     size_in_bytes: int
+
+    def placed(self, places: Mapping[str, int], memory: Buffer | None) -> Mapping[str, int]:
+        """The addresses of stores, with those of the scratch stores added."""
+        if memory is None:
+            return places
+        return {**places, **{name: memory.address + offset for name, offset in self.offsets.items()}}
 
 
 @dataclass(slots=True)
@@ -106,8 +113,8 @@ def _unite(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 def lay_out(recipe: Recipe) -> Arena:
     """Place the largest first, each as low as it can lie beside those that are needed at the same time.
 
-    A store is needed from the first step that writes it to the last that reads it. A scan or a map that is the last to
-    read a store laid out like its own result writes it there.
+    A store is needed from the first step that writes it to the last that reads it. A step that is the last to read a
+    store laid out like its own result writes it there, if its verb can.
     """
     blocks: dict[str, _Block] = {}
     last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in (step.target, *step.sources)}
@@ -132,7 +139,8 @@ def lay_out(recipe: Recipe) -> Arena:
 
 def _may_overwrite(step: Step) -> list[str]:
     """The stores that a step may write its result into while it reads them: all that it reads there lies alike."""
-    if is_copy(step.primitive) or not isinstance(step.primitive, (Map, Scan)):
+    is_by_row = isinstance(step.primitive, Reduce) and step.primitive.is_by_row
+    if is_copy(step.primitive) or is_by_row or not isinstance(step.primitive, (Map, Reduce, Scan)):
         return []
     found = {view.tensor: True for view in step.sources}
     for view in step.sources:

@@ -13,9 +13,12 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from anydml.graph.description import GraphDesc
+    from anydml.graph.recipe import StoreKind
+    from anydml.ir.verbs import Primitive
+    from anydml.operators import OperatorDesc
     from anydml.tensor import TensorDesc
 
 
@@ -54,7 +57,7 @@ def lower(graph: GraphDesc) -> Recipe:
         if number not in used or not isinstance(node, OperatorNode):
             continue
         places = {}
-        for slot, (field, _) in enumerate(node.inputs):
+        for slot, (field, _) in node.inputs.items():
             if (number, slot) in inputs:
                 places[field] = f"input{inputs[number, slot]}"
             else:
@@ -64,16 +67,42 @@ def lower(graph: GraphDesc) -> Recipe:
             store = written.setdefault((number, slot), _scratch_name(names[number], slot, stores))
             stores.setdefault(store, Store("scratch", _bytes(desc)))
             places[field] = store
-        steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in node.desc.lower()]
+        primitives = node.desc.lower()
+        for field, size in temporaries(primitives, places).items():
+            places[field] = _free(f"{names[number]}'s {field}", stores)
+            stores[places[field]] = Store("scratch", size)
+        steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in primitives]
     return Recipe(stores, (*steps, *copies))
+
+
+def lower_operator(desc: OperatorDesc) -> Recipe:
+    """An operator alone, as a graph of one node: its stores have its fields' names."""
+    primitives = desc.lower()
+    kinds: dict[StoreKind, Mapping[str, TensorDesc]] = {"input": desc.inputs(), "output": desc.outputs()}
+    stores = {name: Store(kind, _bytes(one)) for kind, descs in kinds.items() for name, one in descs.items()}
+    stores |= {name: Store("scratch", size) for name, size in temporaries(primitives, stores).items()}
+    return Recipe(stores, tuple(Step(primitive, (desc.type.name,)) for primitive in primitives))
+
+
+def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict[str, int]:
+    """The memory that an operator's primitives pass on among themselves: the bytes of each, by name."""
+    sizes: dict[str, int] = {}
+    for view in (primitive.target for primitive in primitives):
+        if view.tensor not in known:
+            reach = view.offset + sum((n - 1) * stride for n, stride in zip(view.sizes, view.strides, strict=True))
+            sizes[view.tensor] = max(sizes.get(view.tensor, 0), (reach + 1) * view.data_type.size_in_bytes)
+    return sizes
+
+
+def _free(name: str, stores: Collection[str]) -> str:
+    while name in stores:
+        name += "'"
+    return name
 
 
 def _scratch_name(node: str, slot: int, stores: Mapping[str, Store]) -> str:
     """The node's own name, and for what else it gives one with the number of the output."""
-    name = f"{node}.{slot}" if slot else node
-    while slot and name in stores:
-        name += "'"
-    return name
+    return _free(f"{node}.{slot}", stores) if slot else node
 
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:

@@ -1,7 +1,8 @@
-"""Expressions: the arithmetic of one element, as a typed tree over the elements that a map reads.
+"""Expressions: the arithmetic of one element, as a typed tree over the elements that a map or a reduce reads.
 
-A node is an operation of `OPERATIONS`, which every engine has, a leaf of `LEAVES`, or a function of `FUNCTIONS`, which
-`numerics` writes out in operations: an engine calls `expand` first, but for the reference engine, which has NumPy's.
+A node is an operation of `OPERATIONS`, which every engine has, a leaf of `LEAVES`, a fold of `FOLDS`, or a function of
+`FUNCTIONS`, which `numerics` writes out in operations: an engine calls `expand` first, but for the reference engine,
+which has NumPy's.
 Equal nodes are one object, so that what a tree computes twice is computed once, and comparing two trees takes no time.
 
 Types are explicit. Nothing is converted or rounded but where the tree says so: FLOAT32 operations round to FLOAT32,
@@ -42,6 +43,9 @@ FUNCTIONS = {
 }  # fmt: skip
 """Of FLOAT32. `softplus` is ln(1 + e^x), `gelu` x·(1 + erf(x/√2))/2, and `fmod` the exact remainder of the division
 that cuts toward 0, with the sign of its first argument."""
+FOLDS = {"fold_sum": 1, "fold_product": 1, "fold_max": 1, "fold_min": 1}
+"""In a reduce: of an expression over all coordinates of the folded dimensions, in the expression's type. Integers wrap;
+the largest and the smallest of floats are NaN where one is NaN, and which of two zeros is left open."""
 
 Number: TypeAlias = "int | float | bool"
 _nodes: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
@@ -268,3 +272,8 @@ def call(function: str, *args: Expr) -> Expr:
     if len(args) != FUNCTIONS[function] or any(arg.type is not DataType.FLOAT32 for arg in args):
         raise TypeError(f"{function} takes {FUNCTIONS[function]} of FLOAT32")
     return Expr(function, DataType.FLOAT32, args)
+
+
+def fold(function: str, x: Expr) -> Expr:
+    """The `sum`, `product`, `max` or `min` of an expression along the rows of a reduce."""
+    return Expr(f"fold_{function}", x.type, (x,))

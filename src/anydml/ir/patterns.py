@@ -1,16 +1,20 @@
-"""Maps of a kind that engines and graphs know better ways for, made and recognised."""
+"""Maps and reduces of a kind that engines and graphs know better ways for, made and recognised."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from anydml.enums import DataType
-from anydml.ir.expressions import const, coordinate, given, load
+from anydml.ir.expressions import FOLDS, const, coordinate, given, load
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
-    from anydml.ir.verbs import Primitive
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive, Reduce
     from anydml.ir.views import View
 
 
@@ -105,3 +109,55 @@ def match_scaled(primitive: Map) -> Scaled | None:
         (node,) = node.args
     bias, scale = numbers
     return Scaled(primitive.source, primitive.target, scale, bias) if node.op == "load" else None
+
+
+class Contraction(NamedTuple):
+    """A reduce of one value a row, an expression of the sum of left·right: GEMM and its kin.
+
+    Dimensions of the walk are given by their numbers, without those of size 1: the two factors vary along those of
+    `batch` and `folded` both, the left one alone along `rows`, the right one alone along `columns`.
+    """
+
+    fold: Expr
+    """The sum, a node of the reduce's value: what is around it is computed once for each sum."""
+    left: Expr
+    right: Expr
+    sizes: tuple[int, ...]
+    """Of the walk."""
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    folded: tuple[int, ...]
+
+
+def varies_along(value: Expr, sources: Sequence[View]) -> frozenset[int]:
+    """The dimensions along which an expression of some sources is not the same everywhere."""
+    found: set[int] = set()
+    for node in walk(value):
+        if node.op == "coordinate":
+            found.add(int(node.value))
+        elif node.op == "load":
+            view = sources[int(node.value)]
+            found |= {k for k, stride in enumerate(view.strides) if stride and view.sizes[k] > 1}
+    return frozenset(found)
+
+
+def match_contraction(primitive: Reduce) -> Contraction | None:
+    """The two factors of a reduce that sums products of what varies along different dimensions; None for others."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    if len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+        return None
+    (fold,) = folds
+    left, right = fold.args[0].args
+    sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
+    if not primitive.is_by_row and math.prod(sizes[kept:]) > 1:
+        return None
+    in_left, in_right = (varies_along(factor, primitive.sources) for factor in (left, right))
+    wide = [k for k, size in enumerate(sizes) if size > 1]
+    folded = tuple(k for k in wide if k >= kept)
+    if not all(k in in_left and k in in_right for k in folded):
+        return None
+    batch = tuple(k for k in wide if k < kept and k in in_left and k in in_right)
+    columns = tuple(k for k in wide if k < kept and k in in_right and k not in in_left)
+    rows = tuple(k for k in wide if k < kept and k not in (*batch, *columns))
+    return Contraction(fold, left, right, sizes, batch, rows, columns, folded)

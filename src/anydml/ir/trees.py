@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from anydml.ir.expressions import LEAVES, Expr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from anydml.enums import DataType
     from anydml.ir.expressions import Number
 
 
-def walk(*roots: Expr) -> Iterator[Expr]:
-    """Every node once, each after its arguments."""
-    seen: set[Expr] = set()
+def walk(*roots: Expr, known: Iterable[Expr] = ()) -> Iterator[Expr]:
+    """Every node once, each after its arguments; but for those that are known, and what only they need."""
+    seen: set[Expr] = set(known)
     pending = [(root, False) for root in reversed(roots)]
     while pending:
         node, is_ready = pending.pop()

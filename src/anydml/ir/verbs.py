@@ -51,6 +51,33 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class Reduce:
+    """target[i] = value, an expression with folds over the last `depth` dimensions: the rows.
+
+    All views have the same sizes, but for the target, which may have sizes of 1 in the dimensions that are folded: then
+    it holds a value for each row, and what stands outside of the folds does not vary along the row. Otherwise it holds
+    one for each element, as a softmax does. The order in which a fold goes through a row is the schedule's, and the
+    same for any number of threads. With a value for each element the target may be the very memory of a source whose
+    elements lie alike and are equally wide.
+    """
+
+    sources: tuple[View, ...]
+    target: View
+    value: Expr
+    depth: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the walk: the rows' places, then those within a row."""
+        return self.sources[0].sizes if self.sources else self.target.sizes
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether there is one value for each row."""
+        return self.target.sizes != self.sizes
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedCopy:
     """target[b, t, …] = source[b, indices[b, t], …]: bits are moved.
 
@@ -115,12 +142,12 @@ class Reverse:
     axis: int
 
 
-Primitive: TypeAlias = Map | IndexedCopy | Scan | Reverse
+Primitive: TypeAlias = Map | Reduce | IndexedCopy | Scan | Reverse
 
 
 def sources_of(primitive: Primitive) -> tuple[View, ...]:
     """The views that a primitive reads."""
-    if isinstance(primitive, Map):
+    if isinstance(primitive, (Map, Reduce)):
         return primitive.sources
     return tuple(getattr(primitive, name) for name in primitive.reads)
 
@@ -132,7 +159,7 @@ def views_of(primitive: Primitive) -> tuple[View, ...]:
 
 def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
     """The same primitive with the views that it reads changed."""
-    if isinstance(primitive, Map):
+    if isinstance(primitive, (Map, Reduce)):
         return replace(primitive, sources=tuple(map(change, primitive.sources)))
     changed: dict[str, Any] = {name: change(getattr(primitive, name)) for name in primitive.reads}
     return replace(primitive, **changed)

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
+from anydml.graph.arena import lay_out
+from anydml.graph.guard import guard
+from anydml.graph.lower import lower_operator
+from anydml.graph.optimise import optimise
 from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
 from anydml.operators import OperatorDesc
@@ -72,9 +76,15 @@ class CompiledOperator(Compiled):
         self.in_place = desc.in_place
         self.word = functools.partial(_word_index_fault, desc)
         super().__init__(created.device, flags, desc.inputs(), desc.outputs())
+        self.gaps = tuple(slot for slot, tensor in enumerate(desc.input_slots().values()) if tensor is None)
         self._known: dict[tuple[int, ...], Known] = {}
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
-        self._programs = [self.device.engine.compile(primitive) for primitive in kept.lower()]
+        recipe = lower_operator(kept)
+        if len(recipe.steps) > 1:
+            recipe = guard(optimise(recipe))
+        self._arena = lay_out(recipe)
+        self.temporary_size = self._arena.size_in_bytes
+        self._programs = [self.device.engine.compile(step.primitive) for step in recipe.steps]
 
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""
@@ -82,9 +92,9 @@ class CompiledOperator(Compiled):
         copy = copy_of(View.of(field, tensor), View.of("Persistent", packed))
         return Kept(copy, packed.total_tensor_size_in_bytes, 0)
 
-    def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:  # noqa: ARG002 - none
-        """What dispatches, given the address of each tensor's first element; no engine needs scratch memory here."""
-        return in_a_row([program.bind(places) for program in self._programs])
+    def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
+        """What runs each step in turn; what passes between them lies in the temporary memory."""
+        return in_a_row([program.bind(self._arena.placed(places, temporary)) for program in self._programs])
 
     def several(self, out: object) -> list[object]:
         """A list is for operators that give one; to others it is no array."""

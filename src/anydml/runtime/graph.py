@@ -110,10 +110,8 @@ class CompiledGraph(Compiled):
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
-        stores = {self._stores[field]: place for field, place in places.items()}
-        stores.update(self._constants.places)
-        if temporary is not None:
-            stores.update({name: temporary.address + offset for name, offset in self.arena.offsets.items()})
+        bound = {self._stores[field]: place for field, place in places.items()}
+        stores = self.arena.placed({**bound, **self._constants.places}, temporary)
         return in_a_row([program.bind(stores) for program in self._programs], self._constants or None)
 
     # Arrays

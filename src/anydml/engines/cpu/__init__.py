@@ -10,9 +10,11 @@ from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     GatherProgram,
     ScanProgram,
+    plan_contract,
     plan_copy,
     plan_fill,
     plan_map,
+    plan_reduce,
     plan_reverse,
     plan_scaled,
 )
@@ -20,7 +22,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan, views_of
+from anydml.ir.verbs import IndexedCopy, Map, Reduce, Reverse, Scan, views_of
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
     Map: (plan_copy, plan_scaled, plan_fill, plan_map),
+    Reduce: (plan_contract, plan_reduce),
     IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
     Reverse: (plan_reverse,),
@@ -54,7 +57,9 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
-        written = replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, Map) else primitive
+        written = (
+            replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, (Map, Reduce)) else primitive
+        )
         plans = () if needs_more(written) else SCHEDULES[type(written)]
         found = (program for plan in plans if (program := plan(written)) is not None)
         return next(found, None) or ReferenceEngine().compile(primitive)
@@ -73,7 +78,7 @@ def needs_more(primitive: Primitive) -> bool:
 
 def _computes(primitive: Primitive) -> tuple[set[str], set[DataType | None]]:
     """The operations, and the types that are computed with, not only moved."""
-    if isinstance(primitive, Map):
+    if isinstance(primitive, (Map, Reduce)):
         nodes = [node for node in walk(primitive.value) if node.op not in _MOVES]
         return {node.op for node in nodes}, {part.type for node in nodes for part in (node, *node.args)}
     if isinstance(primitive, (IndexedCopy, Reverse)):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
+from anydml.engines.reference.reducing import reduce
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexedCopy, IndexFault, Map, Reverse, Scan, views_of
+from anydml.ir.verbs import IndexedCopy, IndexFault, Map, Reduce, Reverse, Scan, views_of
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def reverse(primitive: Reverse, source: Array, lengths: Array, target: Array) ->
 
 _VERBS: dict[type[Primitive], Callable[..., None]] = {
     Map: compute,
+    Reduce: reduce,
     IndexedCopy: gather,
     Scan: scan,
     Reverse: reverse,

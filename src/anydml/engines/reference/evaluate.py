@@ -12,19 +12,28 @@ from anydml.ir.expressions import number_of
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.ir.expressions import Expr
 
 Array = np.ndarray[Any, Any]
 
 
-def evaluate(value: Expr, sources: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """What an expression gives for every coordinate of a shape."""
-    found: dict[Expr, Any] = {}
+def evaluate(
+    value: Expr,
+    sources: Sequence[Array],
+    shape: tuple[int, ...],
+    depth: int = 0,
+    known: Mapping[Expr, Array] | None = None,
+) -> Array:
+    """What an expression gives for every coordinate of a shape, whose last `depth` dimensions are folded.
+
+    What is known is not computed. The result has the shape, or sizes that it is repeated along for.
+    """
+    found: dict[Expr, Any] = dict(known or {})
     unrounded: dict[Expr, Array] = {}
     with np.errstate(all="ignore"):
-        for node in walk(value):
+        for node in walk(value, known=found):
             args = [found[arg] for arg in node.args]
             if node.op == "load":
                 found[node] = sources[int(node.value)]
@@ -42,9 +51,19 @@ def evaluate(value: Expr, sources: Sequence[Array], shape: tuple[int, ...]) -> A
                 wide = [np.asarray(arg, np.float64) for arg in args]
                 unrounded[node] = np.asarray(_FUNCTIONS[node.op](*wide))
                 found[node] = unrounded[node].astype(DataType.FLOAT32.dtype)
+            elif node.op in _FOLDS:
+                found[node] = _fold(node, np.broadcast_to(args[0], shape), depth)
             else:
                 found[node] = np.asarray(_OPERATIONS[node.op](*args))
-    return np.broadcast_to(found[value], shape)
+    return np.asarray(found[value])
+
+
+def _fold(node: Expr, numbers: Array, depth: int) -> Array:
+    """Sums and products of floats in float64, rounded once."""
+    assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
+    axes = tuple(range(numbers.ndim - depth, numbers.ndim))
+    kind = {"dtype": np.float64 if node.type.is_float else node.type.dtype} if node.op in _WIDE_FOLDS else {}
+    return np.asarray(_FOLDS[node.op](numbers, axis=axes, keepdims=True, **kind)).astype(node.type.dtype)
 
 
 def _coordinate(dimension: int, shape: tuple[int, ...]) -> Array:
@@ -104,6 +123,10 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift,
 }  # fmt: skip
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "fold_sum": np.sum, "fold_product": np.prod, "fold_max": np.max, "fold_min": np.min,
+}  # fmt: skip
+_WIDE_FOLDS = {"fold_sum", "fold_product"}
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from anydml.enums import DataType
 from anydml.graph.rules.steps import Draft, joined
@@ -14,7 +14,7 @@ from anydml.ir.expressions import FUNCTIONS, LEAVES, call, coordinate, load
 from anydml.ir.numerics import expand
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.trees import rewrite, walk
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
+
+Computed = TypeVar("Computed", bound=Map | Reduce)
 
 MOST_SOURCES = 8
 """Of a map, each of which takes an address that a loop must keep."""
@@ -51,14 +53,14 @@ def _fused(draft: Draft, step: Step) -> dict[int, Step] | None:
     made = step.primitive
     if not isinstance(made, Map):
         return None
-    if made.sources and all(draft.stores[view.tensor].kind == "constant" for view in made.sources):
+    if draft.is_constant(step):
         return None
     readers = draft.readers(step.target.tensor)
     if not readers or not _is_worth_it(step, readers):
         return None
     changed = {}
     for number, reader in readers.items():
-        fused = _inlined(made, reader.primitive) if isinstance(reader.primitive, Map) else None
+        fused = inlined(made, reader.primitive) if isinstance(reader.primitive, Map) else None
         if fused is None:
             return None
         changed[number] = replace(reader, primitive=fused, nodes=joined(step.nodes, reader.nodes))
@@ -91,7 +93,7 @@ def _work_of(function: str) -> int:
     return work(expand(call(function, *args)))
 
 
-def _inlined(made: Map, reader: Map) -> Map | None:
+def inlined(made: Map, reader: Computed) -> Computed | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
     sources: dict[View, int] = {}
     instead: dict[int, Expr] = {}
@@ -104,15 +106,19 @@ def _inlined(made: Map, reader: Map) -> Map | None:
             return None
         slots = [sources.setdefault(source, len(sources)) for source in seen.sources]
         loads = {i: load(slots[i], source.data_type) for i, source in enumerate(seen.sources)}
-        instead[slot] = _with_loads(seen.value, loads).bits(view.data_type)
-    value = _with_loads(reader.value, instead)
+        instead[slot] = with_leaves(seen.value, loads).bits(view.data_type)
+    value = with_leaves(reader.value, instead)
     if len(sources) > MOST_SOURCES or work(value) > MOST_WORK:
         return None
-    return Map(tuple(sources), reader.target, value)
+    return replace(reader, sources=tuple(sources), value=value)
 
 
-def _with_loads(value: Expr, instead: Mapping[int, Expr]) -> Expr:
-    return rewrite(value, lambda node: instead[int(node.value)] if node.op == "load" else node)
+def with_leaves(value: Expr, loads: Mapping[int, Expr], coordinates: Mapping[int, Expr] | None = None) -> Expr:
+    """A tree with others in the place of its loads, and of coordinates."""
+    instead = {"load": loads, "coordinate": coordinates or {}}
+    if all(found.op == op and found.value == k for op, several in instead.items() for k, found in several.items()):
+        return value  # as in a long chain, whose tree is not gone through again for each link
+    return rewrite(value, lambda node: instead.get(node.op, {}).get(int(node.value), node))
 
 
 def _seen_from(made: Map, view: View) -> Map | None:
@@ -141,7 +147,7 @@ def _seen_from(made: Map, view: View) -> Map | None:
             for k, step in enumerate(steps):
                 index = index + coordinate(k) * step if step else index
             indices.append(index)
-        value = rewrite(value, lambda node: indices[int(node.value)] if node.op == "coordinate" else node)
+        value = with_leaves(value, {}, dict(enumerate(indices)))
     moved = []
     for source in sources:
         rows = list(zip(source.strides, found.first, found.steps, strict=True))

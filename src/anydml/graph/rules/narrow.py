@@ -10,7 +10,7 @@ from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.ir.trees import moved
-from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
+from anydml.ir.verbs import IndexedCopy, Map, Reduce, Reverse, Scan
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ class Cut(NamedTuple):
 def narrow(recipe: Recipe) -> Recipe:
     """A step computes the grid of elements that its readers take between them, and lays it out without gaps.
 
-    Along its axis a scan computes from where it starts as far as somebody reads. A gather that may raise looks at all
-    of its tuples, if not at all of what they point at: at one element of each, where nobody reads it.
+    Along its axis a scan computes from where it starts as far as somebody reads, and a reduce goes through whole rows.
+    A gather that may raise looks at all of its tuples, if not at all of what they point at: at one element of each,
+    where nobody reads it.
     """
     draft = Draft(recipe)
     for number in reversed(range(len(recipe.steps))):
@@ -87,6 +88,9 @@ def _computable(primitive: Primitive, cuts: Sequence[Cut]) -> list[Cut]:
     elif isinstance(primitive, IndexedCopy) and not primitive.clamp:
         rank = len(primitive.indices.sizes) - 1
         cuts[:rank] = [Cut(0, 1, size) for size in sizes[:rank]]
+    elif isinstance(primitive, Reduce):
+        kept = len(sizes) - primitive.depth
+        cuts[kept:] = [Cut(0, 1, size) for size in sizes[kept:]]
     elif isinstance(primitive, Reverse):
         cuts[primitive.axis] = Cut(0, 1, sizes[primitive.axis])
     return cuts
@@ -98,9 +102,13 @@ def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
         axis, source = primitive.axis, _window(primitive.source, cuts)
         lengths = _window(primitive.lengths, [Cut(0, 1, 1) if k == axis else cut for k, cut in enumerate(cuts)])
         return replace(primitive, source=source, lengths=lengths, target=target)
-    if isinstance(primitive, Map):
+    if isinstance(primitive, (Map, Reduce)):
         value = moved(primitive.value, [(cut.start, cut.step) for cut in cuts])
-        return Map(tuple(_window(source, cuts) for source in primitive.sources), target, value)
+        if isinstance(primitive, Reduce):  # whose rows are whole
+            kept = len(cuts) - primitive.depth
+            cuts = [*cuts[:kept], *(Cut(0, 1, size) for size in primitive.sizes[kept:])]
+        sources = tuple(_window(source, cuts) for source in primitive.sources)
+        return replace(primitive, sources=sources, target=target, value=value)
     if not isinstance(primitive, IndexedCopy):
         return replace(primitive, source=_window(primitive.source, cuts), target=target)
     rank, batch = len(primitive.indices.sizes) - 1, primitive.batch_rank

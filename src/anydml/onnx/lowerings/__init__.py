@@ -1,12 +1,15 @@
-"""How ONNX's nodes become DirectML's operators: by node type and the opset from which on the lowering holds."""
+"""How ONNX's nodes become DirectML's operators: by node type and the opset from which on the lowering holds.
+
+A node type that is one element-wise operator is in no table: the operator declares it, or has its name.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.onnx.library import node_rules
-from anydml.onnx.lowerings import attention, composing, filling, gathering, moving, running, shaping, slicing
-from anydml.onnx.lowerings.elementwise import FUNCTIONS, one_to_one
+from anydml.onnx.library import node_kinds, node_rules
+from anydml.onnx.lowerings import attention, composing, detours, filling, gathering, moving, running, shaping, slicing
+from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,10 +20,9 @@ if TYPE_CHECKING:
     Lowering = Callable[[Node], list[Value]]
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
-    **{kind: {1: one_to_one} for kind in FUNCTIONS},
-    "Abs": {1: composing.absolute},
+    "Abs": {1: detours.absolute},
     "BitCast": {26: moving.bit_cast},
-    "BitShift": {1: composing.shift},
+    "BitShift": {1: detours.shift},
     "Cast": {1: moving.cast_by_name, 6: moving.cast},
     "CastLike": {15: moving.cast_like},
     "Clip": {1: composing.clip_by_attributes, 11: composing.clip},
@@ -44,14 +46,15 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
     "Pow": {1: composing.power},
-    "PRelu": {1: composing.prelu},
+    "PRelu": {1: detours.prelu},
     "Range": {11: filling.range_of},
-    "Relu": {1: composing.relu},
+    "Relu": {1: detours.relu},
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
     "ReverseSequence": {10: running.reverse_sequence},
     "RotaryEmbedding": {1: attention.rotary_embedding},
     "Round": {1: composing.rounded},
     "Shape": {1: shaping.shape},
+    "Shrink": {9: detours.shrink},
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Split": {1: slicing.split},
@@ -60,10 +63,19 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Transpose": {1: moving.transpose},
     "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
+    "Where": {9: detours.choice},
 }
 
 
 def find_lowering(kind: str, version: int) -> Lowering | None:
     """The lowering of a node type at an opset; None where there is none, or ONNX has no such type there."""
-    found = [since for since in LOWERINGS.get(kind, {}) if since <= version]
-    return LOWERINGS[kind][max(found)] if found and node_rules(kind, version) else None
+    if (several := LOWERINGS.get(kind)) is not None:
+        found = [since for since in several if since <= version]
+        return several[max(found)] if found and node_rules(kind, version) else None
+    cls = operator_of(kind)
+    return one_to_one if cls is not None and is_one_to_one(cls, kind, version) else None
+
+
+def lowered_kinds() -> list[str]:
+    """The node types that have a lowering at some opset."""
+    return [kind for kind, versions in node_kinds().items() if any(find_lowering(kind, since) for since in versions)]
