@@ -174,7 +174,7 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         return text.call(limit, vector, args[1:])
     if op == "where":
         return text.new(f"select {source} {args[0]}, {vector} {args[1]}, {vector} {args[2]}")
-    if op == "bits" and (both := _copies_sign(node)):
+    if op == "bits" and (both := _copies_sign(node)) and all(arg in found for arg in both):
         return text.call("copysign", vector, [found[arg] for arg in both])
     if op == "bits":
         return args[0] if source == vector else text.new(f"bitcast {source} {args[0]} to {vector}")

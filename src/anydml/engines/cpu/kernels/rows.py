@@ -1,11 +1,11 @@
 """The walk over the rows of any number of views, written in LLVM itself: every map's, compiled once.
 
-Words, after the header: the address of what does a row, the views, where the outer dimensions stand, the elements of a
-row, the rows, the elements of a segment, how many fewer the first has, the outer dimensions; each view's address, each
-view's step; then what the row's own code knows; of each outer dimension its size and each view's stride, outermost
-first. Addresses, steps and strides are in bytes. A unit is one segment of one row, and a segment of all rows comes
-before the next: a source that lies across the rows is read by whole lines of the cache. It is done by `row(words,
-places, count)`: its words start with the addresses, and `places` are where the segment lies in each view.
+Words, after the header: the address of what does a row, how many elements fewer the first segment has, the views, where
+the outer dimensions stand, the elements of a row, the rows, the elements of a segment, the outer dimensions; each
+view's address, each view's step; then what the row's own code knows; of each outer dimension its size and each view's
+stride, outermost first. Addresses, steps and strides are in bytes. A unit is one segment of one row, and a segment of
+all rows comes before the next: a source that lies across the rows is read by whole lines of the cache. It is done by
+`row(words, places, count)`: its words start with the addresses, and `places` are where the segment lies in each view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIXED = 8
 
 def make_rows() -> str:
     """The text of the walk's kernel."""
-    names = ("line", "views", "outer", "count", "number", "length", "less", "rank")
+    names = ("line", "less", "views", "outer", "count", "number", "length", "rank")
     words = [
         f"%{name}.at = getelementptr i64, ptr %all, i64 {HEADER + i}\n%{name} = load i64, ptr %{name}.at"
         for i, name in enumerate(names)
