@@ -8,7 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.onnx.library import node_kinds, node_rules
-from anydml.onnx.lowerings import attention, composing, filling, gathering, moving, running, shaping, slicing
+from anydml.onnx.lowerings import (
+    attention,
+    composing,
+    einsum,
+    filling,
+    gathering,
+    moving,
+    normalising,
+    products,
+    quantising,
+    reducing,
+    running,
+    shaping,
+    slicing,
+)
 from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
@@ -20,7 +34,11 @@ if TYPE_CHECKING:
     Lowering = Callable[[Node], list[Value]]
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
+    **{kind: {1: reducing.reduction} for kind in reducing.REDUCTIONS},
     "Abs": {1: composing.absolute},
+    "ArgMax": {1: reducing.extreme("argmax")},
+    "ArgMin": {1: reducing.extreme("argmin")},
+    "BatchNormalization": {1: normalising.batch_norm},
     "BitCast": {26: moving.bit_cast},
     "BitShift": {1: composing.shift},
     "Cast": {1: moving.cast_by_name, 6: moving.cast},
@@ -31,15 +49,27 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "ConstantOfShape": {9: filling.constant_of_shape},
     "CumProd": {26: running.cum_prod},
     "CumSum": {11: running.cum_sum},
+    "DequantizeLinear": {10: quantising.dequantize},
     "Dropout": {1: composing.dropout_by_attributes, 12: composing.dropout},
+    "Einsum": {12: einsum.einsum},
     "Expand": {8: moving.expand},
     "Flatten": {1: shaping.flatten},
     "Gather": {1: gathering.gather},
     "GatherElements": {11: gathering.gather_elements},
     "GatherND": {11: gathering.gather_nd},
     "Gelu": {1: composing.gelu},
+    "Gemm": {1: products.gemm},
+    "GroupNormalization": {18: normalising.group_norm},
+    "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
+    "InstanceNormalization": {1: normalising.instance_norm},
     "IsInf": {1: composing.is_infinite},
+    "LayerNormalization": {17: normalising.layer_norm},
+    "LogSoftmax": {1: reducing.along_rest("log_softmax1"), 13: reducing.along_axis("log_softmax1")},
+    "LpNormalization": {1: normalising.lp_norm},
+    "LRN": {1: normalising.local_response_norm},
+    "MatMul": {1: products.matmul},
+    "MatMulInteger": {10: products.matmul_integer},
     "Max": {1: composing.fold("max")},
     "Mean": {1: composing.mean},
     "Min": {1: composing.fold("min")},
@@ -47,15 +77,19 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Mod": {1: composing.modulus},
     "Pow": {1: composing.power},
     "PRelu": {1: composing.prelu},
+    "QLinearMatMul": {10: products.qlinear_matmul},
+    "QuantizeLinear": {10: quantising.quantize},
     "Range": {11: filling.range_of},
     "Relu": {1: composing.relu},
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
     "ReverseSequence": {10: running.reverse_sequence},
+    "RMSNormalization": {23: normalising.rms_norm},
     "RotaryEmbedding": {1: attention.rotary_embedding},
     "Round": {1: composing.rounded},
     "Shape": {1: shaping.shape},
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
+    "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},
     "Sum": {1: composing.fold("add")},
