@@ -92,10 +92,13 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},
+    "SimplifiedLayerNormalization": {1: normalising.rms_norm},
     "Sum": {1: composing.fold("add")},
     "Transpose": {1: moving.transpose},
     "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
+    "com.microsoft.SkipLayerNormalization": {1: normalising.skip_norm(use_mean=True)},
+    "com.microsoft.SkipSimplifiedLayerNormalization": {1: normalising.skip_norm(use_mean=False)},
 }
 
 

@@ -14,7 +14,7 @@ from anydml.onnx.types import BOOL, FLOAT
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
 
@@ -36,10 +36,32 @@ def layer_norm(node: Node) -> list[Value]:
 
 
 def rms_norm(node: Node) -> list[Value]:
-    """RMSNormalization: by the root of the mean square alone."""
+    """RMSNormalization and SimplifiedLayerNormalization: by the root of the mean square alone."""
     x = node.input(0)
+    if node.output_count > 1:
+        node.unsupported("inv_std_var", "inv_std_var is not supported: it is for training")
     axis = node.axis(node.integer("axis", -1), len(x.shape))
     return [_normalised(node, x, list(range(axis, len(x.shape))), node.input(1), None, use_mean=False)]
+
+
+def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
+    """SkipLayerNormalization and SkipSimplifiedLayerNormalization: of a sum, which is an output too."""
+
+    def lower(node: Node) -> list[Value]:
+        x, skip = node.input(0), node.input(1)
+        beta, bias = (node.optional(3), node.optional(4)) if use_mean else (None, node.optional(3))
+        total = compute(node, dml.add, x, skip)
+        if bias is not None:
+            total = compute(node, dml.add, total, bias)
+        if total.shape != x.shape:
+            rule = f"skip and bias must have shapes that can be broadcast to input's, {x.shape}"
+            node.refuse("skip", rule, value=skip.shape, found=str(skip.shape))
+        if any(node.proto.output[i] for i in (1, 2) if i < node.output_count):
+            node.unsupported("mean", "mean and inv_std_var are not supported: they are for training")
+        y = _normalised(node, total, [len(x.shape) - 1], node.input(2), beta, use_mean=use_mean)
+        return [y, y, y, total][: node.output_count]
+
+    return lower
 
 
 def instance_norm(node: Node) -> list[Value]:
@@ -52,7 +74,7 @@ def instance_norm(node: Node) -> list[Value]:
 
 
 def group_norm(node: Node) -> list[Value]:
-    """GroupNormalization: channels by groups; scale and bias are the groups' below opset 21, the channels' from it on."""
+    """GroupNormalization: channels by groups; scale and bias are the groups' below opset 21, then the channels'."""
     x, groups = node.input(0), node.integer("num_groups")
     if len(x.shape) < 2 or groups < 1 or x.shape[1] % groups:
         rule = f"num_groups must be a divisor of the channels, of which {x.shape} has its second dimension"
