@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.operators.elementwise import ElementWise
+from anydml.operators.computed import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ T = TypeVar("T")
 OPERATORS: tuple[Operator, ...] = tuple(
     cls
     for cls in dml.OPERATORS.values()
-    if not issubclass(cls, ElementWise) or cls in (dml.ElementWiseIdentity, dml.Cast)
+    if not issubclass(cls, Computed) or cls in (dml.ElementWiseIdentity, dml.Cast)
 )
-"""Those that have tests of their own kind; element-wise operators share theirs."""
+"""Those that have tests of their own kind; those that compute share theirs."""
 DOORS = ("bind", "call", "table")
 UINT32_MAX = 2**32 - 1
 SEEDS = st.integers(0, UINT32_MAX)

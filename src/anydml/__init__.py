@@ -16,6 +16,7 @@ from anydml.enums import (
     FeatureLevel,
     IndexMode,
     IsInfinityMode,
+    ReduceFunction,
     RoundingMode,
     TensorFlags,
 )

@@ -104,17 +104,19 @@ def make_call(
     key: object = None,
     graph: Graph | None = None,
     broadcasts: bool = False,
+    names: Sequence[str] | None = None,
 ) -> Call:
     """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph.
 
-    With `broadcasts` the inputs are given the sizes that they have together, and may be numbers.
+    With `broadcasts` the inputs are given the sizes that they have together, and may be numbers. `names` are the
+    fields of the inputs, where optional ones are left out.
     """
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
     if graph is not None:
-        return NodeCall(cls, graph, device, out, inputs, output_sizes, broadcasts)
-    return ArrayCall(cls, device, out, inputs, output_sizes, key, broadcasts)
+        return NodeCall(cls, graph, device, out, inputs, output_sizes, broadcasts, names)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key, broadcasts, names)
 
 
 def _several(cls: type[OperatorDesc], out: object) -> list[object]:
@@ -142,6 +144,7 @@ class ArrayCall(Call):
         output_sizes: Any,
         key: object,
         broadcasts: bool,
+        names: Sequence[str] | None,
     ) -> None:
         outs = None if out is None else _several(cls, out)
         if device is None:
@@ -151,7 +154,7 @@ class ArrayCall(Call):
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
-        fields = name_slots(cls, cls.input_names(), len(inputs))
+        fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         self.key, self._out, self.cls, self.device = key, out, cls, device
         self._numbers: list[tuple[int, Any]] = []
         if broadcasts:
@@ -159,14 +162,19 @@ class ArrayCall(Call):
             self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
         else:
             seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        if any(x.data_type.is_half_byte for x in seen):
+            self.key = None  # what was looked at is a packed copy
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
+            if len(fields) != len(outs):
+                rule = f"out must be {len(fields)} arrays"
+                raise DescriptionError(name, Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
             targets = [without_truths(x) if broadcasts else x for x in outs]
             self.outs = [
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, targets, strict=True)
             ]
             self._takes_truths = any(x is not y for x, y in zip(outs, targets, strict=True))
-        super().__init__(cls, device, seen, output_sizes)
+        super().__init__(cls, device, seen, output_sizes, names)
         numbers = {place for place, _ in self._numbers}
         self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
         if self._like is None and seen:
@@ -219,7 +227,7 @@ class ArrayCall(Call):
     def reword(self, fault: Fault) -> Fault:
         """FLOAT64 is what NumPy makes of floats: what helps is told first."""
         slot = fault.field.removesuffix(".DataType")
-        slots = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
+        slots = name_slots(self.cls, self.names, len(self.inputs))
         if fault.value is not DataType.FLOAT64 or not (
             slot in slots and self.cls.support.first_with(bare_name(slot), data_type=DataType.FLOAT32)
         ):

@@ -34,6 +34,7 @@ class NodeCall(Call):
         inputs: Sequence[object],
         output_sizes: Any,
         broadcasts: bool,
+        names: Sequence[str] | None,
     ) -> None:
         self._graph, self.name = graph, cls.type.name
         faults = []
@@ -42,7 +43,7 @@ class NodeCall(Call):
                 rule = f"{option} must not be given with an Expression, which nothing is run for"
                 way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
                 faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
-        fields = name_slots(cls, cls.input_names(), len(inputs))
+        fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         given: list[Any] = []
         for field, value in zip(fields, inputs, strict=True):
             if broadcasts and (is_number(value) or numbers_of(value) is not None):
@@ -61,7 +62,7 @@ class NodeCall(Call):
         if broadcasts:
             given = self._broadcast(cls, fields, given)
             self.scalars = tuple(fields)
-        super().__init__(cls, graph.device, given, output_sizes)
+        super().__init__(cls, graph.device, given, output_sizes, names)
 
     def _broadcast(self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any]) -> list[Expression]:
         """Inputs in their common sizes; a number, or a list of them, is made a constant of the type beside it."""

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import abc
-import functools
-import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType, FeatureLevel
+from anydml.enums import DataType
 from anydml.ir.expressions import call, given, load
-from anydml.ir.verbs import Exact, Map
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operators.description import OperatorDesc
+from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
 from anydml.operators.rules import same_data_type, same_sizes
 from anydml.operators.scalars import saturated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from anydml.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.operators.scalars import ScaleBias
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
-class ElementWise(Exact, OperatorDesc):
+class ElementWise(Computed):
     """Computes each element of the output from the inputs' elements of the same coordinates.
 
     A subclass has its fields and `value`, and is made a frozen dataclass. All tensors have the same sizes, which
@@ -37,20 +33,10 @@ class ElementWise(Exact, OperatorDesc):
 
     keeps_type: ClassVar[bool] = False
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
-    free_types: ClassVar[tuple[str, ...]] = ()
-    """The tensors whose type is their own although they take the same types as others."""
     onnx: ClassVar[str] = ""
     """The ONNX node type that it is, where that has another name than the function."""
     onnx_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Attributes of that node type and the fields that they are, where the names differ."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if inspect.get_annotations(cls):  # without fields of its own it is one by inheritance: 0.5 ms of import each
-            dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.field_types())})"
 
     # What subclasses say
 
@@ -59,18 +45,6 @@ class ElementWise(Exact, OperatorDesc):
         """The output's element of the inputs', which it takes one by one; it is converted to the output's type."""
 
     # What follows
-
-    @classmethod
-    @functools.cache
-    def typed_alike(cls) -> Mapping[str, str]:
-        """The tensors that must be of another one's type, which stands before them."""
-        taken = cls.support.row_at(FeatureLevel.highest()).tensors
-        firsts: dict[frozenset[DataType], str] = {}
-        for field, support in taken.items():
-            if field not in cls.free_types:
-                firsts.setdefault(support.data_types, field)
-        pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
-        return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
 
     def rules(self) -> Iterator[Fault]:
         """The inputs are alike."""
@@ -111,15 +85,11 @@ class ElementWise(Exact, OperatorDesc):
         sources = tuple(View.of(name, tensor) for name, tensor in self.inputs().items())
         elements = [load(slot, source.data_type) for slot, source in enumerate(sources)]
         if not self.keeps_type:
-            elements = [_wide(element) for element in elements]
+            elements = [wide(element) for element in elements]
         scale_bias: ScaleBias | None = getattr(self, "scale_bias", None)
         if scale_bias is not None:
             elements[0] = _scaled(elements[0], scale_bias)
         return (Map(sources, View.of(field, target), self.value(*elements).to(target.data_type)),)
-
-
-def _wide(element: Expr) -> Expr:
-    return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element
 
 
 def _scaled(x: Expr, scale_bias: ScaleBias) -> Expr:

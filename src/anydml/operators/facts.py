@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import NOT_BUILT, DataType, FeatureLevel
+from anydml.enums import DataType, FeatureLevel
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
 if TYPE_CHECKING:
@@ -61,6 +61,18 @@ def runs_in_place(kind: OperatorType) -> bool:
     return found
 
 
+def takers_of(data_type: DataType) -> list[str]:
+    """The operators that take a type in any tensor at any level."""
+    word = f"{data_type.name[0].lower()}{data_type.name.lstrip('FLOATUIN')}"
+    return [
+        name
+        for name, fact in _facts().items()
+        if any(
+            word in text.split("; ")[1].split() for line in fact["support"] for text in line.values() if "; " in text
+        )
+    ]
+
+
 def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> SupportTable:
     """What an operator takes at each level; `others` are types that it takes besides, at every one."""
     rows = []
@@ -78,4 +90,4 @@ def _read(text: str, others: tuple[DataType, ...]) -> TensorSupport:
     first, _, last = counts.partition("-")
     listed = tuple(range(int(first), int(last) + 1)) if last else tuple(map(int, counts.split()))
     named = (_LETTERS[word[0]] + word[1:] for word in types.split())
-    return TensorSupport(listed, frozenset((*(DataType[name] for name in named if name not in NOT_BUILT), *others)))
+    return TensorSupport(listed, frozenset((*(DataType[name] for name in named), *others)))

@@ -10,9 +10,11 @@ from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     GatherProgram,
     ScanProgram,
+    plan_contract,
     plan_copy,
     plan_fill,
     plan_map,
+    plan_reduce,
     plan_reverse,
     plan_scaled,
 )
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
     Map: (plan_copy, plan_scaled, plan_fill, plan_map),
-    Reduce: (),
+    Reduce: (plan_contract, plan_reduce),
     IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
     Reverse: (plan_reverse,),

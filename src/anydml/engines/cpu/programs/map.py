@@ -81,11 +81,11 @@ def plan_map(primitive: Map) -> MapProgram | None:
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
-    rows, number = "".join(map(_row, steps)), math.prod(outer)
+    rows, number = "".join(map(row_letter, steps)), math.prod(outer)
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
-    shape = Shape(leaves, rows, _lanes(nodes, widest, rows, count if outer else VECTOR), _streams(loops, widths[-1]))
-    numbers = [_word(node) for node in givens(nodes)]
+    shape = Shape(leaves, rows, lanes_of(nodes, widest, rows, count if outer else VECTOR), _streams(loops, widths[-1]))
+    numbers = [word_of(node) for node in givens(nodes)]
     table = [
         word
         for k, size in enumerate(outer)
@@ -93,7 +93,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     ]
     get_kernel("rows", make_rows)
     return MapProgram(
-        _kernel(value, shape),
+        row_kernel(value, shape),
         tuple("" if view is None else view.tensor for view in views),
         tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
         (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, len(outer)),
@@ -114,11 +114,12 @@ def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -
     return Loops(target.sizes, (*strides, target.strides), (*offsets, target.offset))
 
 
-def _row(step: int) -> str:
+def row_letter(step: int) -> str:
+    """How a view's row lies, as kernels name it."""
     return {0: "r", 1: "p"}.get(step, "s")
 
 
-def _lanes(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
+def lanes_of(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
     """The lanes of vectors: fewer where each is read, written or divided for itself, or rows are short."""
     by_lane = "s" in rows or any(node.op in ("div", "rem") and node.type not in FLOATS for node in nodes)
     lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest
@@ -143,18 +144,20 @@ def _streams(loops: Loops, width: int) -> bool:
     return IS_ARM and is_run and loops.count * width >= STREAM_FROM
 
 
-def _word(node: Expr) -> int:
+def word_of(node: Expr) -> int:
     """A number's bits, in the low bytes of a word."""
     bits = number_of(node).tobytes().ljust(8, b"\0")
     return int.from_bytes(bits, "little", signed=True)
 
 
-def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
+def row_kernel(value: Expr, shape: Shape) -> Kernel:
+    """What computes a row."""
+    key = f"{digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
 
 
 @functools.lru_cache(maxsize=256)
-def _digest(value: Expr) -> str:
+def digest(value: Expr) -> str:
+    """What a tree is known by, without the numbers that the user chose."""
     return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()
