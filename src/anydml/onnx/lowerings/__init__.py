@@ -99,6 +99,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Transpose": {1: moving.transpose},
     "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
+    "Where": {9: detours.choice},
     "com.microsoft.SkipLayerNormalization": {1: normalising.skip_norm(use_mean=True)},
     "com.microsoft.SkipSimplifiedLayerNormalization": {1: normalising.skip_norm(use_mean=False)},
 }

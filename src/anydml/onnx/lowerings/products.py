@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import DataType, MatrixTransform
+from anydml.enums import DataType
 from anydml.onnx.lowerings.elementwise import common_shape
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.types import FLOAT, element_of
@@ -70,7 +70,7 @@ def gemm(node: Node) -> list[Value]:
     if c is not None and common_shape(node, c.shape, (rows, columns)) != (rows, columns):
         rule = f"C must have a shape that can be broadcast to {(rows, columns)}"
         node.refuse("C", rule, value=c.shape, found=str(c.shape))
-    transforms = (MatrixTransform.TRANSPOSE if t else MatrixTransform.NONE for t in turned)
+    transforms = ("TRANSPOSE" if t else "NONE" for t in turned)
     options: dict[str, Any] = dict(zip(("trans_a", "trans_b"), transforms, strict=True))
     options |= {name: node.real(name) for name in ("alpha", "beta")}
 
