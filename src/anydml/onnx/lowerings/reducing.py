@@ -56,7 +56,7 @@ def reduction(node: Node) -> list[Value]:
 def reduce(node: Node, x: Value, function: ReduceFunction, axes: Sequence[int]) -> Value:
     """Rows along axes made one number each, with sizes of 1 there."""
     shape = _without(x.shape, axes, keeps=True)
-    return node.tracer.apply(dml.reduce, [x], shape, function=function, axes=tuple(axes)) if axes else x
+    return node.tracer.apply(dml.reduce, [x], shape, function, tuple(axes)) if axes else x
 
 
 def _of_single(node: Node, x: Value) -> Value:
