@@ -60,7 +60,7 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "DML_OPERATOR_GEMM",
         3,
         "$.dispatchables.sum.type",
-        "GEMM: the operator is not built yet; there are 98 of DirectML's 177; `anydml support` lists them",
+        f"GEMM: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; `anydml support` lists them",
     ),
     (
         "dispatchables.sum.type",

@@ -42,7 +42,7 @@ def argument_of(cls: type[OperatorDesc], field: str) -> str:
 
 def name_slots(cls: type[OperatorDesc], names: Sequence[str], count: int) -> list[str]:
     """DirectML's names of so many tensors of some fields, of which one may hold several."""
-    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count)]
+    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count - len(names) + 1)]
 
 
 def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
@@ -51,9 +51,12 @@ def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
 
 def _by_field(cls: type[OperatorDesc], names: Sequence[str], tensors: Sequence[TensorDesc]) -> dict[str, Any]:
     """Tensors as the fields of a description that they are for."""
-    if any(cls.field_types()[name].is_tensor_array for name in names):
-        return {names[0]: tuple(tensors)}  # no operator has other tensors of the kind beside several
-    return dict(zip(names, tensors, strict=True))
+    left, found = list(tensors), {}
+    for name in names:
+        count = len(_places(cls, name, len(tensors) - len(names) + 1))
+        own, left = left[:count], left[count:]
+        found[name] = tuple(own) if cls.field_types()[name].is_tensor_array else own[0]
+    return found
 
 
 class Call(abc.ABC):

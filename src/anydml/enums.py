@@ -196,6 +196,21 @@ class IsInfinityMode(Option):
     NEGATIVE = 2
 
 
+class MatrixTransform(Option):
+    """DML_MATRIX_TRANSFORM: what a product does with a matrix first."""
+
+    NONE = 0
+    TRANSPOSE = 1
+
+
+class QuantizationType(Option):
+    """DML_QUANTIZATION_TYPE: the tensors that say how numbers were quantised."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
 class RoundingMode(Option):
     """DML_ROUNDING_MODE: what becomes of a fraction."""
 

@@ -217,6 +217,8 @@ class _Runner:
         table.bind_outputs([self._binding(given[name]) for name in operator.outputs])
         if persistent is not None:
             table.bind_persistent_resource(BufferBinding(persistent))
+        if (size := operator.binding_properties.temporary_resource_size) > 0:
+            table.bind_temporary_resource(BufferBinding(self._memory.reserve(size)))
         commands = self._device.create_command_list()
         self._recorder.record_dispatch(commands, operator, table)
         samples = array("d")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Mapping  # noqa: TC003 - read at run time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 
@@ -12,8 +13,6 @@ from anydml.ir.verbs import Exact
 from anydml.operators.description import OperatorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from anydml.ir.expressions import Expr
 
 
@@ -23,6 +22,8 @@ class Computed(Exact, OperatorDesc):
 
     free_types: ClassVar[tuple[str, ...]] = ()
     """The tensors whose type is their own although they take the same types as others."""
+    typed_like: ClassVar[Mapping[str, str]] = {}
+    """The tensors that are of another one's type, where the types that they take do not say it."""
     result_type: ClassVar[DataType | None] = DataType.UINT8
     """The output's type where that is no input's; None where it depends on attributes."""
 
@@ -38,6 +39,8 @@ class Computed(Exact, OperatorDesc):
     @functools.cache
     def typed_alike(cls) -> Mapping[str, str]:
         """The tensors that must be of another one's type, which stands before them."""
+        if cls.typed_like:
+            return cls.typed_like
         taken = cls.support.row_at(FeatureLevel.highest()).tensors
         firsts: dict[frozenset[DataType], str] = {}
         for field, support in taken.items():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
+    from anydml.operators.sizes import Sizes, Spread
 
 OPERATORS: dict[OperatorType, type[OperatorDesc]] = {}
 """The description class of each operator that is built: a subclass of `OperatorDesc` enters itself."""
@@ -44,6 +45,8 @@ class OperatorDesc(abc.ABC):
     """Types that it takes besides, at every level."""
     in_place: ClassVar[bool]
     """Whether the output may be bound to the very memory of the input."""
+    broadcasts: ClassVar[bool] = False
+    """Whether its function takes numbers for inputs, and arrays of sizes that `spread` makes fit."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
 
@@ -82,6 +85,13 @@ class OperatorDesc(abc.ABC):
     def input_names(cls) -> tuple[str, ...]:
         """The input tensors' fields, in binding order."""
         return tuple(name for name, kind in cls.field_types().items() if kind.kind == "input")
+
+    @classmethod
+    @functools.cache
+    def optional_inputs(cls) -> frozenset[str]:
+        """The input tensors' fields that may be None."""
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        return frozenset(optional.intersection(cls.input_names()))
 
     @classmethod
     @functools.cache
@@ -205,6 +215,10 @@ class OperatorDesc(abc.ABC):
         """Name the index, its place and its dimension."""
         raise NotImplementedError  # only gathers
 
+    @classmethod
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+        """How a function sees its inputs, given by DirectML's names, and what sizes they are repeated to."""
+        return {field: (own, own) for field, own in sizes.items()}
     def own_support(self) -> SupportTable:
         """The rows of `support` that this description is of: an operator of several functions has some for each."""
         return self.support
@@ -237,7 +251,8 @@ class OperatorDesc(abc.ABC):
             outputs = draft.implied_outputs()
         except DescriptionError as error:
             raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
-        return replace(draft, **dict(zip(names, outputs, strict=True)))  # type: ignore[type-var]  # a dataclass
+        implied = {name: output for name, output in zip(names, outputs, strict=True) if name not in others}
+        return replace(draft, **implied)  # type: ignore[type-var]  # every subclass is a dataclass
 
     @classmethod
     def infer(cls, **others: Any) -> Self:
@@ -304,6 +319,11 @@ class OperatorDesc(abc.ABC):
                 reported.add(count)
                 takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
                 yield count_fault(self, field, count, where + takes)
+        for field in row.required:
+            if field not in self.tensors() and level >= first:
+                later = min(other.level for other in self.support if field not in other.required)
+                rule = f"{field} must be given before {later.dml_name}"
+                yield Fault(field=field, rule=rule, found="none", way_out=where, level=later)
         yield from self.attribute_level_faults(level, where)
 
     def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:

@@ -2,7 +2,7 @@
 
 `facts.json` has a line a field, such as `Axis: attribute UINT`, and a line a level, such as `"InputTensor": "1-8; f32
 f16"`: the dimension counts, then the types, then what the sizes are called where the documents name them. A level's
-line holds from that level upward until a higher one replaces it.
+line holds from that level upward until a higher one replaces it; `required` names tensors that are optional later.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from anydml.operator_type import OperatorType
 
+_NO_TENSORS = ("level", "functions", "required")
 _LETTERS = {"f": "FLOAT", "i": "INT", "u": "UINT"}
 
 
@@ -77,10 +78,9 @@ def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> Support
     """What an operator takes at each level; `others` are types that it takes besides, at every one."""
     rows = []
     for line in _facts()[kind.name]["support"]:
-        tensors = {
-            name: _read(text, tuple(others)) for name, text in line.items() if name not in ("level", "functions")
-        }
-        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors, tuple(line.get("functions", "").split())))
+        tensors = {name: _read(text, tuple(others)) for name, text in line.items() if name not in _NO_TENSORS}
+        functions, required = (tuple(line.get(key, "").split()) for key in ("functions", "required"))
+        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors, functions, required))
     return SupportTable(tuple(rows))
 
 

@@ -35,6 +35,8 @@ class LevelSupport:
     """By DirectML's field name: `InputTensor`."""
     functions: tuple[str, ...] = ()
     """The functions that the row is of, where an operator has several: REDUCE."""
+    required: tuple[str, ...] = ()
+    """The tensors that must be given, though higher levels have them as optional."""
 
 
 @dataclass(frozen=True, slots=True)

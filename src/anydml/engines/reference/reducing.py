@@ -22,15 +22,11 @@ Array = np.ndarray[Any, Any]
 
 def reduce(primitive: Reduce, *arrays: Array) -> None:
     """Evaluate the expression along every row, all of it before an element is written."""
-    *sources, target = (_once(array) for array in arrays)
-    found = match_contraction(primitive)
-    known = {found.fold: _product(found, sources)} if found else {}
-    np.copyto(target, evaluate(primitive.value, sources, primitive.sizes, primitive.depth, known))
-
-
-def _once(array: Array) -> Array:
-    """An array without what it repeats: what does not vary along a row has one element of it."""
-    return array[tuple(slice(None if stride else 1) for stride in array.strides)]
+    *sources, target = arrays
+    product = match_contraction(primitive)
+    known = {product.fold: _product(product, sources)} if product else {}
+    values = evaluate(primitive.value, sources, primitive.sizes, primitive.depth, known)
+    np.copyto(target, np.broadcast_to(values, primitive.sizes)[tuple(map(slice, target.shape))])
 
 
 def _product(found: Contraction, sources: Sequence[Array]) -> Array:

@@ -74,12 +74,9 @@ class _Along(Writer):
 
     def _same(self, step: Pass, places: Sequence[str], lanes: int) -> dict[Expr, str]:
         """The vectors of what a pass takes that is the same for the whole row."""
-        same = [leaf for leaf in step.leaves if leaf.op != "const" and not self._varies(leaf)] + step.once
+        same = [leaf for leaf in step.leaves if leaf.op != "const" and not self.varies(leaf)] + step.once
         self._compute(same, places)
         return {node: self.spread(node, self.once[node], lanes) for node in same}
-
-    def _varies(self, leaf: Expr) -> bool:
-        return leaf in self.shape.leaves and self.shape.varies[self.shape.leaves.index(leaf)] == "y"
 
     def _vectors(
         self, step: Pass, places: Sequence[str], spaces: dict[Expr, str], same: dict[Expr, str], i: str, lanes: int
@@ -87,7 +84,7 @@ class _Along(Writer):
         """A pass's roots at an index."""
         text, found = self.text, dict(same)
         for leaf in step.leaves:
-            if self._varies(leaf):
+            if self.varies(leaf):
                 view = self.shape.leaves.index(leaf)
                 found[leaf] = self.read(view, places[view], i, self.strides[-1][view], lanes)
         for node in step.kept:

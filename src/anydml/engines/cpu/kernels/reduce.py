@@ -48,6 +48,8 @@ class Shape(NamedTuple):
     by_row: bool
     keep: bool
     """Whether there is room for what would be computed again."""
+    far: bool
+    """Whether the sources are more than caches hold that are near."""
     stream: bool
     """Whether the target is written past the cache."""
 
@@ -112,6 +114,10 @@ class Writer:
     def is_coordinate(self, view: int) -> bool:
         """Whether a view is a coordinate, its address the number."""
         return view != self.target and self.shape.leaves[view].op == "coordinate"
+
+    def varies(self, leaf: Expr) -> bool:
+        """Whether a leaf is a view that varies along the row."""
+        return leaf in self.shape.leaves and self.shape.varies[self.shape.leaves.index(leaf)] == "y"
 
     # Places
 

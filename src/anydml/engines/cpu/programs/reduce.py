@@ -14,13 +14,16 @@ from anydml.engines.cpu.kernels.along import make_along
 from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
-from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, word_of
+from anydml.engines.cpu.programs.cut import CutProgram, cut
+from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.ir.plan import Loops, merge, squeeze
 from anydml.ir.trees import walk
+from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.build import Kernel
+    from anydml.engines.protocol import Program
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
 
@@ -28,6 +31,14 @@ UNIT = 64 * 1024
 """Bytes of rows that one unit of work goes through, if there are several."""
 STRIP = 1024
 """Rows that are folded together where vectors lie across them."""
+NARROW = 256
+"""Such rows that one unit has at least."""
+SEGMENT = 64 * 1024
+"""Elements of a segment of rows that are cut."""
+NEAR = 1024 * 1024
+"""Bytes of a source that caches hold which are near."""
+FEW = 32
+"""Rows, or strips of them, from which on they are not cut."""
 SHORT = 16
 """Elements of a row up to which vectors lie across rows though they would have to be gathered."""
 
@@ -40,54 +51,61 @@ class _Walk(NamedTuple):
     widths: tuple[int, ...]
     """Of the views' elements, in bytes."""
 
-    @property
-    def bytes(self) -> int:
-        """Of all elements, a row's value counted as one."""
-        return self.kept.count * self.folded.count * sum(self.widths)
+
+def plan_reduce(primitive: Reduce) -> Program | None:
+    """Cut rows that are too few for many threads and too long for one; plan them whole otherwise."""
+    leaves = leaves_of(primitive)
+    walk_ = _walk(primitive, leaves)
+    if found := _segments(primitive, walk_):
+        parts = cut(primitive, *found)
+        planned = tuple(plan_map(part) if isinstance(part, Map) else _plan_whole(part) for part in parts)
+        steps = tuple(filter(None, planned))
+        if len(steps) == len(planned):
+            return CutProgram.of(parts, steps)
+    return _plan_whole(primitive)
 
 
-def plan_reduce(primitive: Reduce) -> MapProgram | None:
+def leaves_of(primitive: Reduce) -> tuple[Expr, ...]:
+    """The loads and coordinates of a reduce: its views."""
+    return tuple(node for node in walk(primitive.value) if node.op in ("load", "coordinate"))
+
+
+def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
+    """The dimension to cut and the elements of a segment, where rows are few and long."""
+    kept, folded, _ = walk_
+    if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
+        return None
+    beside = min(kept.sizes[-1], STRIP) if _is_across(walk_, list(walk(primitive.value))) else 1
+    if kept.count // beside >= FEW:
+        return None
+    first = len(primitive.sizes) - primitive.depth
+    dimension = max(range(first, len(primitive.sizes)), key=lambda k: primitive.sizes[k])
+    size = primitive.sizes[dimension]
+    length = max(SEGMENT // beside // (folded.count // size), 1)
+    return (dimension, length) if size >= 2 * length else None
+
+
+def _plan_whole(primitive: Reduce) -> MapProgram | None:
     """Let each load and each coordinate be a view; find out along which dimension vectors lie."""
-    value = primitive.value
+    value, leaves = primitive.value, leaves_of(primitive)
     nodes = list(walk(value))
-    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
     walk_ = _walk(primitive, leaves)
     kept, folded, widths = walk_
-    views = len(leaves) + 1
-    if views > VIEWS:
-        return None
-    is_across = _is_across(kept, folded, nodes)
-    along = kept if is_across else folded
-    steps = [row[-1] for row in along.strides]
-    letters = "".join({0: "r", 1: "p"}.get(step, "s") for step in steps)
-    varies = "".join("y" if any(row) else "n" for row in folded.strides)
-    lanes = 1
-    most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
-    if "s" in letters or any(node.op in ("div", "rem") and node.type and not node.type.is_float for node in nodes):
-        most = min(most, 16)
-    while 2 * lanes <= min(most, along.sizes[-1]):
-        lanes *= 2
-    strip = _strip(kept, folded, lanes) if is_across else 0
-    shape = Shape(
-        leaves, letters, varies, len(folded.sizes), lanes, strip, primitive.is_by_row, True, _streams(walk_, letters)
-    )
-    passes = shape.passes(value)
-    keeps = [node for step in passes for node in step.keeps]
-    if folded.count * max(strip, 1) * max(map(width_of, keeps), default=0) * len(keeps) > ROOM:
-        shape = shape._replace(keep=False)
     *outer, count = kept.sizes
-    if len(outer) > OUTER_RANK:
+    views = len(leaves) + 1
+    if views > VIEWS or len(outer) > OUTER_RANK:
         return None
+    shape = _shape(primitive, walk_, nodes)
     weight = min(1 + len(nodes) // 8, 16)
-    row = folded.count * sum(widths) * weight
-    length = max(UNIT // row, 1)
-    if is_across:
-        length = max(-(-length // strip), 1) * strip
+    length = max(UNIT // (folded.count * sum(widths) * weight), 1)
+    if shape.strip:
+        least = shape.strip if kept.count >= 8 * shape.strip else NARROW
+        length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
     table = [
         word
-        for loops, first, last in ((folded, 0, len(folded.sizes)), (kept, 0, len(outer)))
-        for k in range(first, last)
+        for loops, dimensions in ((folded, len(folded.sizes)), (kept, len(outer)))
+        for k in range(dimensions)
         for word in (loops.sizes[k], *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
     ]
     get_kernel("rows", make_rows)
@@ -100,8 +118,42 @@ def plan_reduce(primitive: Reduce) -> MapProgram | None:
         (views, before, count, math.prod(outer), length, len(outer)),
         (*(row[-1] * width for row, width in zip(kept.strides, widths, strict=True)), *numbers, *table),
         math.prod(outer) * -(-count // length),
-        walk_.bytes * weight,
+        kept.count * folded.count * sum(widths) * weight,
     )
+
+
+def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
+    """What the kernel is compiled for."""
+    kept, folded, widths = walk_
+    is_across = _is_across(walk_, nodes)
+    along = kept if is_across else folded
+    letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
+    most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
+    if "s" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
+        most = min(most, 16)
+    lanes = 1
+    while 2 * lanes <= min(most, along.sizes[-1]):
+        lanes *= 2
+    strip = _strip(walk_, lanes) if is_across else 0
+    shape = Shape(
+        leaves_of(primitive),
+        letters,
+        "".join("y" if any(row) else "n" for row in folded.strides),
+        len(folded.sizes),
+        lanes,
+        strip,
+        primitive.is_by_row,
+        keep=True,
+        far=is_across and kept.count * folded.count * max(widths) > NEAR,
+        stream=_streams(walk_, letters),
+    )
+    keeps = [node for step in shape.passes(primitive.value) for node in step.keeps]
+    needed = folded.count * max(strip, 1) * max(map(width_of, keeps), default=0) * len(keeps)
+    return shape if needed <= ROOM else shape._replace(keep=False)
+
+
+def _is_float(node: Expr) -> bool:
+    return node.type is not None and node.type.is_float
 
 
 def _walk(primitive: Reduce, leaves: tuple[Expr, ...]) -> _Walk:
@@ -141,8 +193,9 @@ def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
     return Loops(loops.sizes, strides, offsets)
 
 
-def _is_across(kept: Loops, folded: Loops, nodes: list[Expr]) -> bool:
+def _is_across(walk_: _Walk, nodes: list[Expr]) -> bool:
     """Whether vectors lie across the rows."""
+    kept, folded, _ = walk_
     lanes = VECTOR // max(map(width_of, nodes))
     strided = [sum(row[-1] not in (0, 1) for row in loops.strides) for loops in (kept, folded)]
     if strided[0] < strided[1]:
@@ -150,11 +203,10 @@ def _is_across(kept: Loops, folded: Loops, nodes: list[Expr]) -> bool:
     return folded.sizes[-1] <= SHORT and kept.sizes[-1] >= 4 * lanes
 
 
-def _strip(kept: Loops, folded: Loops, lanes: int) -> int:
+def _strip(walk_: _Walk, lanes: int) -> int:
     """Rows that are folded together: many where they lie side by side."""
-    if any(row[-1] not in (0, 1) for row in kept.strides):
-        return lanes
-    return max(min(STRIP, kept.sizes[-1]) // lanes, 1) * lanes
+    kept = walk_.kept
+    return lanes if any(row[-1] not in (0, 1) for row in kept.strides) else STRIP
 
 
 def _streams(walk_: _Walk, letters: str) -> bool:
