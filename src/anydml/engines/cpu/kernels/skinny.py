@@ -81,7 +81,7 @@ class _Skinny:
                     text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
                     place = text.place(f"view{v} + ({row} + {fetch}) * across{v} + {at} * step{v}")
                     text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
-            made.append(write_tree(text, self.nodes, found, lanes, ""))
+            made.append(write_tree(text, self.nodes, found, lanes))
         return made
 
     def _leaf(self, leaf: Expr, letter: str, v: int, row: str, at: str, lanes: int, last: str) -> str:
