@@ -133,7 +133,14 @@ def qlinear_matmul(node: Node) -> list[Value]:
     a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = found
 
     def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
-        given = [x, a_scale, a_zero, y, b_scale, b_zero, y_scale, y_zero]
-        return node.tracer.apply(dml.quantized_linear_matrix_multiply, given, shape, element=y_zero.element)
+        given = {
+            "a": x, "a_scale": a_scale, "a_zero_point": a_zero, "b": y, "b_scale": b_scale, "b_zero_point": b_zero,
+            "output_scale": y_scale, "output_zero_point": y_zero,
+        }  # fmt: skip
+
+        def call(*values: Any, **named: Any) -> Any:
+            return dml.quantized_linear_matrix_multiply(**dict(zip(given, values, strict=True)), **named)
+
+        return node.tracer.apply(call, list(given.values()), shape, element=y_zero.element)
 
     return [matrices(node, a, b, run)]
