@@ -63,12 +63,12 @@ class Step:
         target, moved = self.target, 0
         for view in self.sources:
             is_gathered = isinstance(self.primitive, IndexedCopy) and view is self.primitive.source
-            sizes = target.sizes if is_gathered else _distinct(view)
+            sizes = target.sizes if is_gathered else distinct_sizes(view)
             moved += math.prod(sizes) * view.data_type.size_in_bytes
         return moved + math.prod(target.sizes) * target.data_type.size_in_bytes
 
 
-def _distinct(view: View) -> list[int]:
+def distinct_sizes(view: View) -> list[int]:
     """The sizes of a view's dimensions that lead to other elements: what is repeated is read once."""
     return [size for size, stride in zip(view.sizes, view.strides, strict=True) if stride]
 
