@@ -95,14 +95,22 @@ class Decoder(nn.Module):
         return self.norm(x) @ self.tokens.weight.T, torch.stack(caches)
 
 
-def export(network: nn.Module, inputs: tuple[torch.Tensor, ...], open_sizes: dict[str, dict[int, str]], outputs: list[str]) -> bytes:
+def export(
+    network: nn.Module, inputs: tuple[torch.Tensor, ...], open_sizes: dict[str, dict[int, str]], outputs: list[str]
+) -> bytes:
     """The network as an ONNX model."""
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            network.eval(), inputs, file, input_names=list(open_sizes)[: len(inputs)], output_names=outputs,
-            dynamic_axes=open_sizes, opset_version=17, dynamo=False,
+            network.eval(),
+            inputs,
+            file,
+            input_names=list(open_sizes)[: len(inputs)],
+            output_names=outputs,
+            dynamic_axes=open_sizes,
+            opset_version=17,
+            dynamo=False,
         )
     return file.getvalue()
 
@@ -120,4 +128,6 @@ def decoder(width: int = 768, heads: int = 12, layers: int = 12) -> bytes:
     torch.manual_seed(2)
     past = torch.zeros((layers, 2, 1, heads, 3, width // heads))
     sizes: Any = {"ids": {1: "tokens"}, "past": {4: "before"}, "scores": {1: "tokens"}, "present": {4: "after"}}
-    return export(Decoder(width, heads, layers), (torch.ones((1, 1), dtype=torch.int64), past), sizes, ["scores", "present"])
+    return export(
+        Decoder(width, heads, layers), (torch.ones((1, 1), dtype=torch.int64), past), sizes, ["scores", "present"]
+    )

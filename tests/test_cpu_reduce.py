@@ -50,7 +50,9 @@ def check(value: Expr, sources: list[Array], target: Array, depth: int, whole: A
     for threads in (1, 2):
         whole[...] = before
         with_threads(threads, primitive, sources, target)
-        assert_same(np.where(whole == 0, 0, whole), np.where(wanted == 0, 0, wanted), (write(value), sources[:1], target.shape))
+        assert_same(
+            np.where(whole == 0, 0, whole), np.where(wanted == 0, 0, wanted), (write(value), sources[:1], target.shape)
+        )
 
 
 def with_threads(number: int, primitive: Reduce, sources: list[Array], target: Array) -> None:

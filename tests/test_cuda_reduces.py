@@ -92,7 +92,9 @@ def test_rows_that_are_written(length: int) -> None:
     agree(softmax(ex.load(0, F16).to(F32)).to(F16), 1, framed(half), half, rtol=2e-3)
 
 
-@pytest.mark.parametrize("shape", [(3, 70), (40, 5), (300, 33)] if is_interpreted() else [(1000, 300), (3, 5000), (70000, 64)])
+@pytest.mark.parametrize(
+    "shape", [(3, 70), (40, 5), (300, 33)] if is_interpreted() else [(1000, 300), (3, 5000), (70000, 64)]
+)
 def test_columns(shape: tuple[int, int]) -> None:
     """Rows whose neighbours in memory are of other rows."""
     x = values(shape, "float32").T

@@ -14,6 +14,7 @@ pytest.importorskip("onnx", reason="PyTorch exports through onnx")
 import networks  # isort: skip - after what it needs
 from anydml.onnx import load  # isort: skip
 
+
 @pytest.fixture
 def rng() -> Any:
     """Random numbers, the same each time."""

@@ -83,7 +83,6 @@ class Trees:
             args = (args[0], _shift(args[1]))
         return Expr(kind, of, args)
 
-
     def fold(self, of: DataType, depth: int) -> Expr:
         """A fold that is exact in any order: floats are added where they are few and whole, multiplied where 1 or -1."""
         function, outside, self.by_row = self.pick(["sum", "product", "max", "min"]), self.by_row, False

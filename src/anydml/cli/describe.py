@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, follows_first, is_optional, type_field
+from anydml.cli.options import (
+    ALONG,
+    base_name,
+    counted_tensor,
+    follows,
+    follows_axis,
+    follows_first,
+    is_optional,
+    type_field,
+)
 from anydml.cli.values import shaped, typed
 from anydml.enums import DataType
 from anydml.errors import DescriptionError

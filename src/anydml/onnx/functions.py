@@ -11,6 +11,7 @@ from anydml.errors import Fault, ModelFileError, printable
 from anydml.memory import word_bytes
 from anydml.onnx.library import AttributeProto, body_of, make_node, own_domain
 from anydml.onnx.lowerings import find_lowering
+from anydml.onnx.signatures import node_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +44,12 @@ def is_made_of_others(kind: str, version: int) -> bool:
     body = None if find_lowering(kind, version) else body_of(kind, version)
     if body is None:
         return False
-    return all(find_lowering(n.op_type, version) or is_made_of_others(n.op_type, version) for n in body.node)
+    # The body may be of another opset than this, in which its operators took other inputs.
+    return all(
+        (find_lowering(node.op_type, version) or is_made_of_others(node.op_type, version))
+        and not any(node_faults(node, version))
+        for node in body.node
+    )
 
 
 def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:

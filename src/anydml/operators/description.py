@@ -219,6 +219,7 @@ class OperatorDesc(abc.ABC):
     def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
         """How a function sees its inputs, given by DirectML's names, and what sizes they are repeated to."""
         return {field: (own, own) for field, own in sizes.items()}
+
     def own_support(self) -> SupportTable:
         """The rows of `support` that this description is of: an operator of several functions has some for each."""
         return self.support

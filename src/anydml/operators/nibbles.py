@@ -104,5 +104,3 @@ def packed(name: str, field: str, tensor: TensorDesc) -> tuple[Map, ...]:
         last, target = View(name, kind, (1,), (0,), count - 1), View(field, BYTE, (1,), (0,), pairs)
         steps.append(Map((last,), target, byte_of(load(0, kind), None)))
     return tuple(steps)
-
-

@@ -111,7 +111,15 @@ class ElementWiseQuantizedLinearAdd(ElementWise):
         return (self.output_zero_point_tensor or self.a_tensor).data_type
 
     def value(  # noqa: PLR0913, PLR0917 - the inputs one by one
-        self, a: Expr, a_scale: Expr, za: Expr | None, b: Expr, b_scale: Expr, zb: Expr | None, scale: Expr, z: Expr | None
+        self,
+        a: Expr,
+        a_scale: Expr,
+        za: Expr | None,
+        b: Expr,
+        b_scale: Expr,
+        zb: Expr | None,
+        scale: Expr,
+        z: Expr | None,
     ) -> Expr:
         """round(((a - za)·sa + (b - zb)·sb)/s) + z."""
         total = dequantised(a, a_scale, za) + dequantised(b, b_scale, zb)

@@ -109,7 +109,9 @@ class _Writer:
         starts = [f"start{number}" for number in range(len(self.coordinates))]
         chosen = [f"given{number}" for number in range(len(self.given))]
         constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in views))]
-        self.say("@triton.jit", f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):")
+        self.say(
+            "@triton.jit", f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):"
+        )
         self.indent = "    "
         self.say("row, is_row, part = rows.begin(count, parts, TILE)")
         for node, number in zip(self.given, chosen, strict=True):

@@ -73,6 +73,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "MatMulInteger": {10: products.matmul_integer},
     "Max": {1: composing.fold("max")},
     "Mean": {1: composing.mean},
+    "MeanVarianceNormalization": {9: normalising.mean_variance_norm},
     "Min": {1: composing.fold("min")},
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},

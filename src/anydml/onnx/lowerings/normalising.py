@@ -99,6 +99,16 @@ def group_norm(node: Node) -> list[Value]:
     return [found.reshaped(x.shape)]
 
 
+def mean_variance_norm(node: Node) -> list[Value]:
+    """MeanVarianceNormalization: less the mean, by the deviation and a billionth."""
+    x, given = node.input(0), node.integers("axes")
+    axes = sorted(node.axes([0, 2, 3] if given is None else given, len(x.shape)))
+    apart = compute(node, dml.subtract, x, reduce(node, x, ReduceFunction.AVERAGE, axes))
+    variance = reduce(node, compute(node, dml.multiply, apart, apart), ReduceFunction.AVERAGE, axes)
+    deviation = compute(node, dml.identity, compute(node, dml.sqrt, variance), scale_bias=(1.0, 1e-9))
+    return [compute(node, dml.divide, apart, deviation)]
+
+
 def _by_channel(node: Node, index: int, x: Value) -> Value:
     value, name = node.input(index), node.rules.inputs[index].name
     if value.shape != x.shape[1:2]:

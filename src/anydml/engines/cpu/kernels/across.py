@@ -168,8 +168,7 @@ class _Across(Writer):
 
         def fold(i: str, count: int) -> None:
             moved = [
-                self.move_all(places, text.new(f"add i64 {i}, {k}") if k else i, self.strides[-1])
-                for k in range(count)
+                self.move_all(places, text.new(f"add i64 {i}, {k}") if k else i, self.strides[-1]) for k in range(count)
             ]
             numbers = [text.new(f"add i64 {number}, {text.new(f'add i64 {i}, {k}')}") for k in range(count)]
 
@@ -177,9 +176,7 @@ class _Across(Writer):
                 column = self._column(slot)
                 if self.shape.far:
                     self._fetch(step, moved[0], column)
-                new = [
-                    self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)
-                ]
+                new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
                 for k, one in enumerate(step.folds):
                     value = combine_all(text, one, [values[k] for values in new], lanes)
                     self._store(one, slot, combine(text, one, self._load(one, slot), value, lanes))

@@ -197,7 +197,9 @@ class _Plan:
             right_mode = UNPACKED if is_small and lie.width == 4 else SIDE_BY_SIDE
         if skinny := self._skinny(tile):
             right, right_mode = skinny
-            left, left_mode = (self._computed(self.left, self.rows, is_along=True)[1:] if right_mode == DOTS else (left, left_mode))
+            left, left_mode = (
+                self._computed(self.left, self.rows, is_along=True)[1:] if right_mode == DOTS else (left, left_mode)
+            )
             is_direct = False
         tiles = [
             tile._replace(rows=rows, vectors=vectors)
@@ -274,7 +276,9 @@ class _Plan:
         is_across = self._is_across(self.right, self.columns)
         inner, outer = (self.columns, self.folded) if is_across else (self.folded, self.columns)
         lies = [self._lie(node) for node in leaves]
-        letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
+        letters = "".join(
+            row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies
+        )
         if "p" not in letters or (not is_across and self.m * (self.k + 2 * WIDE) * 4 > RIGHT):
             return None
         shape = Skinny(self.m, tile.lanes, tile.pitch, tile.by_lane, leaves, letters)
@@ -305,9 +309,7 @@ class _Plan:
     def _result(self) -> Section:
         return self._mapped(self.finish, self.columns, self.rows, self.target, self.target.along(self.columns))
 
-    def _mapped(
-        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int
-    ) -> Section:
+    def _mapped(self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int) -> Section:
         nodes = list(walk(value))
         leaves = [node for node in nodes if node.op in ("load", "coordinate")]
         # The sum comes first: the driver says where it lies.

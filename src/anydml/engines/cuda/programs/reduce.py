@@ -132,8 +132,10 @@ class ReduceProgram:
         value = expand(primitive.value)
         walk, levels = walk_of(primitive, value), max(levels_of(value).values())
         folds = _folds(value)
-        is_simple = primitive.is_by_row and levels == 1 and not any(
-            node.op == "coordinate" for node in walk_nodes(value, known=folds)
+        is_simple = (
+            primitive.is_by_row
+            and levels == 1
+            and not any(node.op == "coordinate" for node in walk_nodes(value, known=folds))
         )
         shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
         if shape.parts == 1:
@@ -208,7 +210,9 @@ def _step(
     form = Form(is_whole and not parted, length % shape.length == 0, is_by_row, bool(parted))
     made = emit_rows(value, form, walk.spans)
     count = len(made.slots) + len(made.dimensions) + (not parted)
-    aligns = [_alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)]
+    aligns = [
+        _alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)
+    ]
     if not parted:
         aligns[-1] = _alignment(walk.rows.strides[-1], walk.along.strides[-1])
     chosen = [v if parted or v < count - 1 else -1 for v in range(count)]
