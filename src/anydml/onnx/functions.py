@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.memory import word_bytes
-from anydml.onnx.library import AttributeProto, body_of, make_node, own_domain
+from anydml.onnx.library import AttributeProto, body_of, make_node, node_rules, own_domain
 from anydml.onnx.lowerings import find_lowering
-from anydml.onnx.signatures import node_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -47,9 +46,15 @@ def is_made_of_others(kind: str, version: int) -> bool:
     # The body may be of another opset than this, in which its operators took other inputs.
     return all(
         (find_lowering(node.op_type, version) or is_made_of_others(node.op_type, version))
-        and not any(node_faults(node, version))
+        and _takes_as_many(node, version)
         for node in body.node
     )
+
+
+def _takes_as_many(node: Any, version: int) -> bool:
+    rules = node_rules(node.op_type, version)
+    least, most = rules.counts[0] if rules is not None else (0, 0)
+    return least <= len(node.input) <= most
 
 
 def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
