@@ -80,7 +80,11 @@ def compute(
 
 def broadcast(node: Node, values: Sequence[Value]) -> tuple[int, ...]:
     """The shape of tensors that NumPy would broadcast."""
-    shapes = [value.shape for value in values]
+    return common_shape(node, *(value.shape for value in values))
+
+
+def common_shape(node: Node, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """What NumPy would broadcast shapes to."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

@@ -253,7 +253,16 @@ def _pack_left(text: Steps, first: str, start: str, height: str, steps: str, nam
         text.invoke("pack_left", f"left_{name}", "left_across", "left_step", height, steps, "left_memory")
     with text.when(f"left_mode == {ALONG_STEPS}"):
         text.invoke(
-            "@stage", "left", "left_bases", first, start, height, steps, "left_views - 1", "stage_memory", f"{steps} * 4"
+            "@stage",
+            "left",
+            "left_bases",
+            first,
+            start,
+            height,
+            steps,
+            "left_views - 1",
+            "stage_memory",
+            f"{steps} * 4",
         )
         text.invoke("pack_left", "stage_memory", f"{steps} * 4", 4, height, steps, "left_memory")
     with text.when(f"left_mode == {ALONG_ROWS}"):

@@ -196,7 +196,9 @@ class _Strip(_Skinny):
         if shape.by_lane:
             found = self.factors[d, i - i % shape.lanes]
             mask = ", ".join([f"i32 {i % shape.lanes}"] * shape.lanes)
-            return text.new(f"shufflevector {self.vector} {found}, {self.vector} poison, <{shape.lanes} x i32> <{mask}>")
+            return text.new(
+                f"shufflevector {self.vector} {found}, {self.vector} poison, <{shape.lanes} x i32> <{mask}>"
+            )
         place = text.place(f"a + ({step} + {d}) * {4 * shape.pitch} + {4 * i}")
         return text.spread(text.new(f"load {scalar}, ptr {place}"), scalar, shape.lanes)
 
