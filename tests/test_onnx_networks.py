@@ -10,9 +10,8 @@ import pytest
 pytest.importorskip("torch", reason="networks are exported by PyTorch")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what networks are compared with")
 pytest.importorskip("onnx", reason="PyTorch exports through onnx")
-
-import networks  # isort: skip - after what it needs
-from anydml.onnx import load  # isort: skip
+networks = pytest.importorskip("networks")
+load = pytest.importorskip("anydml.onnx").load
 
 
 @pytest.fixture
