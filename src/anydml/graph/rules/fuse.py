@@ -108,7 +108,8 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
         loads = {i: load(slots[i], source.data_type) for i, source in enumerate(seen.sources)}
         instead[slot] = with_leaves(seen.value, loads).bits(view.data_type)
     value = with_leaves(reader.value, instead)
-    if len(sources) > MOST_SOURCES or work(value) > MOST_WORK:
+    is_lost = isinstance(reader, Reduce) and not sources  # which are where it has the sizes of its rows from
+    if is_lost or len(sources) > MOST_SOURCES or work(value) > MOST_WORK:
         return None
     return replace(reader, sources=tuple(sources), value=value)
 

@@ -235,6 +235,8 @@ def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
         if len(along) != 1 or steps[along[0]] != 1 or sizes[along[0]] != made.target.sizes[k]:
             return None
         (home.kept if k < kept else home.rows)[k] = along[0]
+    if len(set(home.both.values())) < len(home.both):  # as along a diagonal
+        return None
     wide = [m for m, size in enumerate(sizes) if size > 1]
     rest = [m for m in wide if m not in home.both.values()]
     rows = [k for k in range(kept, len(made.sizes)) if made.sizes[k] > 1]
