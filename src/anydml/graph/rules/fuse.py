@@ -83,11 +83,16 @@ def _is_worth_it(step: Step, readers: Mapping[int, Step]) -> bool:
 
 def work(value: Expr) -> int:
     """The operations of a tree, about."""
-    return sum(_work_of(node.op) if node.op in FUNCTIONS else node.op not in LEAVES for node in walk(value))
+    return sum(map(work_of, walk(value)))
+
+
+def work_of(node: Expr) -> int:
+    """The operations of a node alone."""
+    return _work_of_function(node.op) if node.op in FUNCTIONS else int(node.op not in LEAVES)
 
 
 @functools.cache
-def _work_of(function: str) -> int:
+def _work_of_function(function: str) -> int:
     """The operations that a function is written out in."""
     args = (load(slot, DataType.FLOAT32) for slot in range(FUNCTIONS[function]))
     return work(expand(call(function, *args)))
