@@ -253,7 +253,11 @@ def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = Non
         lambda: chain_row(twelve(), rng, family="compile", goal=0.0, compile_ms=50.0),
     ]
     made += [partial(as_model, make, goal=1.0) for make in made[-4:-1]]
-    made += [partial(formula_row, formula, rng) for formula in formulas((n, n))]
+    made += [
+        partial(formula_row, replace(formula, name=f"{formula.name}, {k * k * 4 // 2**20} MiB"), rng)
+        for k in ((n,) if quick or side else (n // 2, n))
+        for formula in formulas((k, k))
+    ]
     made += [
         partial(formula_row, replace(formula, name=f"tiny, {formula.name[5:]} of 4 x 4"), rng, family="tiny", share=0.0)
         for formula in formulas((4, 4))[:4]
