@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.builder import Expression
     from anydml.enums import DataType
+    from anydml.expression import Expression
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
