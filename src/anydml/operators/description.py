@@ -114,7 +114,9 @@ class OperatorDesc(abc.ABC):
         """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
         found: dict[str, TensorDesc | None] = {}
         for name in self.input_names():
-            found.update(self._named([name]) or {dml_name(name): None})
+            found.update(self._named([name]))
+            if getattr(self, name) is None:
+                found[dml_name(name)] = None
         return found
 
     def outputs(self) -> dict[str, TensorDesc]:
