@@ -41,14 +41,24 @@ def _names(field: str, *parts: str) -> list[str]:
     return [f"--{field.replace('_', '-')}-{parts[0]}", *[f"--{part}" for part in parts[1:]]]
 
 
-def base_name(field: str) -> str:
-    """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths."""
+def base_name(cls: type[OperatorDesc], field: str) -> str:
+    """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths.
+
+    Where that is the name of two, each has all of its own.
+    """
+    names = [_last_word(name) for name in (*cls.input_names(), *cls.output_names())]
+    if names.count(_last_word(field)) > 1:
+        return field.removesuffix("_tensor").replace("_", "-")
+    return _last_word(field)
+
+
+def _last_word(field: str) -> str:
     stem, _, plural = field.rpartition("_tensor")
     return ("output" if stem.startswith("output") else stem.rpartition("_")[2]) + plural
 
 
 def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
-    base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
+    base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = name == cls.input_names()[0]
     short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
     what = "input's" if is_first and not is_several else base + ("'" if base.endswith("s") else "'s")
@@ -84,7 +94,7 @@ def _may_be_signed(cls: type[OperatorDesc], name: str) -> bool:
 
 def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
     """What the output is: where nothing else says it that must be given."""
-    base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
+    base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = not cls.input_names()
     default = "the largest by default" if cls.implies_output else "the input's by default"
     short = [f"{base}-sizes", *(["sizes"] if is_first else [])]

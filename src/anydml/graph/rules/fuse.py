@@ -118,7 +118,8 @@ def with_leaves(value: Expr, loads: Mapping[int, Expr], coordinates: Mapping[int
     instead = {"load": loads, "coordinate": coordinates or {}}
     if all(found.op == op and found.value == k for op, several in instead.items() for k, found in several.items()):
         return value  # as in a long chain, whose tree is not gone through again for each link
-    return rewrite(value, lambda node: instead.get(node.op, {}).get(int(node.value), node))
+    # The value of another leaf is a number, and may be infinite.
+    return rewrite(value, lambda node: instead[node.op].get(int(node.value), node) if node.op in instead else node)
 
 
 def _seen_from(made: Map, view: View) -> Map | None:

@@ -30,6 +30,8 @@ BLOCK = 512 if IS_ARM else 256
 64 KiB on an Arm of today, and 32 or 48 on others."""
 COLUMNS = 512
 """The most columns of a unit."""
+LONG = 4096
+"""The most columns of a unit of a few rows."""
 PANEL = 64
 """The most rows or columns of a tile."""
 RIGHT = 512 * 1024
