@@ -151,7 +151,7 @@ class _Place:
         shape = (1,) * len(self.at)
         for one in found:
             sources[int(one.value)] = np.full(shape, self.value(one))
-        return evaluate(moved(node, [(c, 1) for c in self.at]), sources, shape)[(0,) * len(shape)]
+        return evaluate(moved(node, [(c, 1) for c in self.at]), sources, shape).reshape(-1)[0]
 
 
 def _is_truth(root: Expr, number: Expr) -> bool:
