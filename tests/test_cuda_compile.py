@@ -23,7 +23,8 @@ from anydml.engines.cuda.figures import Figures
 from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
 from anydml.ir import expressions as ex
 from anydml.ir.patterns import filled, scaled
-from anydml.ir.verbs import Map, Reverse
+from anydml.ir.fetches import turned
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -139,9 +140,9 @@ def mapped(source: str, target: str, **numbers: float) -> Map:
     return scaled(rows_of(source), rows_of(target, "y"), **numbers)
 
 
-def blocks_reversed() -> Reverse:
+def blocks_reversed() -> Map:
     x, y = (View(name, dml.DataType.FLOAT16, (512, 64, N), (64 * N, N, 1)) for name in "xy")
-    return Reverse(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
+    return turned(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
 
 
 @pytest.mark.parametrize(

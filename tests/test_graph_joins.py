@@ -20,7 +20,9 @@ from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
 from anydml.ir.patterns import copy_of, filled, is_copy, scaled
-from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
+from anydml.ir.fetches import gathered as gather
+from anydml.ir.fetches import turned
+from anydml.ir.verbs import Map, Scan
 from recipes import recipe, run, view
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def summed(source: View, target: View, axis: int = 0) -> Scan:
     return Scan(source, target, axis, "sum", reverse=False, exclusive=False)
 
 
-def gathered(source: View, indices: View, target: View) -> IndexedCopy:
-    return IndexedCopy(source, replace(indices, data_type=DataType.UINT32), target, 0, clamp=False)
+def gathered(source: View, indices: View, target: View) -> Map:
+    return gather(source, replace(indices, data_type=DataType.UINT32), target, 0, clamp=False)
 
 
 def made(stores: dict[str, StoreKind], *steps: tuple[Primitive, str], **sizes: int) -> Recipe:
@@ -203,8 +205,8 @@ def test_a_transposed_copy_is_the_strides_of_its_reader() -> None:
         (scaled(columns, view("y", (4, 6)), 2.0), scaled(view("x", (4, 6)), view("y", (4, 6)), 2.0)),
         (scaled(view("s", (6, 4)), view("y", (6, 4))), scaled(view("x", (6, 4), (1, 6)), view("y", (6, 4)))),
         (
-            Reverse(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
-            Reverse(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            turned(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            turned(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
         ),
     ):
         stores: dict[str, StoreKind] = XSY | {"l": "input"}
@@ -217,9 +219,9 @@ def test_a_slice_of_lengths_is_read_at_once() -> None:
     given = recipe(
         stores,
         copy_of(view("l", (4, 1), (2, 0), 1), view("s", (4, 1), (1, 0))),
-        Reverse(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
+        turned(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
     )
-    wanted = Reverse(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
+    wanted = turned(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
     assert forward(given) == made(stores, (wanted, "ab"))
 
 
@@ -249,8 +251,8 @@ def test_of_a_fill_that_counts_what_is_read_is_written() -> None:
 def test_a_reversal_needs_its_whole_axis() -> None:
     stores: dict[str, StoreKind] = XSY | {"l": "input"}
     lengths = replace(view("l", (5, 1), (1, 0)), data_type=DataType.UINT32)
-    given = recipe(stores, Reverse(view("x", (5, 6)), lengths, view("s", (5, 6)), 1), READ)
-    part = Reverse(
+    given = recipe(stores, turned(view("x", (5, 6)), lengths, view("s", (5, 6)), 1), READ)
+    part = turned(
         view("x", (2, 6), (12, 1), 6), replace(lengths, sizes=(2, 1), strides=(2, 0), offset=1), view("s", (2, 6)), 1
     )
     rest = copy_of(view("s", (2, 3), (6, 2), 1), view("y", (2, 3)))
@@ -269,8 +271,8 @@ def test_a_reversal_needs_its_whole_axis() -> None:
             scaled(view("x", (6,)), replace(view("z", (6,)), data_type=DataType.INT32)),
         ),
         (
-            Reverse(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
-            Reverse(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
+            turned(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
+            turned(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
         ),
     ],
 )
@@ -286,7 +288,7 @@ def test_what_differs_is_computed_apart(one: Primitive, other: Primitive) -> Non
         filled(view("y", (6,)), -0.0, 0.0),
         filled(view("y", (6,)), float("nan"), 0.0),
         scaled(view("x", (6,)), view("y", (6,)), 2.0, -0.0),
-        Reverse(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
+        turned(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
     ],
 )
 def test_what_is_the_same_is_computed_once(one: Primitive) -> None:

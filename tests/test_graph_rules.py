@@ -20,7 +20,8 @@ from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
 from anydml.ir.patterns import copy_of, scaled
-from anydml.ir.verbs import IndexedCopy, Scan
+from anydml.ir.fetches import gathered as gather
+from anydml.ir.verbs import Scan
 from cases import ENGINES
 from recipes import RANDOM, Drawn, assert_same_outputs, random_recipes, recipe, run, view
 
@@ -37,8 +38,8 @@ def summed(source: View, target: View, axis: int = 0, *, reverse: bool = False, 
     return Scan(source, target, axis, "sum", reverse, exclusive)
 
 
-def gathered(source: View, indices: View, target: View, *, batch: int = 0, clamp: bool = False) -> IndexedCopy:
-    return IndexedCopy(source, replace(indices, data_type=DataType.UINT32), target, batch, clamp)
+def gathered(source: View, indices: View, target: View, *, batch: int = 0, clamp: bool = False) -> Map:
+    return gather(source, replace(indices, data_type=DataType.UINT32), target, batch, clamp=clamp)
 
 
 def made(stores: dict[str, StoreKind], *steps: tuple[Primitive, str], **sizes: int) -> Recipe:

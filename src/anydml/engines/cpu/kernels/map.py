@@ -1,7 +1,8 @@
 """Maps: what happens along one innermost row of several views, written in LLVM itself from a tree.
 
 A row is `kernel(words, places, count)`, called by the walk of `rows`: after each view's address and step its words hold
-the numbers that the user chose. The target is the last of the views; a coordinate is one whose address is the number.
+the numbers that the user chose, then of each fetch the step of its rows, and its source's strides. The target is the
+last of the views; a coordinate is one whose address is the number, and a fetch's source does not move.
 
 A row goes by whole vectors. What is left at its end is computed first, by a vector that overlaps the last whole one,
 and written last: in place, every element is read before it is written. A row that is shorter than a vector goes by way
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.kernels.fetch import write_lanes, write_start
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
 from anydml.ir.trees import walk
 
@@ -33,9 +35,9 @@ class Shape(NamedTuple):
     """What a row is compiled for beside its tree."""
 
     leaves: tuple[Expr, ...]
-    """The loads and coordinates that are views, in the words' order."""
+    """The loads, coordinates and fetches that are views, in the words' order."""
     rows: str
-    """A letter for each of them, then for the target: p for packed, r for repeated, s for strided."""
+    """A letter for each of them, then for the target: p for packed, r for repeated, s for strided; a for anywhere."""
     lanes: int
     """A power of two."""
     stream: bool
@@ -47,6 +49,13 @@ def givens(nodes: Sequence[Expr]) -> list[Expr]:
     return [node for node in nodes if node.op == "given"]
 
 
+def body_of(value: Expr, leaves: Sequence[Expr], rows: str) -> list[Expr]:
+    """What is computed for each element: all but the indices of fetches that a row has one start for."""
+    fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row != "a"]
+    found = list(walk(value, known=fetches))
+    return [*(leaf for leaf in fetches if leaf is not value), *(found or [value])]
+
+
 def make_map(value: Expr, shape: Shape) -> str:
     """The text of a map's row."""
     return _Row(value, shape).write()
@@ -54,7 +63,7 @@ def make_map(value: Expr, shape: Shape) -> str:
 
 class _View:
     def __init__(self, node: Expr, row: str, lanes: int) -> None:
-        self.row, self.is_coordinate = row, node.op == "coordinate"
+        self.row, self.is_coordinate, self.is_fetch = row, node.op == "coordinate", node.op == "fetch"
         kind = kind_of(node.type)
         self.scalar, self.width = scalar_text(kind), int(kind[1:]) // 8
         self.vector = f"<{lanes} x {self.scalar}>"
@@ -62,23 +71,28 @@ class _View:
     @property
     def is_moved(self) -> bool:
         """Whether a short row of it goes by way of the stack."""
-        return self.row != "r" and not self.is_coordinate
+        return self.row not in "ra" and not self.is_coordinate
 
 
 class _Row:
     """A row in the making: the names of a view's values end in its number, the target's in `t`."""
 
     def __init__(self, value: Expr, shape: Shape) -> None:
-        self.nodes, self.shape, self.lanes = list(walk(value)), shape, shape.lanes
+        self.nodes, self.shape, self.lanes = body_of(value, shape.leaves, shape.rows), shape, shape.lanes
+        self.givens = givens(list(walk(value)))
+        self.has_lanes = "a" in shape.rows
+        """Whether an index of every lane counts, those past the end of a row too."""
         self.sources = {
             str(v): _View(node, row, shape.lanes)
             for v, (node, row) in enumerate(zip(shape.leaves, shape.rows[:-1], strict=True))
         }
         self.target = _View(value, shape.rows[-1], shape.lanes)
-        self.target.is_coordinate = False
+        self.target.is_coordinate = self.target.is_fetch = False
         self.text = Text()
         self.found: dict[Expr, str] = {}
         """The vectors of leaves."""
+        self.strides: dict[Expr, tuple[str, list[str]]] = {}
+        """Of fetches that lie anywhere, where their sources do, and vectors of their strides."""
 
     def write(self) -> str:
         self._enter()
@@ -140,23 +154,30 @@ class _Row:
     def _enter(self) -> None:
         text, lanes, count = self.text, self.lanes, len(self.sources) + 1
         text.add(f"%scratch = alloca {self.target.vector}")
+        early: dict[Expr, str] = {}
+        """Vectors of one, of a row's first element."""
         for i, (name, view) in enumerate({**self.sources, "t": self.target}.items()):
+            if view.is_fetch:
+                self._word(f"%base{name}", "%places", i, "ptr")
+                continue
             self._word(f"%p{name}", "%places", i, "i64" if view.is_coordinate else "ptr")
+            if view.is_coordinate and self.fetches:
+                early[self.shape.leaves[i]] = text.spread(f"%p{name}", "i64", 1)
             if view.row == "r":
-                once = f"%p{name}" if view.is_coordinate else text.new(f"load {view.scalar}, ptr %p{name}, align 1")
-                self.found[self.shape.leaves[i]] = text.spread(once, view.scalar, lanes)
+                self._repeat(name, view, self.shape.leaves[i], early)
                 continue
             self._word(f"%step{name}", "%w", count + i)
-            if view.is_coordinate:
-                each = text.spread(f"%step{name}", "i64", lanes)
-                counts = ", ".join(f"i64 {k}" for k in range(lanes))
-                text.add(f"%on{name} = mul <{lanes} x i64> {each}, <{counts}>")
-            else:
+            if not view.is_coordinate:
                 text.add(f"%stack{name} = alloca {view.vector}")
-        for i, node in enumerate(givens(self.nodes)):
+            elif not self.has_lanes:
+                self._count(name, self._counts)
+        for i, node in enumerate(self.givens):
             scalar = scalar_text(kind_of(node.type))
             self._word(f"%given{i}", "%w", 2 * count + i, scalar)
             self.found[node] = text.spread(f"%given{i}", scalar, lanes)
+            if self.fetches:
+                early[node] = text.spread(f"%given{i}", scalar, 1)
+        self._fetch_rows(2 * count + len(self.givens), early)
         text.add(
             f"%over = and i64 %n, {lanes - 1}",
             "%whole = sub i64 %n, %over",
@@ -176,12 +197,66 @@ class _Row:
             "br label %enter",
         )
 
+    @property
+    def fetches(self) -> bool:
+        """Whether there are any."""
+        return any(view.is_fetch for view in self.sources.values())
+
+    @property
+    def _counts(self) -> str:
+        return f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
+
+    def _count(self, name: str, lane: str) -> None:
+        """How far a coordinate's lanes are on from its first."""
+        each = self.text.spread(f"%step{name}", "i64", self.lanes)
+        self.text.add(f"%on{name} = mul <{self.lanes} x i64> {each}, {lane}")
+
+    def _repeat(self, name: str, view: _View, node: Expr, early: dict[Expr, str]) -> None:
+        """One element, or coordinate, for the whole row."""
+        text = self.text
+        once = f"%p{name}" if view.is_coordinate else text.new(f"load {view.scalar}, ptr %p{name}, align 1")
+        self.found[node] = text.spread(once, view.scalar, self.lanes)
+        if self.fetches:
+            early[node] = text.spread(once, view.scalar, 1)
+
+    def _fetch_rows(self, word: int, early: dict[Expr, str]) -> None:
+        """Work out where the rows of fetches start; their words begin with one of some number."""
+        text = self.text
+        for node, (name, view) in zip(self.shape.leaves, self.sources.items(), strict=True):
+            if not view.is_fetch:
+                continue
+            strides = [f"%stride{name}.{k}" for k in range(len(node.args))]
+            for k, stride in enumerate(strides):
+                self._word(stride, "%w", word + 1 + k)
+            if view.row == "a":
+                spread = [text.spread(stride, "i64", self.lanes) for stride in strides]
+                self.strides[node] = (f"%base{name}", spread)
+            else:
+                start = write_start(text, node, early, f"%base{name}", strides)
+                text.add(f"%p{name} = getelementptr i8, ptr {start}, i64 0")
+                if view.row == "r":
+                    self._repeat(name, view, node, early)
+                else:
+                    self._word(f"%step{name}", "%w", word)
+                    text.add(f"%stack{name} = alloca {view.vector}")
+            word += 1 + len(strides)
+
+    def _write_fetch(self, node: Expr, args: Sequence[str]) -> str:
+        return write_lanes(self.text, node, args, *self.strides[node], self.lanes)
+
     def _short(self) -> None:
         """A row that is shorter than a vector."""
         text = self.text
         text.add(
             "short:",
             "%last = sub i64 %n, 1",
+        )
+        if self.has_lanes:  # the last element is repeated
+            vector = f"<{self.lanes} x i64>"
+            last = text.spread("%last", "i64", self.lanes)
+            test = text.new(f"icmp slt {vector} {self._counts}, {last}")
+            text.add(f"%lane.short = select <{self.lanes} x i1> {test}, {vector} {self._counts}, {vector} {last}")
+        text.add(
             "br label %shorter",
             "shorter:",
             "%j = phi i64 [ 0, %short ], [ %j1, %shorter ]",
@@ -216,6 +291,14 @@ class _Row:
                     f"%q.step{name} = phi i64 [ %step{name}, %long ], [ %step{name}, %again ], "
                     f"[ {view.width}, %shorter ]",
                 )
+        if self.has_lanes:
+            counts = self._counts
+            text.add(
+                f"%lane = phi <{self.lanes} x i64> [ {counts}, %long ], [ {counts}, %again ], [ %lane.short, %shorter ]"
+            )
+            for name, view in self.sources.items():
+                if view.is_coordinate and view.row != "r":
+                    self._count(name, "%lane")
         text.add("br label %body", "body:", "%i = phi i64 [ %i0, %enter ], [ %i1, %next ]")
         for node, (name, view) in zip(self.shape.leaves, self.sources.items(), strict=True):
             if view.is_coordinate and view.row != "r":
@@ -226,7 +309,7 @@ class _Row:
                 if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
                     self._fetch(self._at(f"%q{name}", "%i", view.width), FAR * (int(name) + 1))
                 self.found[node] = self._read(view, f"%q{name}", f"%q.step{name}")
-        value = write_tree(text, self.nodes, self.found, self.lanes, "body")
+        value = write_tree(text, self.nodes, self.found, self.lanes, "body", self._write_fetch)
         self._write(value, "%t", "%i", "%t.step", ", !nontemporal !0" if self.shape.stream else "")
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")

@@ -167,16 +167,27 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
 
 
-def write_tree(text: Text, nodes: Sequence[Expr], leaves: Mapping[Expr, str], lanes: int, block: str) -> str:
+def write_tree(
+    text: Text,
+    nodes: Sequence[Expr],
+    leaves: Mapping[Expr, str],
+    lanes: int,
+    block: str,
+    fetch: Callable[[Expr, Sequence[str]], str] | None = None,
+) -> str:
     """A tree, its nodes each after its arguments; loads, coordinates and the user's numbers are given. The last's.
 
-    It begins in a block of some name, and may end in another.
+    It begins in a block of some name, and may end in another. Fetches that are not given either are written by `fetch`.
     """
     found = dict(leaves)
 
     def write(some: Sequence[Expr]) -> None:
         for node in some:
-            if node not in found:
+            if node in found:
+                continue
+            if node.op == "fetch" and fetch is not None:
+                found[node] = fetch(node, [found[arg] for arg in node.args])
+            else:
                 found[node] = write_node(text, node, found, lanes)
 
     if rare := find_rare(nodes):

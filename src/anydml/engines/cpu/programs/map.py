@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.map import Shape, givens, make_map
+from anydml.engines.cpu.kernels.map import Shape, body_of, givens, make_map
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.enums import DataType
@@ -20,7 +20,7 @@ from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.build import Kernel
     from anydml.ir.expressions import Expr
@@ -68,24 +68,29 @@ class MapProgram:
 
 
 def plan_map(primitive: Map) -> MapProgram | None:
-    """Let each load and each coordinate be a view, and walk them together for the target's memory."""
+    """Let each load, coordinate and fetch be a view, and walk them together for the target's memory."""
     value, target = primitive.value, primitive.target
     nodes = list(walk(value))
-    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
-    sources = [primitive.sources[int(leaf.value)] if leaf.op == "load" else None for leaf in leaves]
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate", "fetch"))
+    sources = [None if leaf.op == "coordinate" else primitive.sources[int(leaf.value)] for leaf in leaves]
     views = (*sources, target)
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
-    widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
-    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), VECTOR // widest)
+    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), VECTOR // _widest(nodes))
     *outer, count = loops.sizes or (1,)
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
-    rows, number = "".join(map(_row, steps)), math.prod(outer)
+    fetches = _fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
+    along = [fetches[leaf] if leaf in fetches else step for leaf, step in zip(leaves, steps, strict=False)]
+    rows, number = "".join(map(_row, (*along, steps[-1]))), math.prod(outer)
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
-    shape = Shape(leaves, rows, _lanes(nodes, widest, rows, count if outer else VECTOR), _streams(loops, widths[-1]))
+    lanes = _lanes(body_of(value, leaves, rows), rows, count if outer else VECTOR)
+    shape = Shape(leaves, rows, lanes, _streams(loops, widths[-1]))
     numbers = [_word(node) for node in givens(nodes)]
+    for leaf, source, width in zip(leaves, sources, widths, strict=False):
+        if leaf.op == "fetch" and source is not None:
+            numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
     table = [
         word
         for k, size in enumerate(outer)
@@ -103,24 +108,65 @@ def plan_map(primitive: Map) -> MapProgram | None:
     )
 
 
+def _fetch_steps(nodes: list[Expr], steps: Mapping[Expr, int], sources: Sequence[View]) -> dict[Expr, int | None]:
+    """Of each fetch the elements from one to the next along a row; None where that is not the same everywhere."""
+    found: dict[Expr, int | None] = {}
+    """How much more a node is for each step along the row; None where that is not known."""
+    fetches: dict[Expr, int | None] = {}
+    for node in nodes:
+        args = [found[arg] for arg in node.args]
+        known = [arg for arg in args if arg is not None]
+        found[node] = None if len(known) < len(args) or any(known) else 0
+        if node.op == "coordinate":
+            found[node] = steps[node]
+        elif node.op == "load":
+            found[node] = None if steps[node] else 0
+        elif len(known) < len(args):
+            fetches |= {node: None} if node.op == "fetch" else {}
+        elif node.op == "fetch":
+            strides = sources[int(node.value)].strides
+            fetches[node] = sum(stride * arg for stride, arg in zip(strides, known, strict=True))
+            found[node] = None if fetches[node] else 0
+        elif node.op in ("add", "sub") and node.type is DataType.INT64:
+            found[node] = known[0] + known[1] if node.op == "add" else known[0] - known[1]
+        elif node.op == "mul" and node.type is DataType.INT64 and node.args[1].op in ("const", "given"):
+            found[node] = known[0] * int(node.args[1].value)
+    return fetches
+
+
 def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -> Loops:
-    """The walk over all views; a coordinate's elements lie one on for each step in its dimension."""
+    """The walk over all views; a coordinate's elements lie one on for each step in its dimension.
+
+    What is fetched from stays where it is.
+    """
     rank = len(target.sizes)
     strides = [
-        tuple(int(k == leaf.value) for k in range(rank)) if view is None else view.strides
+        tuple(int(k == leaf.value) for k in range(rank))
+        if view is None
+        else (0,) * rank
+        if leaf.op == "fetch"
+        else view.strides
         for leaf, view in zip(leaves, sources, strict=True)
     ]
     offsets = [0 if view is None else view.offset for view in sources]
     return Loops(target.sizes, (*strides, target.strides), (*offsets, target.offset))
 
 
-def _row(step: int) -> str:
-    return {0: "r", 1: "p"}.get(step, "s")
+def _row(step: int | None) -> str:
+    return {None: "a", 0: "r", 1: "p"}.get(step, "s")
 
 
-def _lanes(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
+def _widest(nodes: Sequence[Expr]) -> int:
+    """Bytes of the widest type that is computed with."""
+    return max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
+
+
+def _lanes(nodes: Sequence[Expr], rows: str, count: int) -> int:
     """The lanes of vectors: fewer where each is read, written or divided for itself, or rows are short."""
-    by_lane = "s" in rows or any(node.op in ("div", "rem") and node.type not in FLOATS for node in nodes)
+    widest = _widest(nodes)
+    by_lane = not {"s", "a"}.isdisjoint(rows) or any(
+        node.op in ("div", "rem") and node.type not in FLOATS for node in nodes
+    )
     lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest
     while lanes > FEW and lanes >= 2 * count:
         lanes //= 2

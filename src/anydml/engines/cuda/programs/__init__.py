@@ -12,7 +12,7 @@ from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
-from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
+from anydml.ir.verbs import Map, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +48,8 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
-    Map: (_copied, _scaled, _filled, MapProgram.plan),
-    IndexedCopy: (GatherProgram.plan,),
+    Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
     Scan: (ScanProgram.plan,),
-    Reverse: (ReverseProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 
