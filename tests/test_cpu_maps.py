@@ -14,14 +14,15 @@ from anydml.engines import cpu
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs import CopyProgram, lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.ir.patterns import filled, scaled
 from anydml.ir.fetches import turned
-from anydml.ir.verbs import Primitive
+from anydml.ir.patterns import filled, scaled
 from anydml.ir.views import View
 from test_cpu_engine import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from anydml.ir.verbs import Primitive
 
 Array = np.ndarray[Any, Any]
 TYPES = [str(t.dtype) for t in dml.DataType]

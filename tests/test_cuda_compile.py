@@ -22,8 +22,8 @@ from triton.backends.compiler import GPUTarget
 from anydml.engines.cuda.figures import Figures
 from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
 from anydml.ir import expressions as ex
-from anydml.ir.patterns import filled, scaled
 from anydml.ir.fetches import turned
+from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 

@@ -13,14 +13,14 @@ import anydml as dml
 from agreement import answer, assert_same, bits, columns, framed, padded, run, slicing, values, view
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
-from anydml.ir.patterns import filled, scaled
 from anydml.ir.fetches import turned
-from anydml.ir.verbs import Map
+from anydml.ir.patterns import filled, scaled
 from anydml.memory import numpy_address
 from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
+    from anydml.ir.verbs import Map
     from anydml.ir.views import View
 
 if reason := why_not_interpreted():

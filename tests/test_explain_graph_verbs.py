@@ -9,8 +9,8 @@ import anydml as dml
 from anydml.explain import explain_desc, explain_graph
 from anydml.explain.graph_layout import arrange
 from anydml.ir import expressions as e
-from anydml.ir.patterns import filled, scaled
 from anydml.ir.fetches import turned
+from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map
 from recipes import recipe, view
 from test_graph_explain import SVG, X, boxes, texts, told

@@ -194,6 +194,20 @@ def test_booleans_are_uint8() -> None:
     np.testing.assert_array_equal(dml.logical_and(mask, True), mask.view("uint8"), strict=True)
 
 
+def test_truths_go_into_an_array_of_booleans() -> None:
+    out = np.zeros(X.shape, bool)
+    for number in (2, 3, 3):  # of which the last is a known call
+        assert dml.logical_less_than(X, number, out=out) is out
+        np.testing.assert_array_equal(out, number > X, strict=True)
+    np.testing.assert_array_equal(dml.logical_not(out, out=out), X >= 3, strict=True)
+    was, bits = out.copy(), out.view("uint8")
+    with pytest.raises(dml.DescriptionError, match="out must not be an array of booleans: the results are others"):
+        dml.add(bits, 1, out=out)
+    with pytest.raises(dml.DescriptionError, match=r"OutputTensor\.DataType must be ATensor\.DataType, FLOAT32"):
+        dml.add(X, 1, out=out)
+    np.testing.assert_array_equal(out, was, strict=True)
+
+
 def test_truths_are_of_a_type_that_the_level_has() -> None:
     old = dml.Device("reference", feature_level="1_0")
     assert dml.logical_less_than(X, 2, device=old).dtype == np.uint32

@@ -48,7 +48,7 @@ def test_operators_are_the_functions(dtype: str) -> None:
     device = dml.Device("reference")
     g = dml.Graph(device)
     x, y = g.input(a), g.input(b)
-    numbers: list[Any] = [2, 3, 7, np.int64(4)]
+    numbers: list[Any] = [2, 3, 7, np.int64(4), [1, 2, 3], [[4], (5,)]]
     if dtype.startswith("f"):
         numbers += [0.1, 0, -0.0, 1, 1.0, np.float32(0.3)]
     pairs = []
@@ -120,6 +120,9 @@ def test_what_is_no_operand_is_refused() -> None:
             r'BTensor must be a whole number, being of UINT8 as ATensor is; .* pass cast\(a, "float32"\)',
         ),
         (lambda: 300 - x, r"ATensor must lie in 0 \.\. 255"),
+        (lambda: x * [1, 2, 3.5], r'BTensor must be a whole number, .* pass cast\(a, "float32"\)'),
+        (lambda: [1, 2] * y, r"ATensor.Sizes and BTensor.Sizes must be equal .*; got \(2,\) and \(2, 3\)"),
+        (lambda: x - ["text"], "BTensor must be an Expression, as another tensor is; got a list"),
         (lambda: y * 1e300, "BTensor must be a number that the type can hold"),
         (lambda: x + WHOLE, r"BTensor must be an Expression, .*Graph\.constant\(array\)"),
         (lambda: WHOLE + x, r"ATensor must be an Expression, .*Graph\.constant\(array\)"),

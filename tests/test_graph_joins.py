@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from anydml.enums import DataType
@@ -19,10 +20,10 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
-from anydml.ir.patterns import copy_of, filled, is_copy, scaled
 from anydml.ir.fetches import gathered as gather
-from anydml.ir.fetches import turned
-from anydml.ir.verbs import Map, Scan
+from anydml.ir.fetches import match_turned, turned
+from anydml.ir.patterns import copy_of, filled, is_copy, scaled
+from anydml.ir.verbs import Map, Scan, reading
 from recipes import recipe, run, view
 
 if TYPE_CHECKING:
@@ -248,15 +249,26 @@ def test_of_a_fill_that_counts_what_is_read_is_written() -> None:
     assert run(optimise(given), "reference", {}) == run(given, "reference", {})
 
 
-def test_a_reversal_needs_its_whole_axis() -> None:
+@pytest.mark.parametrize("axis", [0, 1])
+def test_of_a_reversal_what_is_read_is_computed(axis: int) -> None:
+    """Along the axis it is another map, that reads lines as long as they were; across it a smaller reversal."""
     stores: dict[str, StoreKind] = XSY | {"l": "input"}
-    lengths = replace(view("l", (5, 1), (1, 0)), data_type=DataType.UINT32)
-    given = recipe(stores, turned(view("x", (5, 6)), lengths, view("s", (5, 6)), 1), READ)
-    part = turned(
-        view("x", (2, 6), (12, 1), 6), replace(lengths, sizes=(2, 1), strides=(2, 0), offset=1), view("s", (2, 6)), 1
-    )
-    rest = copy_of(view("s", (2, 3), (6, 2), 1), view("y", (2, 3)))
-    assert narrow(given) == made(stores, (part, "a"), (rest, "b"), s=48)
+    sizes = (1, 6) if axis == 0 else (5, 1)
+    lengths = replace(view("l", sizes), data_type=DataType.UINT32)
+    given = recipe(stores, turned(view("x", (5, 6)), lengths, view("s", (5, 6)), axis), READ)
+    (step,) = optimise(given).steps
+    assert step.target == READ.target
+    assert step.sources[0].sizes == ((5, 3) if axis == 0 else (2, 6))
+    assert isinstance(step.primitive, Map)
+    assert match_turned(step.primitive) is None
+    across = copy_of(view("s", (5, 2), (6, 2), 1) if axis == 0 else view("s", (2, 6), (12, 1), 6), view("y", (5, 2)))
+    across = replace(across, target=view("y", across.source.sizes))
+    (whole,) = optimise(recipe(stores, given.steps[0].primitive, across)).steps
+    assert isinstance(whole.primitive, Map)
+    assert match_turned(whole.primitive) is not None
+    contents = {"x": np.arange(100, dtype="f4"), "l": np.arange(100, dtype="u4") % 7}
+    for engine in ("reference", "cpu"):
+        assert run(optimise(given), engine, contents) == run(given, engine, contents)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +334,8 @@ def test_every_part_of_an_output_is_held_back_from_a_gather() -> None:
     # The gather needs nothing, and is put first.
     assert guard(given) == made(stores, (back, "b"), (front, "a"))
     second = gathered(view("x", (9, 4)), view("y", (1, 1), (0, 0)), view("z", (1, 4)))
-    needy = recipe(stores | {"z": "output"}, front, back, replace(second, indices=replace(second.indices, offset=3)))
+    later = reading(second, lambda one: replace(one, offset=3) if one.tensor == "y" else one)
+    needy = recipe(stores | {"z": "output"}, front, back, later)
     found = guard(needy)
     assert found.stores["y held back"] == Store("scratch", 400)
     written = [step.target.tensor for step in found.steps]

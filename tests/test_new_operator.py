@@ -46,7 +46,8 @@ def made_up() -> Iterator[type[Unary]]:
         """The absolute value on a line: Slope·|x| + 1."""
 
         type = KIND
-        slope: Float
+        onnx = "Det"  # a node type of one input that DirectML has no operator for
+        slope: Float = 3.0
 
         def value(self, x: Expr) -> Expr:
             """Slope·|x| + 1."""
@@ -65,7 +66,7 @@ def test_a_new_operator_is_at_every_door(made_up: type[Unary], tmp_path: Path) -
     function = getattr(dml, NAME)
     np.testing.assert_array_equal(function(X, 3, device=device), WANTED)
     np.testing.assert_array_equal(function(X, slope=3, device=device), WANTED)
-    assert str(inspect.signature(function)) == "(x, slope, *, out=None, device=None)"
+    assert str(inspect.signature(function)) == "(x, slope=3.0, *, out=None, device=None)"
     assert function.__doc__.startswith(f"{KIND.name}: the absolute value on a line: Slope·|x| + 1.")
     assert [argument_name(name) for name in made_up.input_names()] == ["x"]
     # The compiled operator, and DirectML's objects
@@ -97,3 +98,22 @@ def test_a_new_operator_is_at_every_door(made_up: type[Unary], tmp_path: Path) -
     rows = json.loads(program("support", NAME, "--json").stdout)
     assert {row["operator"] for row in rows} == {KIND.dml_name}
     assert dml.support(KIND) is not None
+    # An ONNX model
+    pytest.importorskip("onnx", reason="the last door needs onnx")
+    from anydml.onnx import load
+    from onnx_models import model as onnx_model
+    from onnx_models import node
+
+    proto = onnx_model(node("Det", "x", "y"), {"x": ("float32", X.shape)})
+    np.testing.assert_array_equal(load(proto, device=device)(X), WANTED)
+
+
+def test_without_its_class_it_is_at_no_door() -> None:
+    pytest.importorskip("onnx", reason="the door is ONNX's")
+    from anydml.onnx import load
+    from onnx_models import model as onnx_model
+    from onnx_models import node
+
+    assert not hasattr(dml, NAME)
+    with pytest.raises(dml.UnsupportedError, match=r"Det is not supported; anydml\.onnx runs Abs, Acos"):
+        load(onnx_model(node("Det", "x", "y"), {"x": ("float32", X.shape)}))

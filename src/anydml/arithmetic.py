@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from anydml.errors import DescriptionError, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     import numpy as np
 
     from anydml.builder import Expression
 
-    Operand: TypeAlias = "Expression | float | np.number[Any]"
+    Operand: TypeAlias = "Expression | float | np.number[Any] | Sequence[Any]"
 
 operations: dict[str, Callable[..., Expression]] = {}
 """What carries each operator out, by its name in the module `operator`: the functions enter it, a layer above."""
@@ -23,13 +23,14 @@ operations: dict[str, Callable[..., Expression]] = {}
 
 def _apply(name: str, *operands: object) -> Expression:
     """What comes of operands that a graph can take, or of arrays, whose error says what to do with them."""
-    if all(isinstance(x, (Arithmetic, numbers.Real)) or hasattr(x, "shape") for x in operands):
+    if all(isinstance(x, (Arithmetic, numbers.Real, list, tuple)) or hasattr(x, "shape") for x in operands):
         return operations[name](*operands)
     return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
 
 
 class Arithmetic:
-    """The operators of DirectMLX's expressions, each a function of DirectML's operators, with numbers on either side.
+    """The operators of DirectMLX's expressions, each a function of DirectML's operators, with numbers, or
+    lists of them, on either side.
 
     `%` has the sign of its first operand, as MODULUS_TRUNCATE; `&`, `|`, `^` and `~` are of bits; comparisons are 1 or
     0, of UINT8. `==` compares expressions, not their elements: that is `equals`.

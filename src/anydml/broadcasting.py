@@ -175,7 +175,13 @@ def _converted(
 
 
 def read_list_as(
-    numbers: np.ndarray[Any, Any], data_type: DataType, cls: type[OperatorDesc], field: str, like: str
+    numbers: np.ndarray[Any, Any],
+    data_type: DataType,
+    cls: type[OperatorDesc],
+    field: str,
+    like: str,
+    *,
+    in_graph: bool = False,
 ) -> np.ndarray[Any, Any]:
     """A list of numbers in the type of an array, as one number is: if it has the least and the largest, it has all."""
     if not like and data_type is DataType.FLOAT32 and numbers.dtype.kind == "f":
@@ -183,7 +189,7 @@ def read_list_as(
     finite = numbers[np.isfinite(numbers)] if numbers.dtype.kind == "f" else numbers
     ends = np.array([finite.min(), finite.max()], numbers.dtype) if finite.size else numbers.ravel()[:1]
     for number in ends.tolist():
-        _converted(number, data_type, cls, field, like, in_graph=False)
+        _converted(number, data_type, cls, field, like, in_graph)
     with np.errstate(under="ignore"):
         return numbers.astype(data_type.dtype)
 

@@ -130,6 +130,8 @@ class ArrayCall(Call):
     """A call on arrays, which runs at once."""
 
     inputs: list[ArrayView]
+    _takes_truths = False
+    """Whether an array for the output is of booleans."""
 
     def __init__(
         self,
@@ -159,9 +161,11 @@ class ArrayCall(Call):
             seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
+            targets = [without_truths(x) if broadcasts else x for x in outs]
             self.outs = [
-                view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, outs, strict=True)
+                view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, targets, strict=True)
             ]
+            self._takes_truths = any(x is not y for x, y in zip(outs, targets, strict=True))
         super().__init__(cls, device, seen, output_sizes)
         numbers = {place for place, _ in self._numbers}
         self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
@@ -227,6 +231,9 @@ class ArrayCall(Call):
 
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""
+        if self._takes_truths and not getattr(desc, "gives_truths", False):
+            rule = "out must not be an array of booleans: the results are others than 0 and 1"
+            raise DescriptionError(self.name, Fault(field="out", rule=rule, way_out='pass out.view("uint8")'))
         compiled = self.device.compile_cached(desc)
         memory = compiled.memory
         kinds = [

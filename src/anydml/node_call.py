@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.arrays.view import describe
-from anydml.broadcasting import common_sizes, is_number, number_types, read_as, spread
+from anydml.broadcasting import common_sizes, is_number, number_types, numbers_of, one_of, read_as, read_list_as, spread
 from anydml.builder import Expression
 from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault
@@ -43,8 +45,8 @@ class NodeCall(Call):
         fields = name_slots(cls, cls.input_names(), len(inputs))
         given: list[Any] = []
         for field, value in zip(fields, inputs, strict=True):
-            if broadcasts and is_number(value):
-                given.append(value)
+            if broadcasts and (is_number(value) or numbers_of(value) is not None):
+                given.append(value if is_number(value) else numbers_of(value))
             elif not isinstance(value, Expression):
                 rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
                 way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
@@ -62,17 +64,18 @@ class NodeCall(Call):
         super().__init__(cls, graph.device, given, output_sizes)
 
     def _broadcast(self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any]) -> list[Expression]:
-        """Inputs in their common sizes; a number is made a constant of the type beside it."""
-        types = [None if is_number(x) else x.data_type for x in given]
-        values = [x if is_number(x) else None for x in given]
+        """Inputs in their common sizes; a number, or a list of them, is made a constant of the type beside it."""
+        types = [x.data_type if isinstance(x, Expression) else None for x in given]
+        values = [x if is_number(x) else one_of(x) if isinstance(x, np.ndarray) else None for x in given]
         found = number_types(cls, self._graph.device.feature_level, values, types)
-        numbers = {
-            i: read_as(value, kind, cls, field, like, in_graph=True)
-            for i, (value, field, (kind, like)) in enumerate(zip(values, fields, found, strict=True))
-            if value is not None
-        }
-        sizes = common_sizes(self.name, fields, [() if i in numbers else x.sizes for i, x in enumerate(given)])
-        made = [self._graph.constant(numbers[i]) if i in numbers else x for i, x in enumerate(given)]
+        read = [
+            x
+            if isinstance(x, Expression)
+            else (read_as if is_number(x) else read_list_as)(x, kind, cls, field, like, in_graph=True)
+            for x, field, (kind, like) in zip(given, fields, found, strict=True)
+        ]
+        sizes = common_sizes(self.name, fields, [x.sizes if isinstance(x, Expression) else x.shape for x in read])
+        made = [x if isinstance(x, Expression) else self._graph.constant(x) for x in read]
         return [x if x.sizes == sizes else self._spread(x, sizes, field) for x, field in zip(made, fields, strict=True)]
 
     def _spread(self, x: Expression, sizes: tuple[int, ...], field: str) -> Expression:

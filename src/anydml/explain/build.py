@@ -16,6 +16,7 @@ from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise
 from anydml.explain.computed import ComputedTale
 from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input, cut_output
 from anydml.explain.filled import FilledTale
+from anydml.explain.folded import FoldedTale
 from anydml.explain.grids import Scene, draw_grid
 from anydml.explain.indexed import IndexedTale
 from anydml.explain.parted import PartedTale
@@ -27,7 +28,7 @@ from anydml.explain.turned import TurnedTale
 from anydml.explain.values import read_array, write_single
 from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_filled
-from anydml.ir.verbs import Map, Primitive, Scan
+from anydml.ir.verbs import Map, Primitive, Reduce, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
 from anydml.operators.fused import FusedActivation
@@ -140,6 +141,7 @@ def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
 
 _TALES: dict[type[Primitive], type[Tale]] = {
     Map: ComputedTale,
+    Reduce: FoldedTale,
     Scan: ScannedTale,
 }
 _PATTERNS: tuple[tuple[Callable[[Map], Any], type[Tale]], ...] = (
@@ -154,6 +156,8 @@ def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
     primitive = primitives[0]
     if all(map(is_copy, primitives)):
         return (StridedTale if len(primitives) == 1 else PartedTale), primitive
+    if len(primitives) > 1:
+        return FoldedTale, primitive
     if isinstance(primitive, Map):
         if match_filled(primitive):
             return FilledTale, primitive

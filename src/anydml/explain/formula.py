@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.explain.named import recognise
 from anydml.explain.values import write_number, write_value
-from anydml.ir.expressions import const
+from anydml.ir.expressions import FOLDS, const
 from anydml.ir.fetches import nearest_to
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LONGEST = 72
 """Of a formula, in characters: what would make it longer is left out."""
 _LEFT_OUT = "…"
+ROW = "row"
+"""The leaf that stands for a load in a fold: all that is read along a row."""
+_NAMED = ("load", ROW, "coordinate")
 
 # How tightly what is written holds together, from the loosest.
 _CHOICE, _OR, _AND, _NOT, _TEST, _BITS, _SHIFT, _SUM, _PRODUCT, _SIGN, _POWER, _WHOLE = range(12)
@@ -73,7 +76,7 @@ class Formula:
             if node.op == "fetch":
                 opening, *parts = _called(name(node), node.args).parts
                 return _Shape(_WHOLE, (f"{str(opening)[:-1]}[", *parts[:-1], "]"))
-            return _Shape(_WHOLE, (name(node),)) if node.op in ("load", "coordinate") else _shape(node)
+            return _Shape(_WHOLE, (name(node),)) if node.op in _NAMED else _shape(node)
 
         return self._whole(shape) if is_chained else _write(self._root, shape)[0]
 
@@ -81,7 +84,7 @@ class Formula:
         """The formula with numbers: of what is left out the result, and of two that one is chosen of that one."""
 
         def shape(node: Expr) -> _Shape:
-            if node.op in ("load", "coordinate", "fetch") or node not in self._shown:
+            if node.op in (*_NAMED, "fetch", *FOLDS) or node not in self._shown:
                 return _number(_write_result(value(node)))
             found = _shape(node)
             if found.level != _CHOICE:
@@ -249,4 +252,5 @@ _SHAPES: dict[str, Callable[[Expr], _Shape]] = {
     "add": _sum, "sub": _sum, "fma": _sum, "mul": _product,
     "neg": lambda node: _Shape(_SIGN, ("-", (node.args[0], _POWER))),
     "rint": lambda node: _called("round", node.args),
+    **{op: lambda node: _called(node.op.removeprefix("fold_"), node.args) for op in FOLDS},
 }  # fmt: skip

@@ -10,8 +10,8 @@ from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
-from anydml.ir.patterns import Filled, is_copy, match_filled, match_scaled
-from anydml.ir.verbs import Map, Primitive, Scan
+from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
+from anydml.ir.verbs import Map, Primitive, Reduce, Scan
 from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
@@ -84,13 +84,16 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
     ), target
 
 
-def _tell_formula(primitive: Map, words: _Words) -> list[str]:
+def _tell_formula(primitive: Map | Reduce, words: _Words) -> list[str]:
     """The formula, in which a view is its name and its slices, then what else there is to say of views."""
-    names = [_in_formula(words.names[view.tensor]) for view in primitive.sources]
-    told = [words.of(view, name) for view, name in zip(primitive.sources, names, strict=True)]
+    sources = primitive.sources
+    if isinstance(primitive, Reduce):  # along rows and columns nearly everything is repeated: that goes without saying
+        sources = tuple(view.pick([k for k, stride in enumerate(view.strides) if stride]) for view in sources)
+    names = [_in_formula(words.names[view.tensor]) for view in sources]
+    told = [words.of(view, name) for view, name in zip(sources, names, strict=True)]
     others: dict[str, str] = {whole: whole for whole in told}
     """What is said of each name: nothing but the name, where that is all there is to say."""
-    for k, (view, name, whole) in enumerate(zip(primitive.sources, names, told, strict=True)):
+    for k, (view, name, whole) in enumerate(zip(sources, names, told, strict=True)):
         if " " in whole.removeprefix(name).replace(", ", ","):  # more than slices
             while others.get(name, whole) != whole:  # another view of the same store
                 name += "'"
@@ -121,6 +124,19 @@ def _map_kind(primitive: Map) -> str:
         return "reverse"
     simple = match_scaled(primitive)
     return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
+
+
+def _tell_reduce(primitive: Reduce, words: _Words) -> tuple[list[str], View]:
+    rows = [size for size in primitive.sizes[len(primitive.sizes) - primitive.depth :] if size > 1]
+    along = f"along rows of {word_sizes(rows)}" if rows else ""
+    target = primitive.target.pick([k for k, stride in enumerate(primitive.target.strides) if stride])
+    return [*_tell_formula(primitive, words), *([along] if along else [])], target
+
+
+def _reduce_kind(primitive: Reduce) -> str:
+    if match_contraction(primitive):
+        return "product"
+    return "reduction" if primitive.is_by_row else "rows"
 
 
 def _tell_gather(primitive: Gathered, words: _Words) -> tuple[list[str], View]:
@@ -196,6 +212,7 @@ class _Verb(NamedTuple):
 
 _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
+    Reduce: _Verb(_reduce_kind, _tell_reduce),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
 }
 

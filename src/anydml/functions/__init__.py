@@ -5,8 +5,8 @@ Ranks are the arrays' own, negative axes count from the end, the result is a new
 Given expressions of a graph, a function adds a node to it and gives an expression.
 
 Every operator has a function. Those that do more than its description says are written; the others are derived from
-the class when they are first asked for. DirectML has no booleans: comparisons give uint8, and an array of booleans is
-read as uint8.
+the class when they are first asked for. DirectML has no booleans: comparisons give uint8, or write to an `out` of
+booleans, and an array of booleans is read as uint8.
 """
 
 from __future__ import annotations

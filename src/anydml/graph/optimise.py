@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def optimise(recipe: Recipe) -> Recipe:
     """A recipe that leaves the same bits in every output, with fewer and smaller passes over memory.
 
-    But for running sums and products of floats so long that an engine adds them up in parts: where their length or
-    their layout changes, they may be cut otherwise, as they may be on another engine.
+    But for sums and products of floats: in which order an engine adds them up may change with their layout and with
+    what is computed beside them, as it may on another engine.
 
     Every rule takes away a step, elements of a step or a reversed walk, so that two or three rounds are the usual.
     The rules are through when each of them in turn finds nothing left to do.

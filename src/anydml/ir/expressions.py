@@ -1,8 +1,8 @@
 """Expressions: the arithmetic of one element, as a typed tree over the elements that a map or a reduce reads.
 
 A node is an operation of `OPERATIONS`, which every engine has, a leaf of `LEAVES`, a `fetch`, a fold of `FOLDS`, or a
-function of `FUNCTIONS`, which `numerics` writes out in operations: an engine calls `expand` first, but for the reference
-engine, which has NumPy's.
+function of `FUNCTIONS`, which `numerics` writes out in operations: an engine calls `expand` first, but for the
+reference engine, which has NumPy's.
 Equal nodes are one object, so that what a tree computes twice is computed once, and comparing two trees takes no time.
 
 Types are explicit. Nothing is converted or rounded but where the tree says so: FLOAT32 operations round to FLOAT32,
@@ -204,7 +204,7 @@ def fetch_or(slot: int, type: DataType, indices: Sequence[Expr], sizes: Sequence
     inside, near = const(True, None), []
     for index, size in zip(indices, sizes, strict=True):
         last = given(size - 1, DataType.INT64)
-        inside = inside & (0 <= index) & (index <= last)
+        inside = inside & (index >= 0) & (index <= last)
         near.append(minimum(maximum(index, 0), last))
     return where(inside, fetch(slot, type, near), outside)
 

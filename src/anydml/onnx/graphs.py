@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.functions import why_kept
 from anydml.onnx.library import ONNX_DOMAINS
-from anydml.onnx.lowerings import LOWERINGS, find_lowering
+from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
 from anydml.onnx.types import read_element_type, refuse_kind, type_name
@@ -101,11 +101,11 @@ def _unsupported_nodes(source: Source) -> Iterator[Fault]:
     first = {(node.domain, node.op_type): node for node in reversed(nodes)}
     for i, ((domain, kind), count) in enumerate(sorted(counts.items())):
         others = f" and {count - 1} more" if count > 1 else ""
-        at = f" at opset {source.opset}" if kind in LOWERINGS and domain in ONNX_DOMAINS else ""
+        at = f" at opset {source.opset}" if domain in ONNX_DOMAINS and kind in lowered_kinds() else ""
         node = first[domain, kind]
         why = why_kept(node, source.functions, source.proto)
         rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why}"
-        way_out = f"anydml.onnx runs {', '.join(sorted(LOWERINGS))}" if i == len(counts) - 1 else ""
+        way_out = f"anydml.onnx runs {', '.join(lowered_kinds())}" if i == len(counts) - 1 else ""
         yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
 
 

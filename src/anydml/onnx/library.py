@@ -111,6 +111,16 @@ def _defaults(schema: Any) -> dict[str, Any]:
 
 
 @functools.cache
+def node_kinds() -> dict[str, list[int]]:
+    """The names of ONNX's own node types, and the opsets that changed each, in order."""
+    found: dict[str, list[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            found.setdefault(schema.name, []).append(schema.since_version)
+    return {kind: sorted(found[kind]) for kind in sorted(found)}
+
+
+@functools.cache
 def body_of(kind: str, version: int) -> Any:
     """What ONNX defines one of its own node types to be made of, as a function of that opset; None for most types."""
     schema = _schema(kind, version)

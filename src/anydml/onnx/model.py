@@ -13,11 +13,11 @@ import numpy as np
 from anydml.arrays import place_of
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
-from anydml.locks import make_lock
+from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, hold, memory_told, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
-from anydml.onnx.outputs import describe_outputs
+from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.program import Program
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
@@ -90,15 +90,19 @@ class Model:
         self._lock = make_lock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
-        found: Program | None = None
-        if (known := self._binder.known(self._required)) is not None:
-            found = self._compile_early(known)
-        self.outputs: dict[str, TensorInfo] = (
+        known = self._binder.known(self._required)
+        found = None if known is None else self._compile_early(known)
+        self._outputs = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
-            else describe_outputs(source, self._declared, self.inputs, self._binder, self._kept, device)
+            else declared_outputs(source, self._declared, self._binder)
         )
-        """By name, in the model's order."""
+
+    @cached_property
+    def outputs(self) -> dict[str, TensorInfo]:
+        """By name, in the model's order. What the model does not declare is found when somebody first asks for it."""
+        with self._lock:
+            return with_shapes(self._outputs, self._source, self.inputs, self._kept, self.device)
 
     @property
     def max_memory(self) -> int:

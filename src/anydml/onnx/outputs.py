@@ -31,18 +31,8 @@ _LARGE = (
 """What cuts an open size off at 512 or 4,096 leaves smaller ones as they are."""
 
 
-def describe_outputs(
-    source: Source,
-    inputs: Mapping[str, TensorInfo],
-    shown: Mapping[str, TensorInfo],
-    binder: Binder,
-    kept: dict[str, Value],
-    device: Device,
-) -> dict[str, TensorInfo]:
-    """The outputs of a model whose shapes are open: of what is not declared, as much as its nodes show.
-
-    `inputs` are as they are declared, `shown` with the sizes that are bound.
-    """
+def declared_outputs(source: Source, inputs: Mapping[str, TensorInfo], binder: Binder) -> dict[str, TensorInfo]:
+    """The outputs of a model whose shapes are open, as they are declared; types are the nodes' where none is."""
     graph = source.proto.graph
     types = {name: info.element for name, info in inputs.items()}
     types |= {t.name: ELEMENT_TYPES[t.data_type] for t in graph.initializer if t.data_type in ELEMENT_TYPES}
@@ -53,10 +43,21 @@ def describe_outputs(
         # Without a type of its own, and of a node whose types say nothing, it has none: describe() says so.
         known = describe(info, source, "output") if element is None else TensorInfo(info.name, element, shape_of(info))
         found[info.name] = replace(known, shape=binder.resolve(known.shape))
-    if any(info.shape is None for info in found.values()):
-        inferred = _infer(source, shown, kept, device)
-        return {n: replace(o, shape=inferred.get(n)) if o.shape is None else o for n, o in found.items()}
     return found
+
+
+def with_shapes(
+    outputs: dict[str, TensorInfo],
+    source: Source,
+    inputs: Mapping[str, TensorInfo],
+    kept: dict[str, Value],
+    device: Device,
+) -> dict[str, TensorInfo]:
+    """The same, and of shapes that are not declared as much as the nodes show: four traces, 1 ms a node."""
+    if all(info.shape is not None for info in outputs.values()):
+        return outputs
+    inferred = _infer(source, inputs, kept, device)
+    return {name: replace(o, shape=inferred.get(name)) if o.shape is None else o for name, o in outputs.items()}
 
 
 def _infer(

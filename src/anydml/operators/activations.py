@@ -121,6 +121,8 @@ class ActivationRelu(Unary):
 class ActivationScaledElu(Unary):
     """The scaled exponential linear unit: Gamma·x where x > 0, and else Gamma·Alpha·(eˣ - 1)."""
 
+    onnx = "Selu"
+
     alpha: Float = 1.67326319217681884765625
     gamma: Float = 1.05070102214813232421875
 
@@ -145,6 +147,8 @@ class ActivationShrink(Unary):
 
     Integers are computed in FLOAT64, and the result loses its fraction, which the documents leave open.
     """
+
+    onnx_names = (("lambd", "threshold"),)
 
     bias: Float = 0.0
     threshold: Float = 0.5
@@ -195,6 +199,8 @@ class ActivationSoftsign(Unary):
 
 class ActivationSwish(Unary):
     """The sigmoid linear unit: x·sigmoid(SigmoidInputScale·x)."""
+
+    onnx_names = (("alpha", "sigmoid_input_scale"),)
 
     sigmoid_input_scale: Float = 1.0
 

@@ -31,6 +31,8 @@ class ElementWiseAbs(Scaled):
 class ElementWiseNegate(Unary):
     """The number of the other sign: -x. Integers wrap."""
 
+    onnx = "Neg"
+
     def value(self, x: Expr) -> Expr:
         """-x."""
         return -x
@@ -46,6 +48,8 @@ class ElementWiseSign(Unary):
 
 class ElementWiseRecip(Scaled):
     """The reciprocal: 1/x."""
+
+    onnx = "Reciprocal"
 
     def value(self, x: Expr) -> Expr:
         """1/x."""
@@ -120,6 +124,8 @@ class ElementWiseAdd1(Binary):
 class ElementWiseSubtract(Binary):
     """The difference: a - b. Integers wrap."""
 
+    onnx = "Sub"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """a - b."""
         return a - b
@@ -128,6 +134,8 @@ class ElementWiseSubtract(Binary):
 class ElementWiseMultiply(Binary):
     """The product: a·b. Integers wrap."""
 
+    onnx = "Mul"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """a·b."""
         return a * b
@@ -135,6 +143,8 @@ class ElementWiseMultiply(Binary):
 
 class ElementWiseDivide(Binary):
     """The quotient: a/b. Of integers it is cut toward zero, and x/0 is 0, which the documents leave open."""
+
+    onnx = "Div"
 
     def value(self, a: Expr, b: Expr) -> Expr:
         """a/b."""

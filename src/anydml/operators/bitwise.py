@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class ElementWiseBitNot(Unary):
     """Every bit the other way round: ~x."""
 
+    onnx = "BitwiseNot"
     keeps_type = True
 
     def value(self, x: Expr) -> Expr:
@@ -25,6 +26,7 @@ class ElementWiseBitNot(Unary):
 class ElementWiseBitAnd(Binary):
     """The bits that are 1 in both: a & b."""
 
+    onnx = "BitwiseAnd"
     keeps_type = True
 
     def value(self, a: Expr, b: Expr) -> Expr:
@@ -35,6 +37,7 @@ class ElementWiseBitAnd(Binary):
 class ElementWiseBitOr(Binary):
     """The bits that are 1 in one or both: a | b."""
 
+    onnx = "BitwiseOr"
     keeps_type = True
 
     def value(self, a: Expr, b: Expr) -> Expr:
@@ -45,6 +48,7 @@ class ElementWiseBitOr(Binary):
 class ElementWiseBitXor(Binary):
     """The bits that differ: a ^ b."""
 
+    onnx = "BitwiseXor"
     keeps_type = True
 
     def value(self, a: Expr, b: Expr) -> Expr:

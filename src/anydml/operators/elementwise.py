@@ -39,6 +39,10 @@ class ElementWise(Exact, OperatorDesc):
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
     free_types: ClassVar[tuple[str, ...]] = ()
     """The tensors whose type is their own although they take the same types as others."""
+    onnx: ClassVar[str] = ""
+    """The ONNX node type that it is, where that has another name than the function."""
+    onnx_names: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Attributes of that node type and the fields that they are, where the names differ."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -93,6 +97,13 @@ class ElementWise(Exact, OperatorDesc):
         (field,) = self.outputs()
         other = self.typed_alike().get(field)
         return self.inputs()[other].data_type if other else DataType.UINT8
+
+    @property
+    def gives_truths(self) -> bool:
+        """Whether every element of the output is 1 or 0."""
+        (made,) = self.lower()
+        value = made.value
+        return value.op == "where" and [(arg.op, arg.value) for arg in value.args[1:]] == [("const", 1), ("const", 0)]
 
     def lower(self) -> tuple[Map]:
         """A map."""

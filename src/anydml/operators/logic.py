@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class ElementWiseLogicalEquals(Binary):
     """Whether two are equal: a = b, as 1 or 0."""
 
+    onnx = "Equal"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """A = b."""
         return a.equals(b)
@@ -23,6 +25,8 @@ class ElementWiseLogicalEquals(Binary):
 
 class ElementWiseLogicalGreaterThan(Binary):
     """Whether the first is larger: a > b, as 1 or 0."""
+
+    onnx = "Greater"
 
     def value(self, a: Expr, b: Expr) -> Expr:
         """A > b."""
@@ -32,6 +36,8 @@ class ElementWiseLogicalGreaterThan(Binary):
 class ElementWiseLogicalGreaterThanOrEqual(Binary):
     """Whether the first is larger or equal: a ≥ b, as 1 or 0."""
 
+    onnx = "GreaterOrEqual"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """A ≥ b."""
         return a >= b
@@ -39,6 +45,8 @@ class ElementWiseLogicalGreaterThanOrEqual(Binary):
 
 class ElementWiseLogicalLessThan(Binary):
     """Whether the first is smaller: a < b, as 1 or 0."""
+
+    onnx = "Less"
 
     def value(self, a: Expr, b: Expr) -> Expr:
         """A < b."""
@@ -48,6 +56,8 @@ class ElementWiseLogicalLessThan(Binary):
 class ElementWiseLogicalLessThanOrEqual(Binary):
     """Whether the first is smaller or equal: a ≤ b, as 1 or 0."""
 
+    onnx = "LessOrEqual"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """A ≤ b."""
         return a <= b
@@ -55,6 +65,8 @@ class ElementWiseLogicalLessThanOrEqual(Binary):
 
 class ElementWiseLogicalNot(Unary):
     """Whether a number is 0, as 1 or 0."""
+
+    onnx = "Not"
 
     def value(self, x: Expr) -> Expr:
         """Not x."""
@@ -64,6 +76,8 @@ class ElementWiseLogicalNot(Unary):
 class ElementWiseLogicalAnd(Binary):
     """Whether neither of two is 0, as 1 or 0."""
 
+    onnx = "And"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """A and b."""
         return _truth(a) & _truth(b)
@@ -72,6 +86,8 @@ class ElementWiseLogicalAnd(Binary):
 class ElementWiseLogicalOr(Binary):
     """Whether one of two is not 0, as 1 or 0."""
 
+    onnx = "Or"
+
     def value(self, a: Expr, b: Expr) -> Expr:
         """A or b."""
         return _truth(a) | _truth(b)
@@ -79,6 +95,8 @@ class ElementWiseLogicalOr(Binary):
 
 class ElementWiseLogicalXor(Binary):
     """Whether exactly one of two is 0, as 1 or 0."""
+
+    onnx = "Xor"
 
     def value(self, a: Expr, b: Expr) -> Expr:
         """Either a or b."""
@@ -107,6 +125,7 @@ class ElementWiseIsInfinity(Unary):
 class ElementWiseIf(ElementWise):
     """One of two, by a condition: a where it is not 0, b where it is. Bits are moved."""
 
+    onnx = "Where"
     keeps_type = True
 
     condition_tensor: Input

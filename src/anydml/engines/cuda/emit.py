@@ -117,9 +117,7 @@ def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitte
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
     operations = sum(bool(node.args) for node in nodes)
-    return Emitted(
-        function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations, tuple(fetches)
-    )
+    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations, tuple(fetches))
 
 
 def _fetch(node: Expr, pointer: str, names: dict[Expr, str], source: View) -> str:

@@ -23,9 +23,10 @@ Array = np.ndarray[Any, Any]
 def reduce(primitive: Reduce, *arrays: Array) -> None:
     """Evaluate the expression along every row, all of it before an element is written."""
     *sources, target = arrays
-    found = match_contraction(primitive)
-    known = {found.fold: _product(found, sources)} if found else {}
-    np.copyto(target, evaluate(primitive.value, sources, primitive.sizes, primitive.depth, known))
+    product = match_contraction(primitive)
+    known = {product.fold: _product(product, sources)} if product else {}
+    values = evaluate(primitive.value, sources, primitive.sizes, primitive.depth, known)
+    np.copyto(target, np.broadcast_to(values, primitive.sizes)[tuple(map(slice, target.shape))])
 
 
 def _product(found: Contraction, sources: Sequence[Array]) -> Array:

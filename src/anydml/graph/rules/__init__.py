@@ -1,7 +1,7 @@
 """The rules, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself.
 
-But for running sums and products of floats so long that an engine adds them up in parts: where a rule changes their
-length or their layout, they may be cut otherwise, as they may be on another engine.
+But for sums and products of floats: in which order an engine adds them up may change with their layout and with what
+is computed beside them, as it may on another engine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.fuse import fuse
 from anydml.graph.rules.narrow import narrow
+from anydml.graph.rules.rows import rows
 from anydml.graph.rules.same import same
 
 if TYPE_CHECKING:
@@ -21,5 +22,5 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
 
-RULES: tuple[Callable[[Recipe], Recipe], ...] = (dead, same, forward, narrow, absorb, fuse, direction)
+RULES: tuple[Callable[[Recipe], Recipe], ...] = (dead, same, forward, narrow, absorb, rows, fuse, direction)
 """In the order in which they are tried, again and again until none changes anything."""

@@ -39,6 +39,10 @@ class Draft:
         """Whether a view is of scratch memory that one step alone writes."""
         return self.is_scratch(view) and view.tensor not in self._shared
 
+    def is_constant(self, step: Step) -> bool:
+        """Whether a step reads constants, and nothing else: it is computed once."""
+        return bool(step.sources) and all(self.stores[view.tensor].kind == "constant" for view in step.sources)
+
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
         return {number: self.steps[number] for number in sorted(self._readers.get(store, ()))}

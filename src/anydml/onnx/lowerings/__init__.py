@@ -1,12 +1,15 @@
-"""How ONNX's nodes become DirectML's operators: by node type and the opset from which on the lowering holds."""
+"""How ONNX's nodes become DirectML's operators: by node type and the opset from which on the lowering holds.
+
+A node type that is one element-wise operator is in no table: the operator declares it, or has its name.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.onnx.library import node_rules
+from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import attention, composing, filling, gathering, moving, running, shaping, slicing
-from anydml.onnx.lowerings.elementwise import FUNCTIONS, one_to_one
+from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     Lowering = Callable[[Node], list[Value]]
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
-    **{kind: {1: one_to_one} for kind in FUNCTIONS},
     "Abs": {1: composing.absolute},
     "BitCast": {26: moving.bit_cast},
     "BitShift": {1: composing.shift},
@@ -65,5 +67,13 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
 
 def find_lowering(kind: str, version: int) -> Lowering | None:
     """The lowering of a node type at an opset; None where there is none, or ONNX has no such type there."""
-    found = [since for since in LOWERINGS.get(kind, {}) if since <= version]
-    return LOWERINGS[kind][max(found)] if found and node_rules(kind, version) else None
+    if (several := LOWERINGS.get(kind)) is not None:
+        found = [since for since in several if since <= version]
+        return several[max(found)] if found and node_rules(kind, version) else None
+    cls = operator_of(kind)
+    return one_to_one if cls is not None and is_one_to_one(cls, kind, version) else None
+
+
+def lowered_kinds() -> list[str]:
+    """The node types that have a lowering at some opset."""
+    return [kind for kind, versions in node_kinds().items() if any(find_lowering(kind, since) for since in versions)]

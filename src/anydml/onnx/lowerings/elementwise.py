@@ -2,73 +2,62 @@
 
 from __future__ import annotations
 
-import re
+import functools
+from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import anydml as dml
+from anydml.functions.derived import function_name, function_of, parameters_of
+from anydml.onnx.library import node_rules
 from anydml.onnx.tracer import MOST_DIMENSIONS
 from anydml.onnx.types import BOOL
+from anydml.operators import OPERATORS
+from anydml.operators.elementwise import ElementWise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
 
-_LIKE_NAMED = (
-    "Abs Acos Acosh Add Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor HardSigmoid HardSwish LeakyRelu Log"
-    " Relu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu"
-)
-_OTHERWISE_NAMED = {
-    "And": "logical_and",
-    "BitwiseAnd": "bit_and",
-    "BitwiseNot": "bit_not",
-    "BitwiseOr": "bit_or",
-    "BitwiseXor": "bit_xor",
-    "Div": "divide",
-    "Equal": "logical_equals",
-    "Greater": "logical_greater_than",
-    "GreaterOrEqual": "logical_greater_than_or_equal",
-    "IsNaN": "is_nan",
-    "Less": "logical_less_than",
-    "LessOrEqual": "logical_less_than_or_equal",
-    "Mul": "multiply",
-    "Neg": "negate",
-    "Not": "logical_not",
-    "Or": "logical_or",
-    "PRelu": "parameterized_relu",
-    "Reciprocal": "recip",
-    "Selu": "scaled_elu",
-    "Sub": "subtract",
-    "Where": "if_",
-    "Xor": "logical_xor",
-}
-FUNCTIONS: Mapping[str, str] = {
-    **{kind: re.sub("(?<=[a-z])(?=[A-Z])", "_", kind).lower() for kind in _LIKE_NAMED.split()},
-    **_OTHERWISE_NAMED,
-}
-"""By node type, the function that it is."""
-_OPTIONS = {"lambd": "threshold", "Swish.alpha": "sigmoid_input_scale"}
-"""By an attribute, the function's name of it where that is another."""
-_NUMBERS = {"HardSwish": {"alpha": 1 / 6, "beta": 0.5}, "Softplus": {"steepness": 1.0}}
-"""What the function takes and the node type has fixed."""
 _FIRST_WITH_NUMPY_BROADCASTING = 7
+
+
+def operator_of(kind: str) -> type[ElementWise] | None:
+    """The operator that a node type is: one that declares it, or else one whose function has its name."""
+    return _operators(len(OPERATORS), next(reversed(OPERATORS.values()))).get(kind.lower())
+
+
+@functools.lru_cache(maxsize=1)
+def _operators(*_state: object) -> dict[str, type[ElementWise]]:
+    """By a node type in lower case. Found anew where an operator came or went, which the arguments tell."""
+    several = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise)]
+    return {(cls.onnx or function_name(cls.type).replace("_", "")).lower(): cls for cls in several}
+
+
+@functools.cache
+def is_one_to_one(cls: type[ElementWise], kind: str, version: int) -> bool:
+    """Whether a node type has an operator's inputs, and no attributes that the operator lacks."""
+    rules = node_rules(kind, version)
+    if rules is None or len(rules.inputs) != len(cls.input_names()) or any(slot.is_variadic for slot in rules.inputs):
+        return False
+    old = {"consumed_inputs", *(("axis", "broadcast") if "broadcast" in rules.attributes else ())}
+    names = {dict(cls.onnx_names).get(name, name) for name in rules.attributes.keys() - old}
+    needed = {name for name, default in parameters_of(cls).items() if default is MISSING}
+    return needed <= names <= parameters_of(cls).keys()
 
 
 def one_to_one(node: Node) -> list[Value]:
     """A node that is one operator: its FLOAT attributes are the operator's."""
-    options = {
-        _OPTIONS.get(name, _OPTIONS.get(f"{node.kind}.{name}", name)): node.real(name)
-        for name, kind in node.rules.attributes.items()
-        if kind == "FLOAT"
-    }
-    options.update(_NUMBERS.get(node.kind, {}))
+    cls = operator_of(node.kind)
+    assert cls is not None  # noqa: S101 - for type checkers: nothing else is lowered so
+    kinds, names = node.rules.attributes.items(), dict(cls.onnx_names)
+    options = {names.get(name, name): node.real(name) for name, kind in kinds if kind == "FLOAT"}
     is_test = node.rules.outputs[0].allowed == (BOOL.name,)
     element = BOOL if is_test else node.inputs[-1].element
-    return [compute(node, getattr(dml, FUNCTIONS[node.kind]), *operands(node), element=element, **options)]
+    return [compute(node, function_of(cls), *operands(node), element=element, **options)]
 
 
 def compute(

@@ -81,7 +81,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
         return None
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
     fetches = _fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
-    along = [fetches[leaf] if leaf in fetches else step for leaf, step in zip(leaves, steps, strict=False)]
+    along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
     rows, number = "".join(map(_row, (*along, steps[-1]))), math.prod(outer)
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR

@@ -1,0 +1,209 @@
+"""The tale of reduces, and of operators that take several steps: what each element is folded and computed from."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines.reference.evaluate import evaluate
+from anydml.explain.formula import ROW, Formula, name_index
+from anydml.explain.picture import Element, spoken, written
+from anydml.explain.tale import Landing, Tale, first_few
+from anydml.explain.values import SpreadValues, coordinate_of, number_of, write_value
+from anydml.ir.expressions import FOLDS, Expr
+from anydml.ir.trees import loads, moved, rewrite, walk
+from anydml.ir.verbs import Map, Reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.explain.picture import Coordinate
+    from anydml.explain.values import Values
+    from anydml.ir.views import View
+    from anydml.operators import OperatorDesc
+    from anydml.tensor import TensorDesc
+
+_LONGEST = 80
+"""Of a formula in a sentence, which has it with names and with numbers."""
+_MOST_READ = 100_000
+"""Elements that a picture reads to compute those that it draws: some tenths of a second."""
+_MOST_SOURCES = 256
+"""Of an element, those that are drawn as such."""
+_UNKNOWN = "…"
+
+
+class _Row(NamedTuple):
+    """Where a step computes an element: at a coordinate of its walk."""
+
+    step: Map | Reduce
+    at: Coordinate
+
+    @property
+    def depth(self) -> int:
+        return self.step.depth if isinstance(self.step, Reduce) else 0
+
+    def shape(self) -> tuple[int, ...]:
+        """Of what is evaluated: one place, but for what is folded."""
+        kept = len(self.at) - self.depth
+        sizes = self.step.sizes if isinstance(self.step, Reduce) else self.step.target.sizes
+        return (1,) * kept + sizes[kept:]
+
+    def numbers(self, slot: int) -> np.ndarray[Any, Any]:
+        """Where a source's elements lie that a row reads."""
+        view, found = self.step.sources[slot], np.zeros(self.shape(), np.int64)
+        for k, (size, stride) in enumerate(zip(found.shape, view.strides, strict=True)):
+            along = np.arange(size) if k >= len(self.at) - self.depth else np.array([self.at[k]])
+            found += (along * stride).reshape([-1 if k == d else 1 for d in range(found.ndim)])
+        return found + view.offset
+
+
+class _TooMuch(Exception):  # noqa: N818 - no error: a picture leaves it out
+    """More to read than a picture is worth."""
+
+
+class FoldedTale(Tale):
+    """How each element is computed, from whole rows or in several steps."""
+
+    verb = "goes into"
+
+    def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
+        self._steps: tuple[Map | Reduce, ...] = primitive if isinstance(primitive, tuple) else (primitive,)
+        self._values, self._outputs = values, desc.outputs()
+        self._sizes = {name: tensor.sizes for name, tensor in desc.tensors().items()}
+        for step in self._steps:
+            self._sizes.setdefault(step.target.tensor, step.target.sizes)
+        self._known: dict[tuple[str, int], Any] = {}
+        self._read = 0
+        count = sum(math.prod(tensor.sizes) for tensor in self._outputs.values())
+        self._shown = {step: _shown(step) for step in self._steps}
+        told = dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)
+        self.summary = f"computes {count} element{'' if count == 1 else 's'}: {', '.join(told)}"
+        self._count = count
+
+    def _told(self, step: Map | Reduce) -> str:
+        def name(node: Expr) -> str:
+            return spoken(step.sources[int(node.value)].tensor) if node.op in ("load", ROW) else name_index(node)
+
+        inner, _ = self._shown[step]
+        return Formula(inner, name).text(name)
+
+    @classmethod
+    def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:  # noqa: ARG003
+        """Numbers around 0 for what is computed with."""
+        return SpreadValues(tensor, list(desc.inputs()).index(field), is_truth=False)
+
+    # What is computed
+
+    def _row(self, tensor: str, number: int) -> _Row:
+        """The step that leaves an element, and where: the last that writes it."""
+        for step in reversed(self._steps):
+            if step.target.tensor == tensor and (at := _located(step.target, number)) is not None:
+                return _Row(step, at)
+        raise LookupError(tensor)
+
+    def _element(self, tensor: str, number: int) -> Any:
+        if tensor in self._values:
+            self._read += 1
+            if self._read > _MOST_READ:
+                raise _TooMuch
+            return self._values[tensor].at(coordinate_of(number, self._sizes[tensor]))
+        if (tensor, number) not in self._known:
+            row = self._row(tensor, number)
+            self._known[tensor, number] = self._result(row, row.step.value)
+        return self._known[tensor, number]
+
+    def _result(self, row: _Row, node: Expr) -> Any:
+        """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
+        shape = row.shape()
+        if self._read + math.prod(shape) > _MOST_READ:
+            raise _TooMuch
+        sources: list[Any] = [None] * len(row.step.sources)
+        for one in loads(node):
+            slot = int(one.value)
+            view, numbers = row.step.sources[slot], row.numbers(slot)
+            found = [self._element(view.tensor, int(number)) for number in numbers.flat]
+            sources[slot] = np.array(found, view.data_type.dtype).reshape(shape)
+        kept = len(shape) - row.depth
+        cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
+        value = np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.depth), shape)
+        return value[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))]
+
+    # What is told
+
+    def landing(self, element: Element) -> Landing:
+        """One element, computed."""
+        row = self._row(element.tensor, number_of(element.coordinate, self._sizes[element.tensor]))
+        inner, origin = self._shown[row.step]
+        formula = Formula(inner, lambda node: self._name(row, node), _LONGEST)
+        says = [str(element), formula.text(lambda node: self._name(row, node), is_chained=True)]
+        value = _UNKNOWN
+        try:
+            value = write_value(self._result(row, row.step.value))
+            says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
+        except _TooMuch:
+            says.append(_UNKNOWN)
+        told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
+        sources = tuple(itertools.islice(dict.fromkeys(self._sources(row)), _MOST_SOURCES))
+        return Landing(value, told, sources)
+
+    def _name(self, row: _Row, node: Expr) -> str:
+        """What a leaf is called: an element, or the part of a tensor that a row goes through."""
+        if node.op not in ("load", ROW):
+            return name_index(node)
+        view, numbers = row.step.sources[int(node.value)], row.numbers(int(node.value))
+        sizes = self._sizes[view.tensor]
+        if node.op == "load":
+            inside = tuple(c if size > 1 else 0 for c, size in zip(row.at, numbers.shape, strict=True))
+            return written(view.tensor, coordinate_of(int(numbers[inside]), sizes))
+        ends = [coordinate_of(int(end), sizes) for end in (numbers.min(), numbers.max())]
+        places = []
+        for low, high, size in zip(*ends, sizes, strict=True):
+            first, last = sorted((low, high))
+            places.append(str(low) if low == high else ":" if last - first == size - 1 else f"{first}:{last + 1}")
+        return written(view.tensor, tuple(places))
+
+    def _sources(self, row: _Row) -> Iterator[Element]:
+        """The elements of inputs that one is made of, as far as they are drawn."""
+        for one in loads(row.step.value):
+            view = row.step.sources[int(one.value)]
+            for number in row.numbers(int(one.value)).flat[:_MOST_SOURCES]:
+                if view.tensor in self._values:
+                    yield Element(view.tensor, coordinate_of(int(number), self._sizes[view.tensor]))
+                else:
+                    yield from self._sources(self._row(view.tensor, int(number)))
+
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
+        """The first elements."""
+        return first_few([landing.says for landing in landings.values()], self._count, "elements")
+
+
+def _shown(step: Map | Reduce) -> tuple[Expr, dict[Expr, Expr]]:
+    """A step's value, in which what is read along a row is a leaf of its own, and what each node of it was."""
+    value = step.value.args[0] if step.value.op == "cast" else step.value
+    origin: dict[Expr, Expr] = {}
+
+    def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        if node.op in FOLDS:
+            args = (rewrite(node.args[0], lambda one: Expr(ROW, one.type, (), one.value) if one.op == "load" else one),)
+        return Expr(node.op, node.type, args, node.value)
+
+    for node in walk(value):
+        origin.setdefault(node, node)
+    made: dict[Expr, Expr] = {}
+    for node in walk(value):
+        made[node] = change(node, tuple(made[arg] for arg in node.args))
+        origin[made[node]] = node
+    return made[value], origin
+
+
+def _located(view: View, number: int) -> Coordinate | None:
+    """Where a view whose elements lie apart has the one of a number; None where it has not."""
+    found, number = [0] * len(view.sizes), number - view.offset
+    for k in sorted(range(len(found)), key=lambda k: -view.strides[k]):
+        if view.strides[k]:
+            found[k], number = divmod(number, view.strides[k])
+    is_inside = not number and all(0 <= c < size for c, size in zip(found, view.sizes, strict=True))
+    return tuple(found) if is_inside else None
