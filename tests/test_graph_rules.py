@@ -28,7 +28,7 @@ from recipes import RANDOM, Drawn, assert_same_outputs, random_recipes, recipe, 
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import StoreKind
-    from anydml.ir.verbs import Map, Primitive
+    from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
 XY: dict[str, StoreKind] = {"x": "input", "y": "output"}

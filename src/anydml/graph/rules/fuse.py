@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from anydml.enums import DataType
+from anydml.graph.rules.fetching import FEW, fetches_well
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.expressions import FUNCTIONS, LEAVES, call, const, coordinate, fetch, load
@@ -81,13 +82,23 @@ def _is_worth_it(step: Step, readers: Sequence[Map]) -> bool:
     taken = [_taken(target, reader) for reader in readers]
     counts = [count for several in taken for count in several or ()]
     times = sum(counts) / math.prod(target.sizes)
-    if None in taken or (len(counts) == 1 and times <= 1):
-        return None not in taken
-    if any(fetched(one.value) for one in (made, *readers)):
-        return False  # a kernel for gathers reads what there is once more in less time than it is fetched again
+    if None in taken:
+        return False
+    is_fetched = any(view.tensor == target.tensor for reader in readers for view in _elsewhere(reader))
+    if fetched(made.value) or is_fetched:
+        if len(counts) != 1 or times > 1:
+            return False
+        return fetches_well(made) and (not is_fetched or times * FEW <= 1 or fetches_well(readers[0]))
+    if len(counts) == 1 and times <= 1:
+        return True
     written = math.prod(target.sizes) * target.data_type.size_in_bytes
     read = step.bytes_moved - written
     return work(made.value) * times <= REPEATED_WORK and read * len(counts) <= read + written * (1 + len(counts))
+
+
+def _elsewhere(reader: Map) -> list[View]:
+    """What a map fetches from."""
+    return [reader.sources[slot] for slot in fetched(reader.value)]
 
 
 def _taken(target: View, reader: Map) -> list[int] | None:

@@ -42,6 +42,8 @@ class Shape(NamedTuple):
     """A power of two."""
     stream: bool
     """Whether the target is written past the cache, and sources are fetched ahead."""
+    ahead: bool = False
+    """Whether rows that are fetched are asked for some rows ahead: the last leaf is then the number of a row."""
 
 
 def givens(nodes: Sequence[Expr]) -> list[Expr]:
@@ -240,6 +242,41 @@ class _Row:
                     self._word(f"%step{name}", "%w", word)
                     text.add(f"%stack{name} = alloca {view.vector}")
             word += 1 + len(strides)
+        if self.shape.ahead:
+            self._ask_ahead(word)
+
+    def _ask_ahead(self, word: int) -> None:
+        """Have rows brought to the cache that will be fetched some rows on, as far as there are any."""
+        text, block = self.text, "entry"
+        for k, name in enumerate(("size", "distance", "lines")):
+            self._word(f"%ahead.{name}", "%w", word + k)
+        past = text.new(f"add i64 %p{len(self.sources) - 1}, 1")
+        left = text.new(f"sub i64 %ahead.size, {past}")
+        is_far = text.new(f"icmp slt i64 %ahead.distance, {left}")
+        on = text.new(f"select i1 {is_far}, i64 %ahead.distance, i64 {left}")
+        soon = {
+            node: text.spread(f"%given{i}", scalar_text(kind_of(node.type)), 1) for i, node in enumerate(self.givens)
+        }
+        for k, (node, (name, view)) in enumerate(zip(self.shape.leaves, self.sources.items(), strict=True)):
+            if view.is_fetch:
+                strides = [f"%stride{name}.{d}" for d in range(len(node.args))]
+                place = write_start(text, node, soon, f"%base{name}", strides) if view.row in "rp" else ""
+            else:
+                self._word(f"%ahead.step{name}", "%w", word + 3 + k)
+                place = "" if view.is_coordinate else self._at(f"%p{name}", on, f"%ahead.step{name}")
+            if view.is_coordinate:
+                far = text.new(f"mul i64 {on}, %ahead.step{name}")
+                soon[node] = text.spread(text.new(f"add i64 %p{name}, {far}"), "i64", 1)
+            elif view.row == "r":
+                soon[node] = text.spread(text.new(f"load {view.scalar}, ptr {place}, align 1"), view.scalar, 1)
+            elif view.is_fetch and view.row == "p":
+                text.add(f"br label %ahead{name}", f"ahead{name}:")
+                text.add(f"%line{name} = phi i64 [ 0, %{block} ], [ %line.on{name}, %ahead{name} ]")
+                self._fetch(self._at(place, f"%line{name}", LINE), 0)
+                text.add(f"%line.on{name} = add i64 %line{name}, 1")
+                text.add(f"%is.line{name} = icmp slt i64 %line.on{name}, %ahead.lines")
+                text.add(f"br i1 %is.line{name}, label %ahead{name}, label %ahead.done{name}", f"ahead.done{name}:")
+                block = f"ahead.done{name}"
 
     def _write_fetch(self, node: Expr, args: Sequence[str]) -> str:
         return write_lanes(self.text, node, args, *self.strides[node], self.lanes)

@@ -15,7 +15,7 @@ from anydml.engines.cpu.kernels.map import Shape, body_of, givens, make_map
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.enums import DataType
-from anydml.ir.expressions import number_of
+from anydml.ir.expressions import coordinate, number_of
 from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk, write
 
@@ -31,6 +31,11 @@ SEGMENT = 128 * 1024
 """Bytes of a row, the target's or a source's, that one unit of work goes through."""
 ACROSS = 256
 """Elements of a row that one unit goes through where a view lies across the rows: as many lines of the cache."""
+AHEAD = 4096
+"""Bytes of rows that are fetched which are asked for ahead."""
+LINE = 64
+FAR = 128 * 1024
+"""Bytes of a source from which on its rows are asked for ahead."""
 VECTOR = 64
 """Bytes of a vector of the widest type in a tree."""
 FLOATS = [t for t in DataType if t.is_float]
@@ -86,11 +91,25 @@ def plan_map(primitive: Map) -> MapProgram | None:
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
     lanes = _lanes(body_of(value, leaves, rows), rows, count if outer else VECTOR)
-    shape = Shape(leaves, rows, lanes, _streams(loops, widths[-1]))
     numbers = [_word(node) for node in givens(nodes)]
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
         if leaf.op == "fetch" and source is not None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
+    shape = Shape(leaves, rows, lanes, _streams(loops, widths[-1]))
+    if outer and any(
+        row == "p" and leaf.op == "fetch" and source is not None and math.prod(source.sizes) * width >= FAR
+        for leaf, source, row, width in zip(leaves, sources, rows, widths, strict=False)
+    ):
+        length_of = count * max(w for leaf, w in zip(leaves, widths, strict=False) if leaf.op == "fetch")
+        lines = min(-(-length_of // LINE), AHEAD // LINE)
+        numbers += [outer[-1], max(min(AHEAD // length_of, 16), 1), lines]
+        numbers += [*(row[-2] * width for row, width in zip(loops.strides[:-1], widths, strict=False)), 1]
+        place = tuple(int(k == len(outer) - 1) for k in range(len(outer) + 1))
+        loops = Loops(
+            loops.sizes, (*loops.strides[:-1], place, loops.strides[-1]), (*loops.offsets[:-1], 0, loops.offsets[-1])
+        )
+        views, widths, steps = (*sources, None, target), [*widths[:-1], 1, widths[-1]], [*steps[:-1], 0, steps[-1]]
+        shape = shape._replace(leaves=(*leaves, coordinate(-1)), rows=f"{rows[:-1]}r{rows[-1]}", ahead=True)
     table = [
         word
         for k, size in enumerate(outer)
@@ -196,7 +215,7 @@ def _word(node: Expr) -> int:
 
 
 def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream}"
+    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
 
