@@ -177,7 +177,7 @@ def settled(primitive: Map) -> Map:
             return node
         slot = int(node.value)
         assert node.type is not None  # noqa: S101 - for type checkers: what is fetched has a type
-        args = [lines[slot, k].index if (slot, k) in lines else index for k, index in enumerate(node.args)]
+        args = [lines[slot, k].inside if (slot, k) in lines else index for k, index in enumerate(node.args)]
         return fetch(slot, node.type, args)
 
     return replace(primitive, sources=tuple(sources), value=rewrite(value, change))
@@ -191,7 +191,7 @@ class _Line(NamedTuple):
     dimension: int | None = None
 
     @property
-    def index(self) -> Expr:
+    def inside(self) -> Expr:
         """Where a window that has these indices alone has them."""
         return const(0, INT64) if self.dimension is None else coordinate(self.dimension)
 

@@ -140,10 +140,11 @@ def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
     """The same primitive with the views that it reads changed."""
     if isinstance(primitive, Scan):
         return replace(primitive, source=change(primitive.source))
-    changed: Any = replace(primitive, sources=tuple(map(change, primitive.sources)))
-    if checks := checks_of(primitive):
-        changed = replace(changed, checks=tuple(replace(check, indices=change(check.indices)) for check in checks))
-    return changed
+    sources = tuple(map(change, primitive.sources))
+    if isinstance(primitive, Reduce):
+        return replace(primitive, sources=sources)
+    checks = tuple(replace(check, indices=change(check.indices)) for check in primitive.checks)
+    return replace(primitive, sources=sources, checks=checks)
 
 
 class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime turns it into an IndexRangeError

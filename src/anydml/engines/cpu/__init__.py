@@ -58,7 +58,7 @@ class CpuEngine:
             replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, (Map, Reduce)) else primitive
         )
         plans = () if needs_more(written) else SCHEDULES[type(written)]
-        found = (program for plan in plans if (program := plan(written)) is not None)
+        found = (planned for plan in plans if (planned := plan(written)) is not None)
         program: Program | None = next(found, None)
         if program is None:
             return ReferenceEngine().compile(primitive)

@@ -177,10 +177,11 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
     views = sources.views()
     if len(views) > MOST_SOURCES or work(value) > MOST_WORK:
         return None
-    if not isinstance(reader, Map):
-        return replace(reader, sources=views, value=value)
-    fused = replace(reader, sources=views, value=value, checks=(*made.checks, *reader.checks))
-    return settled(fused) if places or fetched(made.value) else fused
+    fused = replace(reader, sources=views, value=value)
+    if isinstance(fused, Map):
+        fused = replace(fused, checks=(*made.checks, *fused.checks))
+        return settled(fused) if places or fetched(made.value) else fused
+    return fused
 
 
 def _read_by(sources: _Sources, made: Map, at: Sequence[Expr] | None = None) -> Expr:
