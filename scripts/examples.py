@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.describing import argument_name
 from anydml.enums import DataType, FeatureLevel
 from anydml.functions import derived_classes
-from anydml.functions.derived import function_of, parameters_of
+from anydml.functions.derived import arguments_of, function_of, parameters_of
 from anydml.ir.expressions import FUNCTIONS
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Reduce
 from anydml.operators.fields import dml_name
+from anydml.operators.folding import AlongAxes, Folding
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -29,7 +31,13 @@ FLOATS = (
     ([1.0, math.nan, -math.inf], [1.0, 2.0, 3.0]),
 )
 INTEGERS = (([12, 5, 0], [2, 1, 3]), ([1, 1, 0], [1, 0, 0]))
-ATTRIBUTES = {"min": 0, "max": 3, "alpha": 2, "beta": 0.5, "exponent": 2, "scale": 2, "bias": [1]}
+ATTRIBUTES = {"min": 0, "max": 3, "alpha": 2, "beta": 0.5, "exponent": 2, "scale": 2, "bias": [1],
+              "function": "SUM", "axes": [0], "axis": 0, "local_size": 3}  # fmt: skip
+
+BESIDE = ("InputGradientTensor",)
+"""The inputs of operators that fold which are like the first; the others repeat along it."""
+INEXACT = {*FUNCTIONS, "sqrt", "div"}
+"""Operations after which engines may differ in the last place, or numbers are long."""
 
 
 def examples() -> dict[str, list[str]]:
@@ -40,19 +48,25 @@ def examples() -> dict[str, list[str]]:
 def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
     """The first call that shows something, and its result."""
     row = cls.support.row_at(FeatureLevel.highest()).tensors
-    types = [row[dml_name(field)].data_types for field in cls.input_names()]
+    given = arguments_of(cls)
+    needed = [field for field in cls.input_names() if given[argument_name(field)] is MISSING]
+    types = [row[dml_name(field)].data_types for field in needed]
     required = [repr(ATTRIBUTES[key]) for key, default in parameters_of(cls).items() if default is MISSING]
     is_float = DataType.FLOAT32 in types[-1] and "_BIT_" not in cls.type.name
     found: list[str] = []
     for numbers in FLOATS[len(types) > 1 :] if is_float else INTEGERS:
         values: list[Any] = list(numbers[: len(types)]) if len(types) < 3 else [[1, 0, 1], *numbers]
+        if issubclass(cls, Folding):
+            values = [numbers[k] if k < 1 or dml_name(field) in BESIDE else [2] for k, field in enumerate(needed)]
         words = [_array(own, allowed, is_float=is_float) for own, allowed in zip(values, types, strict=True)]
         call = f"{name}({', '.join([*words, *required])})"
         result = eval(call, {"np": np, name: _on_reference(cls)})  # noqa: S307 - ours
+        if cls.gives_several():
+            call, result = f"{call}[0]", result[0]
         if _is_rounded(cls):
             call, result = f"{call}.round(3)", result.round(3)
         found = found or [call, repr(result)]
-        if np.isfinite(result).all() and len(set(result.tolist())) > 1:
+        if np.isfinite(result).all() and len(set(result.tolist())) > (0 if issubclass(cls, AlongAxes) else 1):
             return [call, repr(result)]
     return found
 
@@ -69,14 +83,16 @@ def _array(numbers: list[Any], allowed: frozenset[DataType], *, is_float: bool) 
 
 def _is_rounded(cls: type[OperatorDesc]) -> bool:
     """Whether engines may differ in the last place: the tree has functions that are not rounded correctly."""
+    inexact = INEXACT if issubclass(cls, Folding) else FUNCTIONS
     row = cls.support.row_at(FeatureLevel.highest()).tensors
     inputs = {
         name: TensorDesc(
-            DataType.FLOAT32 if DataType.FLOAT32 in (own := row[dml_name(name)].data_types) else min(own), (1,) * 4
+            DataType.FLOAT32 if DataType.FLOAT32 in (own := row[dml_name(name)].data_types) else min(own), (1, 1, 1, 2)
         )
         for name in cls.input_names()
     }
     required = {key: ATTRIBUTES[key] for key, default in parameters_of(cls).items() if default is MISSING}
     typed = {key: DataType.FLOAT32 for key in parameters_of(cls) if key.endswith("data_type")}
-    verbs = cls.infer(**inputs, **required, **typed).lower()
-    return any(node.op in FUNCTIONS for verb in verbs if isinstance(verb, Map) for node in walk(verb.value))
+    usual = {"axes": ATTRIBUTES["axes"]} if issubclass(cls, AlongAxes) else {}
+    verbs = cls.infer(**{**inputs, **required, **typed, **usual}).lower()
+    return any(node.op in inexact for verb in verbs if isinstance(verb, (Map, Reduce)) for node in walk(verb.value))

@@ -39,14 +39,15 @@ def _operator(cls: type[dml.OperatorDesc]) -> list[str]:
     arguments = ", ".join(inspect.signature(function).parameters) if function else ""
     call = f"`dml.{name}({arguments})`" if function else ""
     rows = ["| from level | dimensions | data types |", "| --- | --- | --- |"]
-    for row in sorted(cls.support, key=lambda row: row.level):
+    for row in sorted(cls.support, key=lambda row: (row.functions, row.level)):
         tensors: dict[str, list[str]] = {}
         for name, tensor in row.tensors.items():
             tensors.setdefault(write_types(tensor.data_types), []).append(name)
         first, *others = tensors
         types = "; ".join([first, *(f"{', '.join(tensors[text])}: {text}" for text in others)])
         counts = write_counts(next(iter(row.tensors.values())).dimension_counts)
-        rows.append(f"| {row.level} | {counts} | {types} |")
+        level = f"{row.level}, {', '.join(row.functions)}" if row.functions else str(row.level)
+        rows.append(f"| {level} | {counts} | {types} |")
     head = [f"`dml.{cls.__name__}`{' · ' + call if call else ''}{' · in place' if cls.in_place else ''}"]
     return [*head, "", *[part for one in text for part in (one, "")], *rows]
 

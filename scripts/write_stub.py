@@ -19,8 +19,9 @@ import anydml
 from anydml.describing import argument_name
 from anydml.enums import AxisDirection, DataType, IndexMode
 from anydml.functions import WRITTEN, derived_classes
-from anydml.functions.derived import document, parameters_of
+from anydml.functions.derived import arguments_of, document, parameters_of
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
+from anydml.operators.computed import Computed
 from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import dml_name
 from anydml.operators.fused import FusedActivation
@@ -89,39 +90,49 @@ def spellings() -> list[str]:
     return [f"_{key} = {key} | Literal[{', '.join(map(repr, names[key]))}]" for key in sorted(names)]
 
 
-def attributes(cls: type[OperatorDesc]) -> str:
-    """The parameters after the inputs."""
+def parameters(cls: type[OperatorDesc], tensors: dict[str, str]) -> str:
+    """The parameters of a function, given the types of the inputs by their names."""
     hints = get_type_hints(cls, include_extras=True)
     parts = []
-    for name, default in parameters_of(cls).items():
-        hint = written(hints[name])
+    for name, default in arguments_of(cls).items():
+        hint = tensors.get(name) or written(hints[name])
+        if name == "axes":
+            hint = f"int | {hint}"
         if default is None and "None" not in hint:
             hint += " | None"
         parts.append(f"{name}: {hint}" if default is MISSING else f"{name}: {hint} = ...")
-    return "".join(f", {part}" for part in parts)
+    return ", ".join(parts)
 
 
 def declare(name: str, cls: type[OperatorDesc]) -> str:
     """The overloads of a function: NumPy's arrays, other libraries', a graph's expressions, and what has no type."""
     inputs = {dml_name(field): argument_name(field) for field in cls.input_names()}
-    alike = cls.typed_alike() if issubclass(cls, ElementWise) else {}
+    alike = cls.typed_alike() if issubclass(cls, Computed) else {}
     output = dml_name(cls.output_names()[0])
     like = alike.get(output, output)
     shares = like in inputs
     kept = {field: shares and alike.get(field, field) == like for field in inputs}
     arrays = {field: "NDArray[_S]" if kept[field] else "NDArray[Any]" for field in inputs}
-    result = "NDArray[_S]" if shares else "NDArray[np.uint8]"
+    own = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
+    result = "NDArray[_S]" if shares else f"NDArray[np.{own.name.lower()}]" if own else "NDArray[Any]"
+    many = "list[{}]" if cls.gives_several() else "{}"
     number = " | _Number" if issubclass(cls, ElementWise) and len(inputs) > 1 else ""
     cases = (
-        (arrays, " | _Plain", result, f"out: {result} | None = None, device: _Device | None = None"),
-        (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "out: _A | None = None, device: _Device | None = None"),
+        (arrays, " | _Plain", result, f"out: {many.format(result)} | None = None, device: _Device | None = None"),
+        (
+            dict.fromkeys(inputs, "_A"),
+            " | _Plain",
+            "_A",
+            f"out: {many.format('_A')} | None = None, device: _Device | None = None",
+        ),
         (dict.fromkeys(inputs, "Expression"), number, "Expression", "out: None = None, device: None = None"),
         (dict.fromkeys(inputs, "Any"), "", "Any", "out: Any = None, device: _Device | None = None"),
     )
     lines: list[str] = []
     for own, others, given, options in cases:
-        tensors = ", ".join(f"{argument}: {own[field]}{others}" for field, argument in inputs.items())
-        text = f"def {name}({tensors}{attributes(cls)}, *, {options}) -> {given}:"
+        tensors = {argument: own[field] + others for field, argument in inputs.items()}
+        returned = given if given == "Any" else many.format(given)
+        text = f"def {name}({parameters(cls, tensors)}, *, {options}) -> {returned}:"
         said = f'\n    """{document(cls).splitlines()[0]}"""'
         lines += ["@overload", f"{text} ..." if lines else text + said]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Descriptions broken on purpose, rule by rule: each breakage takes a valid one and spoils a field of it."""
+"""Descriptions broken on purpose: each breakage takes a valid one of any operator and spoils a field of it."""
 
 from __future__ import annotations
 
@@ -9,62 +9,67 @@ from typing import Any
 from hypothesis import strategies as st
 
 import anydml as dml
-import moving_breakages  # noqa: F401 - it enters its own in the list
+import rule_breakages  # noqa: F401 - it enters its own in the list
+from anydml.operators.fields import dml_name
+from anydml.operators.fused import attributes_of
 from breaking import (
     ALWAYS_WRONG,
+    EVERY,
     NO_LEVELS,
     NO_NUMBERS,
     NO_TYPES,
+    NOTHING,
+    Breakage,
     Hostile,
     Spec,
     always_wrong,
     any_tensor,
     junk_anywhere,
+    with_attributes,
     with_value,
 )
-from drawing import OPERATORS, SEEDS, UINT32_MAX, Case, Operator
+from cases import CASES
+from drawing import SEEDS, UINT32_MAX, Case, Operator, Tensor, slots
 from strategies import cases
 
-SLICES: tuple[Operator, ...] = (dml.Slice, dml.Slice1)
-GATHERS: tuple[Operator, ...] = (dml.GatherND, dml.GatherND1)
-TALLIES: tuple[Operator, ...] = (dml.CumulativeSummation, dml.CumulativeProduct)
-
-
-WITH_AXIS = tuple(cls for cls in OPERATORS if "axis" in cls.field_types())
-WITH_INDICES = tuple(cls for cls in OPERATORS if "indices_tensor" in cls.input_names())
-FILLS: tuple[Operator, ...] = (dml.FillValueConstant, dml.FillValueSequence)
-NO_FILLS = tuple(cls for cls in OPERATORS if cls not in FILLS)
+NO_FILLS = tuple(cls for cls in EVERY if cls.input_names())
 """Operators whose tensors hang together: a fill may be of any sizes."""
 
 
-def _replace_size(spec: Spec, chance: random.Random, value: Any) -> None:
-    tensor = any_tensor(spec, chance)
-    tensor["sizes"] = with_value(tensor["sizes"], chance.randrange(len(tensor["sizes"])), value)
+# A tensor's arguments
+
+WHOLE: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "sizes that are none": ("sizes", NO_NUMBERS),
+    "small total": ("total_tensor_size_in_bytes", (0, 1, -1, 1.5, "4", 10**6000, Hostile())),
+    "odd alignment": ("guaranteed_base_offset_alignment", (3, 48, -16, None, "16", 16.0, 10**6000, Hostile())),
+    "unknown flags": ("flags", (None, 2, "", "OWNED", 1.5, 10**6000, [], {}, Hostile())),
+    "unknown data type": ("data_type", NO_TYPES),
+}
+ELEMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "size that is none": ("sizes", (0, -1, -8, *NO_NUMBERS)),
+    "stride that is none": ("strides", (-1, 2**32, *NO_NUMBERS)),
+}
+
+
+def _spoil(name: str, values: tuple[Any, ...], *, is_element: bool) -> Breakage:
+    def spoil(spec: Spec, chance: random.Random) -> None:
+        tensor, wrong = any_tensor(spec, chance), chance.choice(values)
+        if is_element:
+            known = tensor["sizes"] if name == "sizes" else (1,) * len(tensor["sizes"])
+            wrong = with_value(known, chance.randrange(len(known)), wrong)
+        tensor[name] = wrong
+
+    return spoil
+
+
+for table in (WHOLE, ELEMENTS):
+    for title, (argument, wrong_values) in table.items():
+        ALWAYS_WRONG[title] = (EVERY, _spoil(argument, wrong_values, is_element=table is ELEMENTS))
 
 
 @always_wrong()
 def _no_tensor(spec: Spec, chance: random.Random) -> None:
     spec.tensors[chance.choice(list(spec.tensors))] = chance.choice(NO_NUMBERS)
-
-
-@always_wrong()
-def _zero_size(spec: Spec, chance: random.Random) -> None:
-    _replace_size(spec, chance, 0)
-
-
-@always_wrong()
-def _negative_size(spec: Spec, chance: random.Random) -> None:
-    _replace_size(spec, chance, -chance.randrange(1, 9))
-
-
-@always_wrong()
-def _size_that_is_none(spec: Spec, chance: random.Random) -> None:
-    _replace_size(spec, chance, chance.choice(NO_NUMBERS))
-
-
-@always_wrong()
-def _sizes_that_are_none(spec: Spec, chance: random.Random) -> None:
-    any_tensor(spec, chance)["sizes"] = chance.choice(NO_NUMBERS)
 
 
 @always_wrong()
@@ -92,22 +97,6 @@ def _strides_of_another_length(spec: Spec, chance: random.Random) -> None:
     tensor["strides"] = (1,) * (len(tensor["sizes"]) + chance.choice((-1, 1)))
 
 
-def _replace_stride(spec: Spec, chance: random.Random, value: Any) -> None:
-    tensor = any_tensor(spec, chance)
-    strides = (1,) * len(tensor["sizes"])
-    tensor["strides"] = with_value(strides, chance.randrange(len(strides)), value)
-
-
-@always_wrong()
-def _stride_out_of_range(spec: Spec, chance: random.Random) -> None:
-    _replace_stride(spec, chance, chance.choice((-1, 2**32)))
-
-
-@always_wrong()
-def _stride_that_is_none(spec: Spec, chance: random.Random) -> None:
-    _replace_stride(spec, chance, chance.choice(NO_NUMBERS))
-
-
 @always_wrong()
 def _elements_far_apart(spec: Spec, chance: random.Random) -> None:
     tensor = any_tensor(spec, chance)
@@ -116,32 +105,12 @@ def _elements_far_apart(spec: Spec, chance: random.Random) -> None:
 
 
 @always_wrong()
-def _small_total(spec: Spec, chance: random.Random) -> None:
-    any_tensor(spec, chance)["total_tensor_size_in_bytes"] = chance.choice((0, 1, -1, 1.5, "4", 10**6000, Hostile()))
-
-
-@always_wrong()
-def _odd_alignment(spec: Spec, chance: random.Random) -> None:
-    wrong = (3, 48, -16, None, "16", 16.0, 10**6000, Hostile())
-    any_tensor(spec, chance)["guaranteed_base_offset_alignment"] = chance.choice(wrong)
-
-
-@always_wrong()
-def _unknown_flags(spec: Spec, chance: random.Random) -> None:
-    wrong: tuple[Any, ...] = (None, 2, "", "OWNED", 1.5, 10**6000, [], {}, Hostile())
-    any_tensor(spec, chance)["flags"] = chance.choice(wrong)
-
-
-@always_wrong()
-def _unknown_data_type(spec: Spec, chance: random.Random) -> None:
-    any_tensor(spec, chance)["data_type"] = chance.choice(NO_TYPES)
-
-
-@always_wrong(*(cls for cls in OPERATORS if cls is not dml.Cast))
-def _data_types_that_differ(spec: Spec, chance: random.Random) -> None:
-    name = chance.choice([*spec.inputs(), *spec.outputs()])
-    own = spec.tensor(name)["data_type"]
-    spec.tensor(name)["data_type"] = chance.choice([other for other in dml.DataType if other is not own])
+def _data_type_that_no_level_has(spec: Spec, chance: random.Random) -> None:
+    name = chance.choice(list(spec.tensors))
+    rows = [row.tensors[dml_name(name.partition("[")[0])].data_types for row in spec.cls.support]
+    spec.tensor(name)["data_type"] = chance.choice(
+        [kind for kind in dml.DataType if not any(kind in row for row in rows)]
+    )
 
 
 @always_wrong(*NO_FILLS)
@@ -184,123 +153,37 @@ def _low_level(spec: Spec, chance: random.Random) -> None:
         spec.tensor(name)["data_type"] = "float64"
 
 
-@always_wrong(*SLICES)
+# Attributes, by their type
+
+
+@always_wrong(*with_attributes("UINT_ARRAY", "INT_ARRAY"))
 def _list_of_another_length(spec: Spec, chance: random.Random) -> None:
     for name in [chance.choice(names)] if (names := spec.lists()) else []:
         values = spec.attributes[name]
         spec.attributes[name] = chance.choice((values[1:], [*values, 1], [], [1] * 100))
 
 
-@always_wrong(*SLICES)
-def _list_that_is_none(spec: Spec, chance: random.Random) -> None:
-    spec.attributes[chance.choice(list(spec.attributes))] = chance.choice(NO_NUMBERS)
+@always_wrong(*(cls for cls in EVERY if attributes_of(cls)))
+def _attribute_that_is_none(spec: Spec, chance: random.Random) -> None:
+    name, kind = chance.choice(list(spec.kinds().items()))
+    spec.attributes[name] = chance.choice(NO_NUMBERS if kind.type.startswith(("UINT", "INT")) else NOTHING)
 
 
-@always_wrong(*SLICES)
+@always_wrong(*with_attributes("UINT_ARRAY", "INT_ARRAY"))
 def _element_that_is_none(spec: Spec, chance: random.Random) -> None:
     for name in [chance.choice(names)] if (names := spec.lists()) else []:
-        values = spec.attributes[name]
-        spec.attributes[name] = list(with_value(values, chance.randrange(len(values)), chance.choice(NO_NUMBERS)))
+        values, wrong = spec.attributes[name], chance.choice((*NO_NUMBERS, 2**32, -(2**31) - 1))
+        spec.attributes[name] = list(with_value(values, chance.randrange(len(values)), wrong))
 
 
-@always_wrong(*SLICES)
-def _zero_in_sizes_or_strides(spec: Spec, chance: random.Random) -> None:
-    for name in [chance.choice(names)] if (names := spec.lists()[1:]) else []:
-        values = spec.attributes[name]
-        spec.attributes[name] = list(with_value(values, chance.randrange(len(values)), 0))
+@always_wrong(*with_attributes("UINT"))
+def _number_out_of_range(spec: Spec, chance: random.Random) -> None:
+    name = chance.choice([name for name, kind in spec.kinds().items() if kind.type == "UINT"])
+    counts = [len(spec.tensor(slot)["sizes"]) for slot in spec.tensors]
+    spec.attributes[name] = chance.choice((-1, 99, UINT32_MAX, 2**32, max(counts) + 1))
 
 
-@always_wrong(*SLICES)
-def _one_element_beyond_the_input(spec: Spec, chance: random.Random) -> None:
-    sizes = spec.tensor("input_tensor")["sizes"]
-    position = chance.randrange(len(sizes))
-    names = ("offsets", "sizes", "strides")
-    if spec.cls is dml.Slice:
-        _, size, stride = (spec.number(name, position) for name in names)
-        offset = sizes[position] - (size - 1) * stride
-    else:
-        offset = sizes[position] - spec.number("input_window_sizes", position) + 1
-    name = "offsets" if spec.cls is dml.Slice else "input_window_offsets"
-    offsets = spec.attributes[name] if name in spec.lists() else [0] * len(sizes)
-    spec.attributes[name] = list(with_value(offsets, min(position, len(offsets) - 1), offset))
-
-
-@always_wrong(*SLICES)
-def _offset_far_beyond_the_input(spec: Spec, chance: random.Random) -> None:
-    name = "offsets" if spec.cls is dml.Slice else "input_window_offsets"
-    spec.attributes[name] = [UINT32_MAX] * len(spec.tensor("input_tensor")["sizes"])
-
-
-@always_wrong(dml.Slice1)
-def _window_stride_beyond_32_bits(spec: Spec, chance: random.Random) -> None:
-    count = len(spec.tensor("input_tensor")["sizes"])
-    spec.attributes["input_window_strides"] = [chance.choice((2**31, -(2**31) - 1))] * count
-
-
-@always_wrong(*WITH_AXIS)
-def _axis_out_of_range(spec: Spec, chance: random.Random) -> None:
-    count = len(spec.tensor(spec.inputs()[0])["sizes"])
-    spec.attributes["axis"] = chance.choice((-1, count, UINT32_MAX))
-
-
-@always_wrong(*WITH_AXIS)
-def _axis_that_is_none(spec: Spec, chance: random.Random) -> None:
-    spec.attributes["axis"] = chance.choice((True, *NO_NUMBERS))
-
-
-@always_wrong(*TALLIES)
-def _unknown_direction(spec: Spec, chance: random.Random) -> None:
-    spec.attributes["axis_direction"] = chance.choice(("sideways", 2, -1, *NO_NUMBERS))
-
-
-@always_wrong(*TALLIES)
-def _exclusive_that_is_no_boolean(spec: Spec, chance: random.Random) -> None:
-    name = next(name for name in spec.attributes if name.startswith("has_"))
-    spec.attributes[name] = chance.choice((2, -1, "yes", *NO_NUMBERS))
-
-
-@always_wrong(*GATHERS)
-def _large_tuples(spec: Spec, chance: random.Random) -> None:
-    indices = spec.tensor("indices_tensor")
-    most = spec.number("input_dimension_count") - spec.number("batch_dimension_count", otherwise=0)
-    indices["sizes"] = with_value(indices["sizes"], -1, chance.choice((most + 1, 9, UINT32_MAX)))
-
-
-@always_wrong(*GATHERS)
-def _count_out_of_range(spec: Spec, chance: random.Random) -> None:
-    name = chance.choice(("input_dimension_count", "indices_dimension_count"))
-    count = len(spec.tensor("input_tensor")["sizes"])
-    spec.attributes[name] = chance.choice((0, -1, count + 1))
-
-
-@always_wrong(*GATHERS)
-def _count_that_is_none(spec: Spec, chance: random.Random) -> None:
-    name = chance.choice([name for name in spec.attributes if name.endswith("count")])
-    spec.attributes[name] = chance.choice((True, *NO_NUMBERS))
-
-
-@always_wrong(*WITH_INDICES)
-def _indices_of_another_type(spec: Spec, chance: random.Random) -> None:
-    spec.tensor("indices_tensor")["data_type"] = chance.choice(("float32", "float16", "int8", "uint16", "float64"))
-
-
-@always_wrong(*WITH_INDICES)
-def _unknown_index_mode(spec: Spec, chance: random.Random) -> None:
-    spec.attributes["index_mode"] = chance.choice(("wrap", 0, 1, *NO_NUMBERS))
-
-
-@always_wrong(dml.GatherND1)
-def _batch_count_out_of_range(spec: Spec, chance: random.Random) -> None:
-    counts = [spec.number(name) for name in ("input_dimension_count", "indices_dimension_count")]
-    spec.attributes["batch_dimension_count"] = chance.choice((*counts, 8, -1))
-
-
-@always_wrong(dml.GatherND1)
-def _batches_that_differ(spec: Spec, chance: random.Random) -> None:
-    indices, count = spec.tensor("indices_tensor"), len(spec.tensor("input_tensor")["sizes"])
-    spec.attributes["batch_dimension_count"] = 1
-    spec.attributes["input_dimension_count"] = spec.attributes["indices_dimension_count"] = count
-    indices["sizes"] = with_value(indices["sizes"], 0, indices["sizes"][0] + chance.randrange(1, 9) + 64)
+# What is broken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -323,6 +206,22 @@ class Broken:
             breakage = ALWAYS_WRONG[name][1] if name in ALWAYS_WRONG else junk_anywhere
             breakage(spec, chance)
         return spec.create()
+
+
+def typical(cls: Operator) -> Case:
+    """The documents' example of an operator that has most dimensions."""
+    desc = max((case for case in CASES if case.operator is cls), key=lambda case: case.rank).desc(dml.DataType.FLOAT32)
+    tensors: dict[str, Tensor] = {}
+    attributes: dict[str, Any] = {}
+    for name, kind in cls.field_types().items():
+        value: Any = getattr(desc, name)
+        if kind.is_tensor_array:
+            tensors |= slots(name, [Tensor(one.data_type, one.sizes) for one in value])
+        elif kind.kind in ("input", "output"):
+            tensors[name] = Tensor(value.data_type, value.sizes)
+        else:
+            attributes[name] = list(value) if kind.type.endswith("_ARRAY") else value
+    return Case(cls, dml.FeatureLevel.highest(), tensors, attributes, {})
 
 
 def breakages_of(cls: Operator) -> tuple[str, ...]:

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import anydml as dml
-from drawing import OPERATORS, UINT32_MAX, Case, Operator, describe
+from drawing import UINT32_MAX, Case, Operator, describe
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
+
+    from anydml.operators.fields import FieldType
+
+EVERY: tuple[Operator, ...] = tuple(dml.OPERATORS.values())
 
 
 class Arguments(dict[str, Any]):
@@ -31,6 +35,7 @@ class Spec:
 
     @classmethod
     def of(cls, case: Case) -> Spec:
+        """What a random case describes."""
         tensors = {name: Arguments(tensor.arguments()) for name, tensor in case.tensors.items()}
         return cls(case.cls, case.level, tensors, dict(case.attributes))
 
@@ -54,7 +59,11 @@ class Spec:
 
     def inputs(self) -> list[str]:
         """The slots of the inputs that are data, without indices and lengths."""
-        return [name for name in self.tensors if name.startswith("input_")]
+        return [name for name in self.tensors if not name.startswith(("output_", "indices_", "sequence_"))]
+
+    def kinds(self) -> dict[str, FieldType]:
+        """The kinds of the attributes that are given."""
+        return {name: kind for name, kind in self.cls.field_types().items() if name in self.attributes}
 
     def outputs(self) -> list[str]:
         """The slots of the outputs."""
@@ -85,82 +94,24 @@ class Hostile:
     __index__ = __len__ = __iter__ = __repr__ = __str__ = __bool__ = __getitem__ = __float__ = _refuse
 
 
+# What is no value of any field.
+NOTHING: tuple[Any, ...] = (b"2", "", "two", 2j, [[1]], [[[1, 2], [3]]], {1: 2}, object(), Hostile(), int)
 # What is no number of any field, no list and no tensor.
 NO_NUMBERS: tuple[Any, ...] = (
-    None,
-    "",
-    "two",
-    b"2",
-    1.5,
-    math.nan,
-    -math.inf,
-    10**6000,
-    -(10**6000),
-    2**64,
-    2j,
-    [[1]],
-    [[[1, 2], [3]]],
-    {},
-    {1: 2},
-    {3},
-    object(),
-    Hostile(),
-    int,
-    np.float32(2),
-    np.ones((2, 2)),
-    np.array([1, None]),
-)
+    None, 1.5, math.nan, -math.inf, 10**6000, -(10**6000), 2**64, {}, {3}, np.float32(2), np.ones((2, 2)),
+    np.array([1, None]), *NOTHING,
+)  # fmt: skip
 NO_LEVELS: tuple[Any, ...] = (
-    "",
-    "9_9",
-    "LEVEL",
-    -1,
-    7,
-    10**6000,
-    5.0,
-    math.nan,
-    [],
-    {},
-    object(),
-    Hostile(),
-    "5_0\n6_0",
-)
+    "", "9_9", "LEVEL", -1, 7, 10**6000, 5.0, math.nan, [], {}, object(), Hostile(), "5_0\n6_0",
+)  # fmt: skip
 NO_TYPES: tuple[Any, ...] = (
-    None,
-    "",
-    "float99",
-    "bool",
-    "complex64",
-    99,
-    -1,
-    10**6000,
-    math.nan,
-    [1],
-    {},
-    Hostile(),
-    "O",
-)
+    None, "", "float99", "bool", "complex64", 99, -1, 10**6000, math.nan, [1], {}, Hostile(), "O",
+)  # fmt: skip
 # What some field may well take, and others not.
 JUNK: tuple[Any, ...] = (
-    *NO_NUMBERS,
-    0,
-    1,
-    2,
-    5,
-    -1,
-    -2,
-    2**31,
-    UINT32_MAX,
-    2**32,
-    True,
-    False,
-    (),
-    [],
-    [1],
-    (0,),
-    [True],
-)
-JUNK = (*JUNK, np.int64(3), np.array([1, 2]), range(4), "float16", "decreasing", "clamp", "OWNED_BY_DML", [1] * 100)
+    *NO_NUMBERS, 0, 1, 2, 5, -1, -2, 2**31, UINT32_MAX, 2**32, True, False, (), [], [1], (0,), [True], np.int64(3),
+    np.array([1, 2]), range(4), "float16", "decreasing", "clamp", "OWNED_BY_DML", [1] * 100,
+)  # fmt: skip
 
 Breakage: TypeAlias = "Callable[[Spec, random.Random], None]"
 ALWAYS_WRONG: dict[str, tuple[tuple[Operator, ...], Breakage]] = {}
@@ -168,13 +119,18 @@ ALWAYS_WRONG: dict[str, tuple[tuple[Operator, ...], Breakage]] = {}
 
 
 def always_wrong(*operators: Operator) -> Callable[[Breakage], Breakage]:
-    """Enter a breakage in the list, by the name of its function."""
+    """Enter a breakage in the list, by the name of its function: of these operators, or of all."""
 
     def enter(breakage: Breakage) -> Breakage:
-        ALWAYS_WRONG[breakage.__name__.strip("_").replace("_", " ")] = (operators or OPERATORS, breakage)
+        ALWAYS_WRONG[breakage.__name__.strip("_").replace("_", " ")] = (operators or EVERY, breakage)
         return breakage
 
     return enter
+
+
+def with_attributes(*types: str) -> tuple[Operator, ...]:
+    """The operators that have an attribute of such a type."""
+    return tuple(cls for cls in EVERY if any(kind.type in types for kind in cls.field_types().values()))
 
 
 def with_value(values: Sequence[Any], position: int, value: Any) -> tuple[Any, ...]:
@@ -200,3 +156,21 @@ def junk_anywhere(spec: Spec, chance: random.Random) -> None:
     if isinstance(value, (list, tuple)) and value and chance.random() < 0.5:
         junk = type(value)(with_value(value, chance.randrange(len(value)), junk))
     holder[name] = junk
+
+
+def set_size(tensor: Arguments, position: int, size: int) -> None:
+    """Give a tensor another size, packed."""
+    tensor.update(sizes=with_value(tensor["sizes"], position, size), strides=None, total_tensor_size_in_bytes=None)
+
+
+def enlarge_off_axis(spec: Spec, name: str, chance: random.Random) -> None:
+    """Make a tensor larger in a dimension that is not the axis, all tensors having two of them at least."""
+    for slot in spec.tensors:
+        tensor = spec.tensor(slot)
+        if len(tensor["sizes"]) < 2:
+            tensor.update(sizes=(1, *tensor["sizes"]), strides=None, total_tensor_size_in_bytes=None)
+    sizes = spec.tensor(name)["sizes"]
+    axis = spec.number("axis", otherwise=0) % len(sizes)
+    position = chance.choice([k for k in range(len(sizes)) if k != axis])
+    spec.attributes["axis"] = axis
+    set_size(spec.tensor(name), position, sizes[position] + chance.choice((1, 9)))

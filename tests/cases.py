@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+import folding
+from anydml.describing import argument_name
 from anydml.functions.derived import function_name
 from anydml.operators.fields import dml_name
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
+from folding import SMALL
+from products import PRODUCTS, in_order
+from products import SMALL as FIXED
+from products import small_example as fixed_example
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +86,10 @@ class Case:
         """What the document says, wrapped to the width of a narrow type (products reach 504)."""
         return [y.astype(result_type.dtype) for y in self.results]
 
+    def row(self, level: dml.FeatureLevel) -> dml.LevelSupport | None:
+        """What the level takes."""
+        return dml.support(self.operator, level)
+
     def bare(self) -> Case:
         """The same without the leading 1s that a document writes, as the functions take it."""
         attributes, axis = dict(self.attributes), self.attributes.get("axis", self.rank)
@@ -147,9 +157,96 @@ class ElementWiseCase(Case):
         return getattr(dml, function_name(self.operator.type))(*arrays, **self.attributes, **options)
 
 
+class FixedCase(Case):
+    """An operator whose tensors are of types that the case says, whichever is asked for."""
+
+    def desc(
+        self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
+    ) -> dml.OperatorDesc:
+        """The description."""
+        tensors = {name: dml.TensorDesc(x.dtype, x.shape) for name, x in zip(self.fields, self.sources, strict=True)}
+        return self.operator.infer(**tensors, **self.attributes)
+
+    @property
+    def fields(self) -> list[str]:
+        """The inputs that are there."""
+        return list(in_order(self.operator, FIXED[self.operator.type.name][0]))
+
+    def inputs(self, data_type: dml.DataType, index_type: dml.DataType = UINT32) -> list[np.ndarray]:
+        """The input arrays in binding order."""
+        return [x.copy() for x in self.sources]
+
+    def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
+        """What the oracle says."""
+        return [y.copy() for y in self.results]
+
+    def bare(self) -> Case:
+        """The same without the first two dimensions."""
+        sources, results = (tuple(x.reshape(x.shape[2:]) for x in some) for some in (self.sources, self.results))
+        return replace(self, sources=sources, results=results)
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function, which takes optional inputs last."""
+        inputs = {argument_name(name): x for name, x in zip(self.fields, arrays, strict=True)}
+        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
+
+
+def _fixed(operator: type[dml.OperatorDesc]) -> FixedCase:
+    _, arrays, results = fixed_example(operator)
+    attributes = FIXED[operator.type.name][1]
+    name = f"{operator.type.name} of small numbers"
+    return FixedCase(name, operator, tuple(arrays), tuple(results), attributes)
+
+
 def _element_wise(operator: type[dml.OperatorDesc]) -> ElementWiseCase:
     sources, attributes = small_example(operator)
     case = ElementWiseCase(f"{operator.type.name} of small numbers", operator, sources, sources[:1], attributes)
+    return replace(case, results=tuple(case.outputs(FLOAT32)))
+
+
+class FoldingCase(ElementWiseCase):
+    """An operator that folds, whose results are the oracle's."""
+
+    def desc(
+        self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
+    ) -> dml.OperatorDesc:
+        """The description, with the outputs that it implies."""
+        row = self.row(dml.FeatureLevel.highest())
+        own = data_type if row and data_type in row.tensors["InputTensor"].data_types else FLOAT32
+        inputs = [dml.TensorDesc(own, x.shape) for x in self.sources]
+        return self.operator.infer(**by_field(self.operator, "input", inputs), **self.attributes)
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function, its inputs by name: what must be given stands before what need not."""
+        inputs = dict(zip(map(argument_name, self.operator.input_names()), arrays, strict=True))
+        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
+
+    def outputs(self, result_type: dml.DataType, data_type: dml.DataType | None = None) -> list[np.ndarray]:
+        """What the oracle says."""
+        desc = self.desc(data_type or result_type)
+        answers = folding.expected(desc, self.inputs(data_type or result_type))
+        return [
+            np.ascontiguousarray(answer, output.data_type.dtype)
+            for (answer, _), output in zip(answers, desc.outputs().values(), strict=True)
+        ]
+
+    def row(self, level: dml.FeatureLevel) -> dml.LevelSupport | None:
+        """What the level takes, of the function where there are several."""
+        table = self.operator.support
+        return (table.of(self.attributes["function"]) if "function" in self.attributes else table).at(level)
+
+    def bare(self) -> Case:
+        """The same: what is folded is counted from the first dimension."""
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The input's."""
+        return self.x.ndim
+
+
+def _folding(operator: type[dml.OperatorDesc], name: str, sources: Any, attributes: dict[str, Any]) -> FoldingCase:
+    case = FoldingCase(f"{operator.type.name} {name}", operator, sources, sources[:1], attributes)
     return replace(case, results=tuple(case.outputs(FLOAT32)))
 
 
@@ -323,4 +420,9 @@ DOCUMENTS = [
     _reverse("example 1", 3, [[[[2], [4], [3]]]], [2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12]),
     _reverse("example 2", 2, [[[[2, 3, 1, 0]]]], [5, 10, 3, 4, 1, 6, 7, 8, 9, 2, 11, 12]),
 ]
-CASES = [*DOCUMENTS, *(_element_wise(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity))]
+CASES = [
+    *DOCUMENTS,
+    *(_element_wise(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity)),
+    *(_folding(*example) for example in SMALL),
+    *map(_fixed, PRODUCTS),
+]

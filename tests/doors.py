@@ -97,6 +97,8 @@ def all_through_objects(
     table.bind_outputs(targets)
     if owned:
         table.bind_persistent_resource(dml.BufferBinding(persistent))
+    if (size := compiled.binding_properties.temporary_resource_size) > 0:
+        table.bind_temporary_resource(dml.BufferBinding(put(bytearray(size))))
     recorder.record_dispatch(commands, compiled, table)
     device.execute(commands)
     back = get(arena)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from anydml import DataType
 
 HIGHEST = dml.FeatureLevel.highest()
-ELEMENT_WISE: list[type[ElementWise]] = [cls for cls in dml.OPERATORS.values() if issubclass(cls, ElementWise)]
+ELEMENT_WISE: list[type[ElementWise]] = [
+    cls for cls in dml.OPERATORS.values() if issubclass(cls, ElementWise) and not cls.optional_inputs()
+]
+"""Those that take every input; the others are in the table of `products`."""
 BOUNDS: list[dict[str, Any]] = [{"min": -2.5, "max": 2.5}, {"min": 3, "max": 1}, {"min": -math.inf, "max": 1e30}]
 TYPED_BOUNDS: list[dict[str, Any]] = [{"min": 1, "max": 3}, {"min": 3, "max": 1}]
 ATTRIBUTES: dict[str, list[dict[str, Any]]] = {

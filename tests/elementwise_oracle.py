@@ -180,7 +180,7 @@ ORACLE: dict[str, Callable[..., Any]] = {
     "ACTIVATION_LINEAR": lambda x, alpha, beta: f32(alpha * x + beta),
     "ACTIVATION_PARAMETERIZED_RELU": lambda x, slope: np.where(x >= 0, x, slope * x),
     "ACTIVATION_PARAMETRIC_SOFTPLUS": lambda x, alpha, beta: alpha * soft(f32(beta * x)),
-    "ACTIVATION_RELU": lambda x: np.maximum(0, x),
+    "ACTIVATION_RELU": lambda x: np.where((x > 0) | (x != x), x, 0),  # of two zeros NumPy's has either
     "ACTIVATION_SCALED_ELU": lambda x, alpha, gamma: gamma * np.where(x > 0, x, alpha * np.expm1(x)),
     "ACTIVATION_SCALED_TANH": lambda x, alpha, beta: alpha * np.tanh(beta * x),
     "ACTIVATION_SHRINK": lambda x, bias, threshold: np.where(np.abs(x) > threshold, x - bias * np.sign(x), 0),

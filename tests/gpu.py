@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES
 from anydml.memory import Buffer, packed_strides
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class FakeTorch:
     strided = "strided"
 
     def __init__(self) -> None:
-        for data_type in DataType:
+        for data_type in NUMPY_TYPES:
             setattr(self, data_type.name.lower(), dtype(data_type.name.lower()))
         self.current, self.next_address, self.is_capturing = 0, 5 << 40, False
         self.entered: list[int] = []

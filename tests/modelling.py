@@ -12,6 +12,9 @@ import anydml as dml
 from anydml.cli.app import app
 from anydml.models import check_file
 from elementwise import ELEMENT_WISE, data_types, describe
+from folding import FOLDING
+from folding import describe as describe_folding
+from products import PRODUCTS, small_example
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
 ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}
@@ -156,6 +159,12 @@ EVERY: list[dml.OperatorDesc] = [
         for cls in ELEMENT_WISE
         if cls not in (dml.Cast, dml.ElementWiseIdentity)
     ),
+    *(
+        describe_folding(cls, dml.DataType.FLOAT32, (1, 1, 2, 3), (3,), left_out=("scale_tensor",) * ("MEAN" in name))
+        for cls in FOLDING
+        for name in (cls.type.name,)
+    ),
+    *(small_example(cls)[0] for cls in PRODUCTS),
 ]
 
 

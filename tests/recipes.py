@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from anydml.engines import find_engine
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.ir.expressions import coordinate, given, load, maximum, where
@@ -174,7 +174,7 @@ class Random:
         found = pick(self.draw, (self.tensors[-1], self.tensors[-1], *self.tensors[::-1]))
         change = pick(self.draw, ("none", "none", "shape", "type"))
         if change == "type" and found.tensor not in self.blurred:
-            alike = [t for t in DataType if t.size_in_bytes == found.data_type.size_in_bytes and t in TYPES]
+            alike = [t for t in NUMPY_TYPES if t.size_in_bytes == found.data_type.size_in_bytes and t in TYPES]
             found = View(found.tensor, pick(self.draw, alike or [found.data_type]), found.sizes, found.strides)
         if change == "shape" and found.strides == _meant(found.sizes, packed(found.sizes)):
             count = math.prod(found.sizes)

@@ -130,7 +130,8 @@ def run_on_arrays(case: Case, memory: Memory, engine: str) -> list[Array] | None
 def run_on_table(case: Case, memory: Memory, engine: str) -> None:
     """Bind raw buffers, record and execute: the way of DirectML itself."""
     device = dml.Device(engine, feature_level=case.level)
-    compiled = device.compile_operator(device.create_operator(case.description()))
+    desc = case.description()
+    compiled = device.compile_operator(device.create_operator(desc))
     commands, recorder = device.create_command_list(), device.create_command_recorder()
     initializer = device.create_operator_initializer([compiled])
     table = device.create_binding_table(initializer)
@@ -145,10 +146,15 @@ def run_on_table(case: Case, memory: Memory, engine: str) -> None:
         table.bind_outputs([persistent])
     recorder.record_dispatch(commands, initializer, table)
     table.reset(compiled)
-    table.bind_inputs(given_inputs)
+    given = iter(given_inputs)  # an optional tensor that is not there has a place too
+    table.bind_inputs([None if tensor is None else next(given) for tensor in desc.input_slots().values()])
     table.bind_outputs([memory.binding(name) for name in case.outputs])
     if any(owned):
         table.bind_persistent_resource(persistent)
+    if (scratch := compiled.binding_properties.temporary_resource_size) > 0:
+        room = bytearray(PERSISTENT_ALIGNMENT + scratch)
+        where = put_bytes(room) if is_on_gpu(device) else room
+        table.bind_temporary_resource(dml.BufferBinding(where, PERSISTENT_ALIGNMENT, scratch))
     recorder.record_dispatch(commands, compiled, table)
     device.execute(commands)
 

@@ -16,12 +16,13 @@ import anydml as dml
 from agreement import answer, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml import calls
 from anydml.engines.cpu.programs import copy, gather, scan
+from anydml.enums import NUMPY_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
-TYPES = [str(t.dtype) for t in dml.DataType]
+TYPES = [str(t.dtype) for t in NUMPY_TYPES]
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
 
 

@@ -18,7 +18,7 @@ from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.programs import MapProgram
 from anydml.engines.cpu.programs import map as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, load, where
 from anydml.ir.numerics import ULPS, expand
@@ -31,7 +31,7 @@ from trees import numbers as numbers_by
 
 Array = np.ndarray[Any, Any]
 F32 = DataType.FLOAT32
-TYPES = list(DataType)
+TYPES = list(NUMPY_TYPES)
 INTEGERS = [t for t in TYPES if not t.is_float]
 X, Y, Z = (load(i, F32) for i in range(3))
 
@@ -105,7 +105,7 @@ def test_random_trees_and_layouts(part: int) -> None:
         slots = [TYPES[k] for k in chance.integers(len(TYPES), size=1 + seed % 4)]
         shape, data_type = shape_of(chance, 4000), TYPES[seed % len(TYPES)]
         elsewhere = fetched_of(chance, shape, TYPES)
-        value = Trees(seed, slots, shape, elsewhere).grow(data_type, 4)
+        value = Trees(seed, slots, shape, fetched=elsewhere).grow(data_type, 4)
         sources = [source(chance, shape, slot) for slot in slots]
         sources += [source(chance, sizes, slot) for slot, sizes in elsewhere]
         whole = room(chance, (*shape, 2), data_type)

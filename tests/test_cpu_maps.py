@@ -14,6 +14,7 @@ from anydml.engines import cpu
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs import CopyProgram, lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
+from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.views import View
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 Array = np.ndarray[Any, Any]
-TYPES = [str(t.dtype) for t in dml.DataType]
+TYPES = [str(t.dtype) for t in NUMPY_TYPES]
 LARGE = 2_300_000
 """Bytes that several threads share, in several segments."""
 

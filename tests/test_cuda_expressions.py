@@ -11,7 +11,7 @@ import pytest
 from agreement import assert_same, framed, run, values, view
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
@@ -31,7 +31,7 @@ CUDA, REFERENCE = CudaEngine(), ReferenceEngine()
 WHOLE_TILES = CudaEngine()
 if is_interpreted():  # numbers alone, without the many programs that small tiles make
     WHOLE_TILES._figures = replace(WHOLE_TILES._figures, tile=4096)
-TYPES = list(DataType)
+TYPES = list(NUMPY_TYPES)
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
 SEEDS = range(40 if is_interpreted() else 100)
 MOST = 300 if is_interpreted() else 5000
@@ -58,7 +58,7 @@ def drawn(seed: int) -> tuple[Expr, list[Fetched], tuple[int, ...]]:
     sources = [TYPES[k] for k in chance.integers(0, len(TYPES), chance.integers(0, 4))]
     shape = shape_of(chance, MOST)
     elsewhere = fetched_of(chance, shape, TYPES)
-    value = Trees(seed, sources, shape, elsewhere).grow(TYPES[seed % len(TYPES)], 4)
+    value = Trees(seed, sources, shape, fetched=elsewhere).grow(TYPES[seed % len(TYPES)], 4)
     return value, [*((one, shape) for one in sources), *elsewhere], shape
 
 

@@ -13,6 +13,7 @@ import anydml as dml
 from agreement import answer, assert_same, bits, columns, framed, padded, run, slicing, values, view
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
+from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.memory import numpy_address
@@ -31,7 +32,7 @@ CUDA, REFERENCE = CudaEngine(), ReferenceEngine()
 WHOLE_TILES = CudaEngine()
 if is_interpreted():  # numbers alone, without the many programs that small tiles make
     WHOLE_TILES._figures = replace(WHOLE_TILES._figures, tile=4096)
-TYPES = [str(data_type.dtype) for data_type in dml.DataType]
+TYPES = [str(data_type.dtype) for data_type in NUMPY_TYPES]
 
 # Ends of ranges, numbers half-way between two of a narrower type, and those that two roundings get wrong.
 WHOLE = [

@@ -14,7 +14,7 @@ from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
 from anydml.operators.facts import fields_of, runs_in_place
 from anydml.operators.fields import dml_name
-from cases import CASES, Case, ElementWiseCase
+from cases import CASES, Case, ElementWiseCase, FixedCase
 from doors import all_through_objects, as_list, through_compiled, through_objects
 from places import get, put, wipe
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
-IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount")
+IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount", "QuantizationTensorCount")
 """What follows from the arrays."""
 
 
 def levels_of(case: Case) -> list[FeatureLevel]:
     """Every level; of the element-wise operators those at which a row of the table begins, and the one below."""
     levels, begins = list(FeatureLevel), {row.level for row in case.operator.support}
-    if not isinstance(case, ElementWiseCase):
+    if not isinstance(case, (ElementWiseCase, FixedCase)):
         return levels
     first = levels.index(min(begins))
     return [level for i, level in enumerate(levels) if level in begins or i == first - 1]
@@ -52,7 +52,7 @@ class Types(NamedTuple):
 
 def allowed(case: Case, level: FeatureLevel) -> list[Types]:
     """The types that the level takes, for the case's dimension count."""
-    row = dml.support(case.operator, level)
+    row = case.row(level)
     if row is None or case.rank not in next(iter(row.tensors.values())).dimension_counts:
         return []
     return types_of(case, row, level)
@@ -62,6 +62,8 @@ def types_of(case: Case, row: LevelSupport, level: FeatureLevel) -> list[Types]:
     """Every type with every type of indices; those that CAST gives go round from level to level."""
     own = row.tensors.get("IndicesTensor", row.tensors.get("SequenceLengthsTensor"))
     data_types = sorted(row.tensors.get("ATensor", next(iter(row.tensors.values()))).data_types)
+    if isinstance(case, FixedCase):
+        return [Types(DataType.FLOAT32, DataType.UINT32, DataType.FLOAT32)]
     if isinstance(case, ElementWiseCase):
         output = dml_name(case.operator.output_names()[0])
         other = None if output in case.operator.typed_alike() else max(row.tensors[output].data_types)  # type: ignore[attr-defined]
@@ -105,6 +107,7 @@ def test_every_level_has_the_examples_that_it_should() -> None:
         "GATHER_ND example 1",
         *(f"GATHER example {number}" for number in range(1, 6)),
         "GATHER_ELEMENTS example 1",
+        *(f"REDUCE example {number}" for number in range(1, 4)),
     ]
     level = FeatureLevel.LEVEL_3_0
     assert all(allowed(case, level) for case in CASES if case.operator.introduced() <= level)
@@ -129,7 +132,7 @@ def test_example_through_the_functions_without_padding(case: Case, level: Featur
     device = dml.Device(engine, feature_level=level)
     # Without batch dimensions the function takes GATHER_ND, which is there from 2_1 on.
     operator = dml.GatherND if case.attributes.get("batch_dimension_count") == 0 else case.operator
-    if (row := dml.support(operator, level)) is None:
+    if (row := case.row(level) if operator is case.operator else dml.support(operator, level)) is None:
         with pytest.raises(dml.FeatureLevelError, match="the operator needs"):
             bare(case, Types(DataType.FLOAT32, DataType.UINT32, DataType.FLOAT32), device)
         return
@@ -163,7 +166,7 @@ def test_results_in_arrays_of_the_callers(case: Case, engine: str) -> None:
     arrays = [put(array, device) for array in bare_case.inputs(DataType.FLOAT32)]
     wanted = bare_case.outputs(DataType.FLOAT32)
     outs = [put(np.full(y.shape[::-1], 99, y.dtype).T, device) for y in wanted]
-    given = outs if case.operator is dml.Split else outs[0]
+    given = outs if case.operator.gives_several() else outs[0]
     back = bare_case.call(*arrays, out=given, device=device)
     assert all(result is out for result, out in zip(as_list(back), outs, strict=True))
     check_results([get(out) for out in outs], wanted)

@@ -16,9 +16,9 @@ from anydml.runtime.device import DeviceName
 
 def test_data_types_have_directml_values() -> None:
     names = ["FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64", "UINT64", "INT64"]
-    assert [(t.name, int(t)) for t in DataType] == list(zip(names, range(1, 12), strict=True))
+    assert [(t.name, int(t)) for t in DataType] == list(zip([*names, "UINT4", "INT4"], range(1, 14), strict=True))
     assert {t.dtype for t in DataType} == {np.dtype(name.lower()) for name in names}
-    assert [t.size_in_bytes for t in DataType] == [4, 2, 4, 2, 1, 4, 2, 1, 8, 8, 8]
+    assert [t.bytes_of(3) for t in DataType] == [12, 6, 12, 6, 3, 12, 6, 3, 24, 24, 24, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_data_type_spellings(spelling: Any) -> None:
     assert DataType(spelling) is DataType.FLOAT32
 
 
-@pytest.mark.parametrize("spelling", [None, "", "float8", object(), 0, 12, np.complex64, ">f4", bool, "bool", [1]])
+@pytest.mark.parametrize("spelling", [None, "", "float8", object(), 0, 14, np.complex64, ">f4", bool, "bool", [1]])
 def test_what_is_no_data_type(spelling: Any) -> None:
     with pytest.raises(dml.DescriptionError, match="must be one of FLOAT32, "):
         DataType(spelling)

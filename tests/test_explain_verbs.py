@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anydml as dml
+from anydml.enums import NUMPY_TYPES
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
 from test_explain import OPERATORS as OTHERS
@@ -52,7 +53,7 @@ def draw_sizes(draw: st.DrawFn, rank: int | None = None) -> tuple[int, ...]:
 
 def draw_array(draw: st.DrawFn, sizes: Sequence[int], data_type: dml.DataType | None = None) -> Array:
     """Values of any type, in any order of the dimensions."""
-    kind = data_type or pick(draw, tuple(dml.DataType))
+    kind = data_type or pick(draw, NUMPY_TYPES)
     order = draw(st.permutations(range(len(sizes))))
     count, rng = math.prod(sizes), np.random.default_rng(draw(st.integers(0, 99)))
     with np.errstate(invalid="ignore"):  # what an unsigned type makes of a number below 0 is a value as well
@@ -142,7 +143,7 @@ def make_identity(draw: st.DrawFn) -> Case:
 
 
 def make_cast(draw: st.DrawFn) -> Case:
-    x, kind = draw_array(draw, draw_sizes(draw)), pick(draw, tuple(dml.DataType))
+    x, kind = draw_array(draw, draw_sizes(draw)), pick(draw, NUMPY_TYPES)
     desc = dml.Cast(input_tensor=described(x), output_tensor=T(kind, x.shape))
     values = converted(x, kind.dtype)
     pairs = list(zip(x.ravel().tolist(), values.ravel().tolist(), strict=True))
@@ -194,7 +195,7 @@ def make_split(draw: st.DrawFn) -> Case:
 
 
 def make_fill_value_constant(draw: st.DrawFn) -> Case:
-    kind, sizes = pick(draw, tuple(dml.DataType)), draw_sizes(draw)
+    kind, sizes = pick(draw, NUMPY_TYPES), draw_sizes(draw)
     value = pick(draw, special_values(kind).tolist())
     desc = dml.FillValueConstant(output_tensor=T(kind, sizes), value_data_type=kind, value=value)
     return Case(desc, [], [None], [np.full(sizes, value, kind.dtype)])

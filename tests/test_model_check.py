@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DESC = "dispatchables.sum.desc."
-TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
+TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4"
 BUILT = f"{len(dml.OPERATORS)} operators are, which `anydml support` lists"
 
 
@@ -60,7 +60,7 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "DML_OPERATOR_GEMM",
         3,
         "$.dispatchables.sum.type",
-        "GEMM: the operator is not built yet; there are 98 of DirectML's 177; `anydml support` lists them",
+        f"GEMM: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; `anydml support` lists them",
     ),
     (
         "dispatchables.sum.type",
@@ -450,7 +450,7 @@ def test_every_fault_is_found_at_once_in_the_order_of_the_file(tmp_path: Path) -
         resources={"in": floats(1, 2, "x", 4), "out": ZEROS},
         dispatchables={
             "sum": changed(SUM, "desc.Axis", 9),
-            "crop": {"type": "SLICE1", "desc": {"InputTensor": {"DataType": "INT4", "Sizes": [0]}, "OutputTensor": 1}},
+            "crop": {"type": "SLICE1", "desc": {"InputTensor": {"DataType": "INT5", "Sizes": [0]}, "OutputTensor": 1}},
             "gemm": {"type": "GEMM"},
         },
         commands=[DISPATCH, {"type": "print", "resource": "nothing"}],

@@ -9,6 +9,8 @@ import pytest
 import anydml as dml
 from anydml.models import load_model
 from elementwise import STEPS, assert_within, short_name
+from folding import FOLDING, assert_close
+from folding import expected as expected_of
 from modelling import EVERY, EXAMPLES, as_dispatchable, findings, floats, model_of, run, write
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ def test_every_operator_is_read_bound_and_run(tmp_path: Path, engine: str, desc:
     assert loaded.dispatchables["it"].desc == desc
     found = loaded.run(engine).resources
     arrays = [loaded.resources[slot].first_values().reshape(one.sizes) for slot, one in desc.inputs().items()]  # type: ignore[union-attr]  # they are there
+    if type(desc) in FOLDING:
+        for slot, answer in zip(desc.outputs(), expected_of(desc, arrays), strict=True):
+            assert_close(found[slot], answer, desc)
+        return
     expected = dml.Device("reference").compile(desc)(*arrays)
     results = expected if isinstance(expected, tuple) else (expected,)
     for slot, result in zip(desc.outputs(), results, strict=True):

@@ -161,7 +161,7 @@ def npy(header: str, data: bytes = b"\0" * 16, version: int = 1) -> bytes:
 
 
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"
-TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
+TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ LENGTHS = np.ones((3, 1), "uint32")
 LOW = dml.Device(feature_level="2_1")
 LEVEL, OUTSIDE, BINDING = dml.FeatureLevelError, dml.IndexRangeError, dml.BindingError
 NO_ARRAY = "must be an array: NumPy's, one that speaks DLPack, or a list of numbers; got"
-TYPES = "one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
+TYPES = "one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, UINT4, INT4"
 EXPRESSION = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
 FIVE: Any = 5
 WORD: Any = "ab"

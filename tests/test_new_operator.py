@@ -14,7 +14,7 @@ from anydml.describing import argument_name
 from anydml.functions.derived import function_name
 from anydml.ir.expressions import absolute, given
 from anydml.operators.elementwise import Unary
-from anydml.operators.facts import fields_of
+from anydml.operators.facts import fields_of, support_of
 from anydml.operators.fields import Float  # noqa: TC001 - read at run time
 from doors import through_compiled, through_objects
 from modelling import as_dispatchable, floats, model, program, run, write
@@ -31,7 +31,8 @@ KIND = next(
     for kind in dml.OperatorType
     if kind not in dml.OPERATORS
     and kind is not dml.OperatorType.INVALID
-    and [field.name for field in fields_of(kind)] == ["InputTensor", "OutputTensor"]
+    and [field.name for field in fields_of(kind) if field.kind != "attribute"] == ["InputTensor", "OutputTensor"]
+    and 1 in support_of(kind).row_at(dml.FeatureLevel.highest()).tensors["InputTensor"].dimension_counts
 )
 NAME = function_name(KIND)
 X = np.array([[1, -2, 3], [-4, 5, 0.5]], "float32")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from anydml.engines.reference.evaluate import evaluate
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import numerics
 from anydml.ir.expressions import OPERATIONS, load
 from anydml.ir.trees import walk
 
-WHOLE = [type for type in DataType if not type.is_float]
+WHOLE = [type for type in NUMPY_TYPES if not type.is_float]
 
 
 def interesting(type: DataType) -> list[int]:

@@ -112,8 +112,6 @@ def kinds_of(model: Any) -> set[str]:
 NO_DOUBLE = "must be of .*; got FLOAT64"
 RANDOM = "Dropout in training is not supported"
 REFUSED = {
-    "test_max_float64": NO_DOUBLE,
-    "test_min_float64": NO_DOUBLE,
     "test_mod_float64_mixed_sign_fmod_0": NO_DOUBLE,
     "test_mod_float_edge_cases_fmod_0_float64": NO_DOUBLE,
     "test_mod_mixed_sign_float64": NO_DOUBLE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from onnx_models import model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx.library import node_kinds  # isort: skip
-from anydml.onnx.lowerings import LOWERINGS, composing, lowered_kinds  # isort: skip
+from anydml.onnx.lowerings import LOWERINGS, composing, detours, lowered_kinds  # isort: skip
 from anydml.operators.elementwise import ElementWise  # isort: skip
 
 ENGINE = next(engine for engine in ENGINES if engine != "reference")
@@ -48,8 +49,9 @@ NO_NODE = {
 
 def own_kinds() -> list[str]:
     """The node types that are lowered by element-wise operators."""
-    others = {kind: {lower.__module__ for lower in several.values()} for kind, several in LOWERINGS.items()}
-    return [kind for kind in lowered_kinds() if composing.__name__ in others.get(kind, {composing.__name__})]
+    own = {composing.__name__, detours.__name__}
+    modules = {kind: {lower.__module__ for lower in several.values()} for kind, several in LOWERINGS.items()}
+    return [kind for kind in lowered_kinds() if own & modules.get(kind, own)]
 
 
 def node_model(kind: str, opset: int) -> Any:
@@ -309,9 +311,11 @@ def test_types_by_other_operators() -> None:
 
 def test_types_that_directml_lacks_are_refused() -> None:
     x = np.ones(2)
-    for made in (node("Add", "x x", "y"), node("Max", "x x", "y"), node("Exp", "x", "y"), node("IsInf", "x", "y")):
+    for made in (node("Add", "x x", "y"), node("Mod", "x x", "y"), node("Exp", "x", "y"), node("IsInf", "x", "y")):
         with pytest.raises(dml.UnsupportedError, match=rf"node of 'y' \({made.op_type}\): .* FLOAT64"):
             run(made, x=x)
+    with pytest.raises(dml.ModelError, match="bias must be a number, and no NaN, for INT64; got nan"):
+        run(node("Shrink", "x", "y", bias=float("nan")), x=x.astype("int64"))
     with pytest.raises(dml.ModelError, match="fmod must be 1 for floats below opset 28; got 0"):
         run(node("Mod", "x x", "y"), 27, x=x.astype("float32"))
 
@@ -378,6 +382,37 @@ def test_rotations_that_do_not_fit() -> None:
         run(node(rotate, "x c s p", "y"), x=x, c=cache, s=cache, p=places)
     with pytest.raises(dml.IndexRangeError, match=r"indices\[0, 1\] = 5 is outside the axis of size 3"):
         run(node(rotate, "x c s p", "y"), x=x, c=cache[0], s=cache[0], p=places)
+
+
+SPECIAL = [0.0, -0.0, 1.5, -2.5, 5e-324, -1e308, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_doubles_that_are_only_moved_or_compared(engine: str) -> None:
+    a, b = (np.array(several) for several in zip(*itertools.product(SPECIAL, repeat=2), strict=True))
+    nodes = [node("Max", "a b a", "large"), node("Min", "a b", "small"), node("Where", "t a b", "chosen"),
+             node("Clip", "a l h", "held"), node("Clip", "a - h", "low")]  # fmt: skip
+    constants = {"l": np.array(-2.0), "h": np.array(5e-324)}
+    inputs = {"a": (a.dtype, a.shape), "b": (a.dtype, a.shape), "t": ("bool", a.shape)}
+    found = dml.onnx.load(model(nodes, inputs, "large small chosen held low", constants, opset=13), device=engine)
+    with np.errstate(invalid="ignore"):
+        wanted = [np.maximum(a, b), np.minimum(a, b), np.where(a < b, a, b), np.clip(a, -2, 5e-324),
+                  np.minimum(a, 5e-324)]  # fmt: skip
+        for mine, theirs in zip(found(a, b, a < b), wanted, strict=True):
+            np.testing.assert_array_equal(mine, theirs, strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint16", "int64", "uint64"])
+@pytest.mark.parametrize("lambd", [1.5, 0.0, -2.0, -0.5, float("-inf"), 1e30])
+def test_shrinks(dtype: str, lambd: float) -> None:
+    """In ONNX's order, which matters below 0; the numbers are such that none leaves its type."""
+    numbers = [*range(-9 if dtype[0] != "u" else 4, 90), *([2**62 + 1] if dtype.endswith("64") else [])]
+    for bias in (0.0, 3.0, 2.5, -3.5):
+        exact = [n + Fraction(bias) for n in numbers]
+        exact = [y if n < -lambd else 2 * n - y if n > lambd else 0 for n, y in zip(numbers, exact, strict=True)]
+        wanted = np.array(exact if dtype == "float32" else [int(y) for y in exact]).astype(dtype)
+        found = run(node("Shrink", "x", "y", lambd=lambd, bias=bias), x=np.array(numbers, dtype))
+        np.testing.assert_array_equal(found, wanted, strict=True)
 
 
 def test_infinities_of_neither_sign() -> None:

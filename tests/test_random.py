@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 import anydml as dml
 import oracle
 from agreement import assert_agrees, assert_same, bits
-from breakages import Broken, breakages_of, broken
-from breaking import ALWAYS_WRONG
+from breakages import Broken, breakages_of, broken, typical
+from breaking import ALWAYS_WRONG, EVERY
 from cases import ENGINES
 from drawing import OPERATORS, Array, Case, Operator
 from expecting import TALLIES, expected
 from places import WIPED, get, put
 from running import Memory, check_other_bytes, run
 from strategies import cases
-from typical import TYPICAL
 
 IS_CI = bool(os.environ.get("CI"))
 # Where every example costs a kernel's compilation, or its interpretation.
@@ -113,22 +112,19 @@ def check_error(error: dml.DmlError) -> None:
     assert error.faults
 
 
-@each_operator
-def test_what_is_broken_below_was_valid_before(cls: Operator) -> None:
-    operator = Broken(TYPICAL[cls], (), 0).create()
-    assert operator.desc == TYPICAL[cls].description()
-
-
-@pytest.mark.parametrize(("cls", "breakage"), [(cls, b) for cls in OPERATORS for b in breakages_of(cls)], ids=name_of)
-def test_a_typical_breakage_raises(cls: Operator, breakage: str) -> None:
-    for seed in range(24):
-        with pytest.raises(dml.DmlError) as caught:
-            Broken(TYPICAL[cls], (breakage,), seed).create()
-        check_error(caught.value)
+@pytest.mark.parametrize("cls", EVERY, ids=name_of)
+def test_a_typical_breakage_raises(cls: Operator) -> None:
+    case = typical(cls)
+    assert Broken(case, (), 0).create().desc == case.description()
+    for breakage in breakages_of(cls):
+        for seed in range(24 if cls in OPERATORS else 3):
+            with pytest.raises(dml.DmlError) as caught:
+                Broken(case, (breakage,), seed).create()
+            check_error(caught.value)
 
 
 def test_every_breakage_concerns_some_operator() -> None:
-    assert {breakage for cls in OPERATORS for breakage in breakages_of(cls)} == set(ALWAYS_WRONG)
+    assert {breakage for cls in EVERY for breakage in breakages_of(cls)} == set(ALWAYS_WRONG)
 
 
 # FLOAT16 sums are exact until they are written

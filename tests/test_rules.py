@@ -133,7 +133,7 @@ TENSORS = [
         "unknown type",
         lambda: T("float8", (3,)),
         "TensorDesc: DataType must be one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64,"
-        " UINT64, INT64; got 'float8'",
+        " UINT64, INT64, UINT4, INT4; got 'float8'",
     ),
     Broken(
         "unknown flag",
@@ -401,7 +401,7 @@ FUNCTIONS = [
            "Device: feature_level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, 6_1, 6_2, 6_3,"
            " 6_4; got '7_0'"),
     Broken("an operator not built", lambda: dml.support("DML_OPERATOR_GEMM"),
-           "GEMM: the operator is not built yet; there are 98 of DirectML's 177; `anydml support` lists them",
+           f"GEMM: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; `anydml support` lists them",
            dml.UnsupportedError),
     Broken("no operator", lambda: dml.support("SLICE9"),
            "OperatorType: must be the name or the number of a DirectML operator, such as DML_OPERATOR_SLICE1;"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr
 from anydml.ir.fetches import nearest
@@ -19,23 +19,39 @@ Fetched = tuple[DataType, tuple[int, ...]]
 """A source that is fetched from: its type and sizes."""
 FLOATS = (DataType.FLOAT32, DataType.FLOAT64)
 """What is computed in; FLOAT16 is converted before."""
-WIDE = {8 * size: [one for one in DataType if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
+WIDE = {8 * size: [one for one in NUMPY_TYPES if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
 
 
 class Trees:
     """Trees made by chance: every node is computed with numbers that its operation is defined for."""
 
     def __init__(
-        self, seed: int, sources: list[DataType], shape: tuple[int, ...], fetched: Sequence[Fetched] = ()
+        self,
+        seed: int,
+        sources: list[DataType],
+        shape: tuple[int, ...],
+        folded: int = 0,
+        fetched: Sequence[Fetched] = (),
     ) -> None:
         """Of sources, and after them those that are fetched from."""
         self.chance = np.random.default_rng(seed)
-        self.sources, self.fetched, self.shape, self.rank = sources, fetched, shape, len(shape)
+        self.sources, self.fetched, self.folded = sources, fetched, folded
+        self.shape, self.rank = shape, len(shape)
+        self.by_row = False
+        """Whether what stands outside of folds is the same for a whole row."""
 
     def pick(self, of: Any) -> Any:
         return of[int(self.chance.integers(len(of)))]
 
     def leaf(self, of: DataType) -> Expr:
+        if self.by_row:
+            kept = self.rank - self.folded
+            kind = self.pick(["fold", "fold", "given", "coordinate"])
+            if kind == "fold":
+                return self.fold(of, 0)
+            if kind == "coordinate" and kept:
+                return ex.coordinate(int(self.chance.integers(kept))).to(of)
+            return ex.given(numbers(self.chance, (), of).item(), of)
         slots = [slot for slot, one in enumerate(self.sources) if one is of]
         kind = self.pick(["load", "load", "const", "given", "coordinate"])
         if kind == "load" and (slots or self.sources):
@@ -74,25 +90,27 @@ class Trees:
             kind = self.pick(["and", "or", "xor", "not", "where"])
             a, b = self.truth(depth - 1), self.truth(depth - 1)
             return ~a if kind == "not" else ex.where(a, b, ~b) if kind == "where" else Expr(kind, None, (a, b))
-        of = self.pick(list(DataType))
+        of = self.pick(list(NUMPY_TYPES))
         return Expr(self.pick(["lt", "le", "eq"]), None, (self.grow(of, depth - 1), self.grow(of, depth - 1)))
 
     def grow(self, of: DataType, depth: int) -> Expr:
         """A tree that gives a type, at most so deep."""
         if depth <= 0:
             return self.leaf(of)
-        kinds = ["where", "cast", "bits", *["fetch"] * (3 if self.fetched else 0)]
+        kinds = ["where", "cast", "bits"] + ["fold"] * 8 * bool(self.folded) + ["fetch"] * 3 * bool(self.fetched)
         if of in FLOATS:
             kinds += ["add", "sub", "mul", "div", "fma", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint"] * 2
         elif not of.is_float:
             kinds += ["add", "sub", "mul", "div", "rem", "neg", "abs", "and", "or", "xor", "not", "shl", "shr"] * 2
         kind = self.pick(kinds)
+        if kind == "fold":
+            return self.fold(of, depth - 1)
         if kind == "where":
             return ex.where(self.truth(depth - 1), self.grow(of, depth - 1), self.grow(of, depth - 1))
         if kind == "fetch":
             return self.fetch(depth).to(of)
         if kind == "cast":
-            return self.grow(self.pick(list(DataType)), depth - 1).to(of)
+            return self.grow(self.pick(list(NUMPY_TYPES)), depth - 1).to(of)
         if kind == "bits":
             return plain_bits(self.grow(self.pick(WIDE[8 * of.size_in_bytes]), depth - 1), of)
         count = 3 if kind == "fma" and of is DataType.FLOAT32 else ex.OPERATIONS[kind] if kind != "fma" else 2
@@ -104,6 +122,19 @@ class Trees:
         if kind in ("shl", "shr"):
             args = (args[0], _shift(args[1]))
         return Expr(kind, of, args)
+
+    def fold(self, of: DataType, depth: int) -> Expr:
+        """A fold that is exact in any order: floats are added where they are few and whole, multiplied where 1 or -1."""
+        function, outside, self.by_row = self.pick(["sum", "product", "max", "min"]), self.by_row, False
+        made, of = of, DataType.FLOAT32 if of is DataType.FLOAT16 else of
+        if of.is_float and function == "sum":
+            term = (self.grow(DataType.INT32, depth) & 15).to(of)
+        elif of.is_float and function == "product":
+            term = ex.where(self.truth(depth), ex.const(1, of), ex.const(-1, of))
+        else:
+            term = self.grow(of, depth)
+        self.by_row = outside
+        return ex.fold(function, term).to(made)
 
 
 def plain_bits(x: Expr, of: DataType) -> Expr:

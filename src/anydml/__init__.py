@@ -16,6 +16,9 @@ from anydml.enums import (
     FeatureLevel,
     IndexMode,
     IsInfinityMode,
+    MatrixTransform,
+    QuantizationType,
+    ReduceFunction,
     RoundingMode,
     TensorFlags,
 )

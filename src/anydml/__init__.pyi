@@ -12,7 +12,7 @@ from anydml.runtime.device import DeviceName
 
 from anydml.builder import Expression as Expression, Graph as Graph
 from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from anydml.enums import AxisDirection as AxisDirection, DataType as DataType, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, IsInfinityMode as IsInfinityMode, RoundingMode as RoundingMode, TensorFlags as TensorFlags
+from anydml.enums import AxisDirection as AxisDirection, DataType as DataType, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, IsInfinityMode as IsInfinityMode, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
 from anydml.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
 from anydml.graph.description import GraphDesc as GraphDesc
 from anydml.graph.nodes import ConstantNode as ConstantNode, InputEdge as InputEdge, IntermediateEdge as IntermediateEdge, OperatorNode as OperatorNode, OutputEdge as OutputEdge
@@ -20,6 +20,7 @@ from anydml.operator_type import OperatorType as OperatorType
 from anydml.operators import FusedActivation as FusedActivation, LevelSupport as LevelSupport, OPERATORS as OPERATORS, OperatorDesc as OperatorDesc, Report as Report, ScaleBias as ScaleBias, TensorSupport as TensorSupport, support as support
 from anydml.operators.activations import ActivationCelu as ActivationCelu, ActivationElu as ActivationElu, ActivationGelu as ActivationGelu, ActivationHardSigmoid as ActivationHardSigmoid, ActivationHardSwish as ActivationHardSwish, ActivationLeakyRelu as ActivationLeakyRelu, ActivationLinear as ActivationLinear, ActivationParameterizedRelu as ActivationParameterizedRelu, ActivationParametricSoftplus as ActivationParametricSoftplus, ActivationRelu as ActivationRelu, ActivationReluGrad as ActivationReluGrad, ActivationScaledElu as ActivationScaledElu, ActivationScaledTanh as ActivationScaledTanh, ActivationShrink as ActivationShrink, ActivationSigmoid as ActivationSigmoid, ActivationSoftplus as ActivationSoftplus, ActivationSoftsign as ActivationSoftsign, ActivationSwish as ActivationSwish, ActivationTanh as ActivationTanh, ActivationThresholdedRelu as ActivationThresholdedRelu
 from anydml.operators.arithmetic import ElementWiseAbs as ElementWiseAbs, ElementWiseAdd as ElementWiseAdd, ElementWiseAdd1 as ElementWiseAdd1, ElementWiseCeil as ElementWiseCeil, ElementWiseDifferenceSquare as ElementWiseDifferenceSquare, ElementWiseDivide as ElementWiseDivide, ElementWiseFloor as ElementWiseFloor, ElementWiseMax as ElementWiseMax, ElementWiseMean as ElementWiseMean, ElementWiseMin as ElementWiseMin, ElementWiseModulusFloor as ElementWiseModulusFloor, ElementWiseModulusTruncate as ElementWiseModulusTruncate, ElementWiseMultiply as ElementWiseMultiply, ElementWiseNegate as ElementWiseNegate, ElementWiseRecip as ElementWiseRecip, ElementWiseRound as ElementWiseRound, ElementWiseSign as ElementWiseSign, ElementWiseSqrt as ElementWiseSqrt, ElementWiseSubtract as ElementWiseSubtract
+from anydml.operators.batch_normalisation import BatchNormalization as BatchNormalization, BatchNormalizationGrad as BatchNormalizationGrad, BatchNormalizationTraining as BatchNormalizationTraining, BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad
 from anydml.operators.bitwise import ElementWiseBitAnd as ElementWiseBitAnd, ElementWiseBitCount as ElementWiseBitCount, ElementWiseBitNot as ElementWiseBitNot, ElementWiseBitOr as ElementWiseBitOr, ElementWiseBitShiftLeft as ElementWiseBitShiftLeft, ElementWiseBitShiftRight as ElementWiseBitShiftRight, ElementWiseBitXor as ElementWiseBitXor
 from anydml.operators.copies import ActivationIdentity as ActivationIdentity, Cast as Cast, ElementWiseIdentity as ElementWiseIdentity
 from anydml.operators.cumulative import CumulativeProduct as CumulativeProduct, CumulativeSummation as CumulativeSummation
@@ -28,10 +29,14 @@ from anydml.operators.gather import GatherND as GatherND, GatherND1 as GatherND1
 from anydml.operators.gather_along import Gather as Gather, GatherElements as GatherElements
 from anydml.operators.join import Join as Join, Split as Split
 from anydml.operators.limits import ElementWiseClip as ElementWiseClip, ElementWiseClip1 as ElementWiseClip1, ElementWiseClipGrad as ElementWiseClipGrad, ElementWiseClipGrad1 as ElementWiseClipGrad1, ElementWiseThreshold as ElementWiseThreshold
+from anydml.operators.local_response import LocalResponseNormalization as LocalResponseNormalization, LocalResponseNormalizationGrad as LocalResponseNormalizationGrad
 from anydml.operators.logic import ElementWiseIf as ElementWiseIf, ElementWiseIsInfinity as ElementWiseIsInfinity, ElementWiseIsNaN as ElementWiseIsNaN, ElementWiseLogicalAnd as ElementWiseLogicalAnd, ElementWiseLogicalEquals as ElementWiseLogicalEquals, ElementWiseLogicalGreaterThan as ElementWiseLogicalGreaterThan, ElementWiseLogicalGreaterThanOrEqual as ElementWiseLogicalGreaterThanOrEqual, ElementWiseLogicalLessThan as ElementWiseLogicalLessThan, ElementWiseLogicalLessThanOrEqual as ElementWiseLogicalLessThanOrEqual, ElementWiseLogicalNot as ElementWiseLogicalNot, ElementWiseLogicalOr as ElementWiseLogicalOr, ElementWiseLogicalXor as ElementWiseLogicalXor
+from anydml.operators.normalisation import LpNormalization as LpNormalization, MeanVarianceNormalization as MeanVarianceNormalization, MeanVarianceNormalization1 as MeanVarianceNormalization1, MeanVarianceNormalization2 as MeanVarianceNormalization2
+from anydml.operators.reductions import Argmax as Argmax, Argmin as Argmin, Reduce as Reduce
 from anydml.operators.reverse import ReverseSubsequences as ReverseSubsequences
 from anydml.operators.scaling import ValueScale2D as ValueScale2D
 from anydml.operators.slice import Slice as Slice, Slice1 as Slice1
+from anydml.operators.softmax import ActivationHardmax as ActivationHardmax, ActivationHardmax1 as ActivationHardmax1, ActivationLogSoftmax as ActivationLogSoftmax, ActivationLogSoftmax1 as ActivationLogSoftmax1, ActivationSoftmax as ActivationSoftmax, ActivationSoftmax1 as ActivationSoftmax1
 from anydml.operators.transcendental import ElementWiseAcos as ElementWiseAcos, ElementWiseAcosh as ElementWiseAcosh, ElementWiseAsin as ElementWiseAsin, ElementWiseAsinh as ElementWiseAsinh, ElementWiseAtan as ElementWiseAtan, ElementWiseAtanYX as ElementWiseAtanYX, ElementWiseAtanh as ElementWiseAtanh, ElementWiseConstantPow as ElementWiseConstantPow, ElementWiseCos as ElementWiseCos, ElementWiseCosh as ElementWiseCosh, ElementWiseErf as ElementWiseErf, ElementWiseExp as ElementWiseExp, ElementWiseLog as ElementWiseLog, ElementWisePow as ElementWisePow, ElementWiseSin as ElementWiseSin, ElementWiseSinh as ElementWiseSinh, ElementWiseTan as ElementWiseTan, ElementWiseTanh as ElementWiseTanh
 from anydml.runtime.binding import BindingProperties as BindingProperties, BufferBinding as BufferBinding
 from anydml.runtime.bound import BoundOperator as BoundOperator
@@ -58,10 +63,11 @@ _DataType = DataType | type[Any] | np.dtype[Any] | str
 _AxisDirection = AxisDirection | Literal['INCREASING', 'DECREASING', 'increasing', 'decreasing']
 _IndexMode = IndexMode | Literal['RAISE', 'CLAMP', 'raise', 'clamp']
 _IsInfinityMode = IsInfinityMode | Literal['EITHER', 'POSITIVE', 'NEGATIVE', 'either', 'positive', 'negative']
+_ReduceFunction = ReduceFunction | Literal['ARGMAX', 'ARGMIN', 'AVERAGE', 'L1', 'L2', 'LOG_SUM', 'LOG_SUM_EXP', 'MAX', 'MIN', 'MULTIPLY', 'SUM', 'SUM_SQUARE', 'argmax', 'argmin', 'average', 'l1', 'l2', 'log_sum', 'log_sum_exp', 'max', 'min', 'multiply', 'sum', 'sum_square']
 _RoundingMode = RoundingMode | Literal['HALVES_TO_NEAREST_EVEN', 'TOWARD_ZERO', 'TOWARD_INFINITY', 'halves_to_nearest_even', 'toward_zero', 'toward_infinity']
 
 __version__: str
-__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'AxisDirection', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'DescriptionError', 'Device', 'DmlError', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Graph', 'GraphDesc', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'IsInfinityMode', 'Join', 'LevelSupport', 'ModelError', 'ModelFileError', 'OPERATORS', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Place', 'Report', 'ReverseSubsequences', 'RoundingMode', 'ScaleBias', 'Slice', 'Slice1', 'Split', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'UnsupportedError', 'ValueScale2D', 'abs', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'add', 'add1', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'cast', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'constant_pow', 'cos', 'cosh', 'cumulative_product', 'cumulative_summation', 'difference_square', 'divide', 'elu', 'erf', 'exp', 'fill_value_constant', 'fill_value_sequence', 'floor', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'get_num_threads', 'hard_sigmoid', 'hard_swish', 'identity', 'if_', 'is_infinity', 'is_nan', 'join', 'leaky_relu', 'linear', 'log', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'max', 'mean', 'min', 'modulus_floor', 'modulus_truncate', 'multiply', 'negate', 'parameterized_relu', 'parametric_softplus', 'pow', 'recip', 'relu', 'relu_grad', 'reverse_subsequences', 'round', 'scaled_elu', 'scaled_tanh', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'sin', 'sinh', 'slice', 'slice1', 'softplus', 'softsign', 'split', 'sqrt', 'subtract', 'support', 'swish', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'value_scale_2d']
+__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'Argmax', 'Argmin', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'DescriptionError', 'Device', 'DmlError', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Graph', 'GraphDesc', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'ModelError', 'ModelFileError', 'OPERATORS', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Place', 'Reduce', 'ReduceFunction', 'Report', 'ReverseSubsequences', 'RoundingMode', 'ScaleBias', 'Slice', 'Slice1', 'Split', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'UnsupportedError', 'ValueScale2D', 'abs', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'add', 'add1', 'argmax', 'argmin', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'cast', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'constant_pow', 'cos', 'cosh', 'cumulative_product', 'cumulative_summation', 'difference_square', 'divide', 'elu', 'erf', 'exp', 'fill_value_constant', 'fill_value_sequence', 'floor', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'get_num_threads', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'join', 'leaky_relu', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'lp_normalization', 'max', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'modulus_floor', 'modulus_truncate', 'multiply', 'negate', 'parameterized_relu', 'parametric_softplus', 'pow', 'recip', 'reduce', 'relu', 'relu_grad', 'reverse_subsequences', 'round', 'scaled_elu', 'scaled_tanh', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'sin', 'sinh', 'slice', 'slice1', 'softmax', 'softmax1', 'softplus', 'softsign', 'split', 'sqrt', 'subtract', 'support', 'swish', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'value_scale_2d']
 
 @overload
 def abs(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
@@ -127,6 +133,24 @@ def add1(a: Expression | _Number, b: Expression | _Number, fused_activation: _Ac
 @overload
 def add1(a: Any, b: Any, fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def argmax(x: NDArray[Any] | _Plain, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: NDArray[np.int64] | None = None, device: _Device | None = None) -> NDArray[np.int64]:
+    """ARGMAX: the index of each row's largest element: row-major, within the axes. INT64 where nothing else is asked for."""
+@overload
+def argmax(x: _A | _Plain, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def argmax(x: Expression, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def argmax(x: Any, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def argmin(x: NDArray[Any] | _Plain, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: NDArray[np.int64] | None = None, device: _Device | None = None) -> NDArray[np.int64]:
+    """ARGMIN: the index of each row's smallest element: row-major, within the axes. INT64 where nothing else is asked for."""
+@overload
+def argmin(x: _A | _Plain, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def argmin(x: Expression, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def argmin(x: Any, axes: int | Sequence[int] | None = ..., axis_direction: _AxisDirection = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def asin(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_ASIN: the angle whose sine is x: asin x. It is NaN outside -1 .. 1."""
 @overload
@@ -171,6 +195,42 @@ def atanh(x: _A | _Plain, scale_bias: _ScaleBias | None = ..., *, out: _A | None
 def atanh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def atanh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def batch_normalization(x: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain, spatial: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """BATCH_NORMALIZATION: normalises with a mean and a variance that are given: f(Scale·(x - Mean)/√(Variance + Epsilon) + Bias)."""
+@overload
+def batch_normalization(x: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, bias: _A | _Plain, spatial: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def batch_normalization(x: Expression, mean: Expression, variance: Expression, scale: Expression, bias: Expression, spatial: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def batch_normalization(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, spatial: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def batch_normalization_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, epsilon: float = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+    """BATCH_NORMALIZATION_GRAD: the gradients of BATCH_NORMALIZATION with respect to its input, Scale and Bias."""
+@overload
+def batch_normalization_grad(x: _A | _Plain, input_gradient: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, epsilon: float = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+@overload
+def batch_normalization_grad(x: Expression, input_gradient: Expression, mean: Expression, variance: Expression, scale: Expression, epsilon: float = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+@overload
+def batch_normalization_grad(x: Any, input_gradient: Any, mean: Any, variance: Any, scale: Any, epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def batch_normalization_training(x: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain, fused_add: NDArray[_S] | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+    """BATCH_NORMALIZATION_TRAINING: normalises with the mean μ and the variance v of the input: f(Scale·(x - μ)/√(v + Epsilon) + Bias + FusedAdd)."""
+@overload
+def batch_normalization_training(x: _A | _Plain, scale: _A | _Plain, bias: _A | _Plain, fused_add: _A | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+@overload
+def batch_normalization_training(x: Expression, scale: Expression, bias: Expression, fused_add: Expression | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+@overload
+def batch_normalization_training(x: Any, scale: Any, bias: Any, fused_add: Any | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def batch_normalization_training_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, epsilon: float = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+    """BATCH_NORMALIZATION_TRAINING_GRAD: the gradients of BATCH_NORMALIZATION_TRAINING with respect to its input, Scale and Bias."""
+@overload
+def batch_normalization_training_grad(x: _A | _Plain, input_gradient: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, epsilon: float = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+@overload
+def batch_normalization_training_grad(x: Expression, input_gradient: Expression, mean: Expression, variance: Expression, scale: Expression, epsilon: float = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+@overload
+def batch_normalization_training_grad(x: Any, input_gradient: Any, mean: Any, variance: Any, scale: Any, epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def bit_and(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_BIT_AND: the bits that are 1 in both: a & b."""
@@ -397,6 +457,24 @@ def hard_swish(x: Expression, alpha: float = ..., beta: float = ..., *, out: Non
 @overload
 def hard_swish(x: Any, alpha: float = ..., beta: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def hardmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_HARDMAX: 1 at the first of the largest elements of the last dimension, and 0 elsewhere."""
+@overload
+def hardmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def hardmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def hardmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def hardmax1(x: NDArray[_S] | _Plain, axes: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_HARDMAX1: 1 at the first of the largest elements along Axes, in row-major order, and 0 elsewhere."""
+@overload
+def hardmax1(x: _A | _Plain, axes: int | Sequence[int] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def hardmax1(x: Expression, axes: int | Sequence[int] = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def hardmax1(x: Any, axes: int | Sequence[int] = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def identity(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_IDENTITY: copies every element: Output = Input, or Input·Scale + Bias where ScaleBias is given."""
 @overload
@@ -451,6 +529,24 @@ def linear(x: Expression, alpha: float, beta: float, *, out: None = None, device
 @overload
 def linear(x: Any, alpha: float, beta: float, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def local_response_normalization(x: NDArray[_S] | _Plain, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """LOCAL_RESPONSE_NORMALIZATION: divides by what the neighbours are: x/(Bias + Alpha/LocalSize·Σx²)^Beta, the sum being of a region around x."""
+@overload
+def local_response_normalization(x: _A | _Plain, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def local_response_normalization(x: Expression, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def local_response_normalization(x: Any, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def local_response_normalization_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """LOCAL_RESPONSE_NORMALIZATION_GRAD: the gradient of LOCAL_RESPONSE_NORMALIZATION with respect to its input."""
+@overload
+def local_response_normalization_grad(x: _A | _Plain, input_gradient: _A | _Plain, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def local_response_normalization_grad(x: Expression, input_gradient: Expression, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def local_response_normalization_grad(x: Any, input_gradient: Any, local_size: int, cross_channel: bool = ..., alpha: float = ..., beta: float = ..., bias: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def log(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_LOG: the natural logarithm: ln x. It is -inf for 0, and NaN for negative numbers."""
 @overload
@@ -459,6 +555,24 @@ def log(x: _A | _Plain, scale_bias: _ScaleBias | None = ..., *, out: _A | None =
 def log(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def log(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def log_softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_LOG_SOFTMAX: the logarithm of the softmax of the last dimension: x - ln Σeˣ, with the largest element taken out first."""
+@overload
+def log_softmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def log_softmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def log_softmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def log_softmax1(x: NDArray[_S] | _Plain, axes: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_LOG_SOFTMAX1: the logarithm of the softmax along Axes: x - ln Σeˣ, with the largest element taken out first."""
+@overload
+def log_softmax1(x: _A | _Plain, axes: int | Sequence[int] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def log_softmax1(x: Expression, axes: int | Sequence[int] = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def log_softmax1(x: Any, axes: int | Sequence[int] = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def logical_and(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_LOGICAL_AND: whether neither of two is 0, as 1 or 0."""
@@ -541,6 +655,15 @@ def logical_xor(a: Expression | _Number, b: Expression | _Number, *, out: None =
 @overload
 def logical_xor(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def lp_normalization(x: NDArray[_S] | _Plain, axis: int, epsilon: float = ..., p: int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """LP_NORMALIZATION: divides each row along Axis by its norm: x/max(‖x‖, Epsilon), with the norm Σ|x| for P = 1 and √Σx² for P = 2."""
+@overload
+def lp_normalization(x: _A | _Plain, axis: int, epsilon: float = ..., p: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def lp_normalization(x: Expression, axis: int, epsilon: float = ..., p: int = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def lp_normalization(x: Any, axis: int, epsilon: float = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def max(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_MAX: the larger of two: max(a, b). It is NaN where one of them is, which the documents leave open."""
 @overload
@@ -558,6 +681,33 @@ def mean(a: _A | _Plain, b: _A | _Plain, *, out: _A | None = None, device: _Devi
 def mean(a: Expression | _Number, b: Expression | _Number, *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def mean(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def mean_variance_normalization(x: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain | None = ..., bias: NDArray[_S] | _Plain | None = ..., cross_channel: bool = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MEAN_VARIANCE_NORMALIZATION: makes the mean of each image 0 and its variance 1: f(Scale·(x - μ)/√(v + Epsilon) + Bias)."""
+@overload
+def mean_variance_normalization(x: _A | _Plain, scale: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., cross_channel: bool = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def mean_variance_normalization(x: Expression, scale: Expression | None = ..., bias: Expression | None = ..., cross_channel: bool = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def mean_variance_normalization(x: Any, scale: Any | None = ..., bias: Any | None = ..., cross_channel: bool = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def mean_variance_normalization1(x: NDArray[_S] | _Plain, axes: int | Sequence[int], scale: NDArray[_S] | _Plain | None = ..., bias: NDArray[_S] | _Plain | None = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MEAN_VARIANCE_NORMALIZATION1: makes the mean of each row along Axes 0 and its variance 1: f(Scale·(x - μ)/√(v + Epsilon) + Bias)."""
+@overload
+def mean_variance_normalization1(x: _A | _Plain, axes: int | Sequence[int], scale: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def mean_variance_normalization1(x: Expression, axes: int | Sequence[int], scale: Expression | None = ..., bias: Expression | None = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def mean_variance_normalization1(x: Any, axes: int | Sequence[int], scale: Any | None = ..., bias: Any | None = ..., normalize_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def mean_variance_normalization2(x: NDArray[_S] | _Plain, axes: int | Sequence[int], scale: NDArray[_S] | _Plain | None = ..., bias: NDArray[_S] | _Plain | None = ..., use_mean: bool = ..., use_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MEAN_VARIANCE_NORMALIZATION2: makes the mean of each row along Axes 0 and its variance 1, or one of them: layer norm and RMS norm."""
+@overload
+def mean_variance_normalization2(x: _A | _Plain, axes: int | Sequence[int], scale: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., use_mean: bool = ..., use_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def mean_variance_normalization2(x: Expression, axes: int | Sequence[int], scale: Expression | None = ..., bias: Expression | None = ..., use_mean: bool = ..., use_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def mean_variance_normalization2(x: Any, axes: int | Sequence[int], scale: Any | None = ..., bias: Any | None = ..., use_mean: bool = ..., use_variance: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def min(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_MIN: the smaller of two: min(a, b). It is NaN where one of them is, which the documents leave open."""
@@ -639,6 +789,15 @@ def recip(x: _A | _Plain, scale_bias: _ScaleBias | None = ..., *, out: _A | None
 def recip(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def recip(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def reduce(x: NDArray[Any] | _Plain, function: _ReduceFunction, axes: int | Sequence[int] | None = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+    """REDUCE: makes each row along Axes one number. The output keeps the dimensions, which have a size of 1 there."""
+@overload
+def reduce(x: _A | _Plain, function: _ReduceFunction, axes: int | Sequence[int] | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def reduce(x: Expression, function: _ReduceFunction, axes: int | Sequence[int] | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def reduce(x: Any, function: _ReduceFunction, axes: int | Sequence[int] | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def relu(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_RELU: the rectifier: max(0, x). NaN stays, which the documents leave open."""
@@ -729,6 +888,24 @@ def sinh(x: _A | _Plain, scale_bias: _ScaleBias | None = ..., *, out: _A | None 
 def sinh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def sinh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_SOFTMAX: the softmax of the last dimension: eˣ/Σeˣ, with the largest element taken out first."""
+@overload
+def softmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def softmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def softmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def softmax1(x: NDArray[_S] | _Plain, axes: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_SOFTMAX1: the softmax along Axes: eˣ/Σeˣ, with the largest element taken out first."""
+@overload
+def softmax1(x: _A | _Plain, axes: int | Sequence[int] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def softmax1(x: Expression, axes: int | Sequence[int] = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def softmax1(x: Any, axes: int | Sequence[int] = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def softplus(x: NDArray[_S] | _Plain, steepness: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_SOFTPLUS: A smooth rectifier: ln(1 + e^(Steepness·x))/Steepness. Before 6_4 Steepness is at least 1."""

@@ -1,4 +1,4 @@
-"""Python's operators on the expressions of a graph: `a + b`, `2 * a`, `-a`, `abs(a)`, `a < b`."""
+"""Python's operators on the expressions of a graph: `a + b`, `2 * a`, `a @ b`, `-a`, `abs(a)`, `a < b`."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ class Arithmetic:
     def __rsub__(self, other: Operand) -> Expression: return _apply("sub", other, self)
     def __mul__(self, other: Operand) -> Expression: return _apply("mul", self, other)
     def __rmul__(self, other: Operand) -> Expression: return _apply("mul", other, self)
+    def __matmul__(self, other: Operand) -> Expression: return _apply("matmul", self, other)
+    def __rmatmul__(self, other: Operand) -> Expression: return _apply("matmul", other, self)
     def __truediv__(self, other: Operand) -> Expression: return _apply("truediv", self, other)
     def __rtruediv__(self, other: Operand) -> Expression: return _apply("truediv", other, self)
     def __mod__(self, other: Operand) -> Expression: return _apply("mod", self, other)

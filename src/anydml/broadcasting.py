@@ -16,13 +16,14 @@ from anydml.describing import argument_of
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.memory import HOST, packed_strides
-from anydml.operators.fields import dml_name
+from anydml.operators.fields import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.enums import FeatureLevel
     from anydml.operators import OperatorDesc
+    from anydml.operators.sizes import Sizes
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 """What has a value and no array's type: Python's numbers and NumPy's."""
@@ -56,38 +57,24 @@ def one_of(numbers: np.ndarray[Any, Any]) -> float:
     return first.item() if isinstance(first, np.floating) else first
 
 
-def common_sizes(subject: str, fields: Sequence[str], sizes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The sizes that all inputs have together: from the last dimension on equal ones, or 1."""
-    rank = max(map(len, sizes))
-    padded = [(1,) * (rank - len(own)) + own for own in sizes]
-    found = []
-    for dimension in zip(*padded, strict=True):
-        sizes_here = {size for size in dimension if size != 1}
-        if len(sizes_here) > 1:
-            first = next(i for i, size in enumerate(dimension) if size != 1)
-            other = next(i for i, size in enumerate(dimension) if size not in (1, dimension[first]))
-            rule = f"{fields[first]}.Sizes and {fields[other]}.Sizes must be equal from the last on, or 1"
-            got = f"{sizes[first]} and {sizes[other]}"
-            raise DescriptionError(
-                subject, Fault(field=f"{fields[other]}.Sizes", rule=rule, value=sizes[other], found=got)
-            )
-        found.append(sizes_here.pop() if sizes_here else 1)
-    return tuple(found)
+def spread(own: Sizes, strides: Sequence[int], seen: Sizes, sizes: Sizes) -> tuple[int, ...]:
+    """The strides of a tensor that is seen with other sizes of 1, in larger sizes: 0 where it repeats."""
+    steps = iter(stride for size, stride in zip(own, strides, strict=True) if size != 1)
+    kept = [0 if size == 1 else next(steps) for size in seen]
+    return (0,) * (len(sizes) - len(seen)) + tuple(kept)
 
 
-def spread(own: Sequence[int], strides: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a tensor in larger sizes: 0 where it repeats."""
-    added = len(sizes) - len(own)
-    kept = (stride if mine == size else 0 for mine, stride, size in zip(own, strides, sizes[added:], strict=True))
-    return (0,) * added + tuple(kept)
-
-
-def spread_views(subject: str, fields: Sequence[str], seen: Sequence[ArrayView]) -> list[ArrayView]:
-    """Arrays in their common sizes: the same memory."""
-    if len({x.sizes for x in seen}) == 1:
-        return list(seen)
-    sizes = common_sizes(subject, fields, [x.sizes for x in seen])
-    return [x if x.sizes == sizes else replace(x, sizes=sizes, strides=spread(x.sizes, x.strides, sizes)) for x in seen]
+def spread_views(
+    cls: type[OperatorDesc], fields: Sequence[str], seen: Sequence[ArrayView], attributes: dict[str, Any]
+) -> list[ArrayView]:
+    """Arrays in sizes that fit: the same memory."""
+    wanted = cls.spread({field: x.sizes for field, x in zip(fields, seen, strict=True)}, **attributes)
+    return [
+        x
+        if x.sizes == wanted[field][1]
+        else replace(x, sizes=wanted[field][1], strides=spread(x.sizes, x.strides, *wanted[field]))
+        for field, x in zip(fields, seen, strict=True)
+    ]
 
 
 def without_truths(array: Any) -> Any:
@@ -102,6 +89,7 @@ def without_truths(array: Any) -> Any:
 def number_types(
     cls: type[OperatorDesc],
     level: FeatureLevel,
+    fields: Sequence[str],
     given: Sequence[float | None],
     types: Sequence[DataType | None],
     weak: Sequence[bool] | None = None,
@@ -109,18 +97,22 @@ def number_types(
     """The type that each number is taken in, and the field it comes from: an array's whose field takes the same types.
 
     `given` has the numbers, or one of a list's, and None for arrays; `types` the arrays' types; `weak` which arrays
-    give way to others.
+    give way to others. An operator may say itself which tensors are of one type.
     """
     row = cls.support.row_at(max(level, cls.introduced()))
-    names = [dml_name(name) for name in cls.input_names()]
-    allowed = [row.tensors[name].data_types for name in names]
+    said = getattr(cls, "typed_like", {})
+    allowed = [row.tensors[bare_name(field)].data_types for field in fields]
     found = []
-    for own in allowed:
-        beside = [i for i, other in enumerate(allowed) if other == own]
+    for field, own in zip(fields, allowed, strict=True):
+        beside = [
+            i
+            for i, (other, types_of_other) in enumerate(zip(fields, allowed, strict=True))
+            if (other in (field, said[field]) if field in said else own == types_of_other and other not in said)
+        ]
         arrays = [i for i in beside if types[i] is not None]
         like = next((i for i in arrays if not (weak and weak[i])), arrays[0] if arrays else None)
-        if like is not None:
-            found.append((types[like] or DataType.FLOAT32, names[like]))
+        if like is not None and types[like] in own:
+            found.append((types[like] or DataType.FLOAT32, fields[like]))
             continue
         alone = {_own_type(number) for i in beside if (number := given[i]) is not None}
         kind = alone.pop() if len(alone) == 1 else DataType.FLOAT32 if any(t.is_float for t in alone) else _WHOLE[0]

@@ -241,7 +241,8 @@ class Graph:
                 intermediate_edges.append(IntermediateEdge(source.number, given.slot, number, slot, "", mark))
 
         for source in self._nodes:
-            for slot, given in enumerate(source.inputs):
+            slots = source.node.inputs if source.node is not None else ()
+            for slot, given in zip(slots, source.inputs, strict=True):
                 connect(given, source.number, slot)
         output_edges, output_descs = [], []
         for k, output in enumerate(self._outputs(outputs)):

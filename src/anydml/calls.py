@@ -103,18 +103,20 @@ def make_call(
     output_sizes: Any = None,
     key: object = None,
     graph: Graph | None = None,
-    broadcasts: bool = False,
+    spreading: dict[str, Any] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Call:
     """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph.
 
-    With `broadcasts` the inputs are given the sizes that they have together, and may be numbers.
+    With attributes for `spreading` the inputs are given sizes that fit, and may be numbers. `names` are the fields of
+    the inputs, where optional ones are left out.
     """
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
     if graph is not None:
-        return NodeCall(cls, graph, device, out, inputs, output_sizes, broadcasts)
-    return ArrayCall(cls, device, out, inputs, output_sizes, key, broadcasts)
+        return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names)
 
 
 def _several(cls: type[OperatorDesc], out: object) -> list[object]:
@@ -141,7 +143,8 @@ class ArrayCall(Call):
         inputs: Sequence[object],
         output_sizes: Any,
         key: object,
-        broadcasts: bool,
+        spreading: dict[str, Any] | None,
+        names: Sequence[str] | None,
     ) -> None:
         outs = None if out is None else _several(cls, out)
         if device is None:
@@ -151,29 +154,36 @@ class ArrayCall(Call):
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
-        fields = name_slots(cls, cls.input_names(), len(inputs))
+        fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         self.key, self._out, self.cls, self.device = key, out, cls, device
         self._numbers: list[tuple[int, Any]] = []
-        if broadcasts:
-            seen = self._broadcast(fields, inputs)
+        if spreading is not None:
+            seen = self._broadcast(fields, inputs, spreading)
             self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
         else:
             seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+        if any(x.data_type.is_half_byte for x in seen):
+            self.key = None  # what was looked at is a packed copy
         if outs is not None:
             fields = name_slots(cls, cls.output_names(), len(outs))
-            targets = [without_truths(x) if broadcasts else x for x in outs]
+            if len(fields) != len(outs):
+                rule = f"out must be {len(fields)} arrays"
+                raise DescriptionError(name, Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
+            targets = [without_truths(x) if spreading is not None else x for x in outs]
             self.outs = [
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, targets, strict=True)
             ]
             self._takes_truths = any(x is not y for x, y in zip(outs, targets, strict=True))
-        super().__init__(cls, device, seen, output_sizes)
+        super().__init__(cls, device, seen, output_sizes, names)
         numbers = {place for place, _ in self._numbers}
         self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
         if self._like is None and seen:
             self._like = seen[0].array
 
-    def _broadcast(self, fields: Sequence[str], inputs: Sequence[object]) -> list[ArrayView]:
-        """Inputs in their common sizes; a number, or a list of them, is made an array of the type beside it."""
+    def _broadcast(
+        self, fields: Sequence[str], inputs: Sequence[object], attributes: dict[str, Any]
+    ) -> list[ArrayView]:
+        """Inputs in sizes that fit; a number, or a list of them, is made an array of the type beside it."""
         name, memory = self.cls.type.name, self.device.engine.memory
         given = [without_truths(x) for x in inputs]
         lists = [numbers_of(x) for x in given]
@@ -190,7 +200,8 @@ class ArrayCall(Call):
                 one_of(several) if several is not None else x if is_number(x) else None
                 for x, several in zip(given, lists, strict=True)
             ]
-            for i, (kind, like) in enumerate(number_types(self.cls, self.device.feature_level, values, types, weak)):
+            level = self.device.feature_level
+            for i, (kind, like) in enumerate(number_types(self.cls, level, fields, values, types, weak)):
                 known, several = seen[i], lists[i]
                 if not weak[i] or (known is not None and known.data_type == kind):
                     continue
@@ -203,7 +214,7 @@ class ArrayCall(Call):
                     self._numbers.append((i, made.array))
                 else:
                     self.key = None  # which has no value in it
-        return spread_views(name, fields, [x for x in seen if x is not None])
+        return spread_views(self.cls, fields, [x for x in seen if x is not None], attributes)
 
     def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
         """An array as it lies."""
@@ -219,7 +230,7 @@ class ArrayCall(Call):
     def reword(self, fault: Fault) -> Fault:
         """FLOAT64 is what NumPy makes of floats: what helps is told first."""
         slot = fault.field.removesuffix(".DataType")
-        slots = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
+        slots = name_slots(self.cls, self.names, len(self.inputs))
         if fault.value is not DataType.FLOAT64 or not (
             slot in slots and self.cls.support.first_with(bare_name(slot), data_type=DataType.FLOAT32)
         ):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operators.fields import bare_name, dml_name
-from anydml.parse import read_int
+from anydml.parse import read_int, read_ints
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def argument_of(cls: type[OperatorDesc], field: str) -> str:
 
 def name_slots(cls: type[OperatorDesc], names: Sequence[str], count: int) -> list[str]:
     """DirectML's names of so many tensors of some fields, of which one may hold several."""
-    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count)]
+    return [f"{dml_name(name)}{place}" for name in names for place in _places(cls, name, count - len(names) + 1)]
 
 
 def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
@@ -51,9 +51,12 @@ def _places(cls: type[OperatorDesc], name: str, count: int) -> list[str]:
 
 def _by_field(cls: type[OperatorDesc], names: Sequence[str], tensors: Sequence[TensorDesc]) -> dict[str, Any]:
     """Tensors as the fields of a description that they are for."""
-    if any(cls.field_types()[name].is_tensor_array for name in names):
-        return {names[0]: tuple(tensors)}  # no operator has other tensors of the kind beside several
-    return dict(zip(names, tensors, strict=True))
+    left, found = list(tensors), {}
+    for name in names:
+        count = len(_places(cls, name, len(tensors) - len(names) + 1))
+        own, left = left[:count], left[count:]
+        found[name] = tuple(own) if cls.field_types()[name].is_tensor_array else own[0]
+    return found
 
 
 class Call(abc.ABC):
@@ -69,9 +72,16 @@ class Call(abc.ABC):
     """The arrays that were given for the outputs."""
 
     def __init__(
-        self, cls: type[OperatorDesc], device: Device, inputs: Sequence[ArrayView | Expression], output_sizes: Any
+        self,
+        cls: type[OperatorDesc],
+        device: Device,
+        inputs: Sequence[ArrayView | Expression],
+        output_sizes: Any,
+        names: Sequence[str] | None = None,
     ) -> None:
         self.cls, self.device, self.inputs, self.output_sizes = cls, device, inputs, output_sizes
+        self.names = cls.input_names() if names is None else names
+        """The fields of the inputs: optional ones may be left out."""
         self.name = cls.type.name
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
@@ -100,6 +110,13 @@ class Call(abc.ABC):
         rank = max(self.rank, 1)
         return read_int(axis, "Axis", self.faults, -rank, rank - 1) % rank
 
+    def axes(self, axes: object) -> tuple[int, ...]:
+        """Axes of the array, negative from the end; None for all of them."""
+        rank = max(self.rank, 1)
+        if axes is None:
+            return tuple(range(rank))
+        return tuple(axis % rank for axis in read_ints(axes, "Axes", self.faults, -rank, rank - 1))
+
     def make_room(self, result_rank: int) -> None:
         """A gather's tensors have different ranks, and are described with as many dimensions as the largest."""
         self.has_room = True
@@ -120,6 +137,10 @@ class Call(abc.ABC):
             self.faults.append(Fault(field="OutputTensor.DimensionCount", rule=rule, way_out=where, level=first))
             return
         self.common_rank = max(self.common_rank, self.result_rank)
+
+    def share_rank(self) -> None:
+        """Describe every input with as many dimensions as the first: leading ones of size 1 are added."""
+        self.has_room = True
 
     def pad_to_least(self) -> None:
         """Describe with as many dimensions as every level asks for: leading ones of size 1 are added."""
@@ -150,11 +171,11 @@ class Call(abc.ABC):
         return self.finish(padded)
 
     def _describe(self, outputs: Sequence[TensorDesc] | None, attributes: dict[str, Any]) -> OperatorDesc:
-        fields = name_slots(self.cls, self.cls.input_names(), len(self.inputs))
+        fields = name_slots(self.cls, self.names, len(self.inputs))
         found = [self.describe(field, x) for field, x in zip(fields, self.inputs, strict=True)]
         if self.has_room:  # other operators' inputs are of one rank, which a check tells
             found = [tensor.padded(self.common_rank) for tensor in found]
-        tensors = _by_field(self.cls, self.cls.input_names(), found)
+        tensors = _by_field(self.cls, self.names, found)
         if self.output_sizes is not None:
             try:
                 outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]
@@ -169,7 +190,7 @@ class Call(abc.ABC):
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
         """The same with an output that the level has, where its type is free: truths are UINT32 before 2_0."""
-        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
+        row = desc.own_support().row_at(max(self.device.feature_level, self.cls.introduced()))
 
         def has(field: str, tensor: TensorDesc) -> bool:
             return tensor.data_type in row.tensors[bare_name(field)].data_types
@@ -212,7 +233,7 @@ class Call(abc.ABC):
 
     def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
         """The same with the smallest dimension count that the level takes, where that is larger."""
-        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
+        row = desc.own_support().row_at(max(self.device.feature_level, self.cls.introduced()))
         counts = next(iter(row.tensors.values())).dimension_counts
         rank = min((count for count in counts if count >= self.common_rank), default=self.common_rank)
         added = rank - self.common_rank
@@ -221,6 +242,8 @@ class Call(abc.ABC):
         changes: dict[str, Any] = {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
         if "axis" in desc.field_types():
             changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
+        if "axes" in desc.field_types():
+            changes["axes"] = tuple(axis + added for axis in getattr(desc, "axes"))  # noqa: B009 - as above
         return desc.with_tensors(lambda _, tensor: tensor.padded(max(tensor.dimension_count, rank)), **changes)
 
     def _in_callers_dimensions(self, fault: Fault) -> Fault:

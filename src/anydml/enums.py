@@ -7,65 +7,19 @@ Calling an enumeration reads any of them: `DataType("float32")`, `DataType(np.fl
 from __future__ import annotations
 
 import enum
-import functools
-import re
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from anydml.errors import DescriptionError, Fault, show
 from anydml.locks import cached_property
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-E = TypeVar("E", bound=enum.Enum)
-
-
-def _no_member(cls: type[enum.Enum], value: object, choices: Iterable[str], way_out: str = "") -> DescriptionError:
-    rule = f"must be one of {', '.join(choices)}"
-    fault = Fault(field=cls.__name__, rule=rule, value=value, found=show(value), way_out=way_out)
-    return DescriptionError(cls.__name__, fault)
-
-
-def read_name(cls: type[E], value: object, prefix: str) -> E | None:
-    """Find a member by its name: with or without DirectML's prefix, in any case."""
-    if not isinstance(value, str):
-        return None
-    return cls.__members__.get(value.strip().upper().removeprefix(prefix))
-
-
-class SpelledType(enum.EnumMeta):
-    """Lets `_missing_` refuse what the look-up itself would trip over, or take for an int that it merely equals."""
-
-    def __call__(cls, value: Any, *args: Any, **options: Any) -> Any:
-        """Read a spelling."""
-        try:
-            hash(value)
-            strange = isinstance(value, (bool, float, np.generic))
-        except Exception:  # noqa: BLE001 - a list, an array, or a hostile __hash__
-            strange = True
-        missing: Any = cls
-        return missing._missing_(value) if strange else super().__call__(value, *args, **options)
-
-
-class Spelled(enum.IntEnum, metaclass=SpelledType):
-    """An enumeration that reads spellings, in `_missing_`."""
-
-    if TYPE_CHECKING:
-
-        def __new__(cls, value: Any) -> Self:
-            """Take any of the spellings."""
-
-
-NOT_BUILT = {
-    name: f"DirectML has {name} from feature level 6_3 on, and this version does not yet" for name in ("INT4", "UINT4")
-}
-"""By the names of DirectML's other data types, why they are refused."""
+from anydml.spelling import Flags, Option, Spelled, SpelledType, no_member, read_name
 
 
 class DataType(Spelled):
-    """DML_TENSOR_DATA_TYPE: the eleven types a tensor of this package may have."""
+    """DML_TENSOR_DATA_TYPE: the types that a tensor may have.
+
+    Of UINT4 and INT4 two elements share a byte, the first in its low half.
+    """
 
     FLOAT32 = 1
     FLOAT16 = 2
@@ -78,19 +32,17 @@ class DataType(Spelled):
     FLOAT64 = 9
     UINT64 = 10
     INT64 = 11
+    UINT4 = 12
+    INT4 = 13
 
     @classmethod
     def _missing_(cls, value: object) -> DataType:
         member = read_name(cls, value, "DML_TENSOR_DATA_TYPE_")
         number_or_array = (int, float, np.generic, np.ndarray, type(None))  # np.dtype() has ideas of its own on these
-        if member is None and isinstance(value, str):
-            name = value.strip().upper().removeprefix("DML_TENSOR_DATA_TYPE_")
-            if way_out := NOT_BUILT.get(name):
-                raise _no_member(cls, value, cls.__members__, way_out)
         if member is None and not isinstance(value, number_or_array):
             member = cls._of_dtype(value)
         if member is None:
-            raise _no_member(cls, value, cls.__members__)
+            raise no_member(cls, value, cls.__members__)
         return member
 
     @classmethod
@@ -102,9 +54,9 @@ class DataType(Spelled):
         except Exception:  # noqa: BLE001 - np.dtype() raises whatever the object's own `dtype` attribute raises
             return None
         if dtype == np.bool_:
-            raise _no_member(cls, value, cls.__members__, "DirectML has no booleans: view the array as uint8")
+            raise no_member(cls, value, cls.__members__, "DirectML has no booleans: view the array as uint8")
         if not dtype.isnative:
-            raise _no_member(
+            raise no_member(
                 cls,
                 value,
                 cls.__members__,
@@ -119,13 +71,41 @@ class DataType(Spelled):
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The same type in NumPy."""
-        return np.dtype(self.name.lower())
+        """The same type in NumPy; of UINT4 and INT4, which it lacks, the bytes that they share."""
+        return np.dtype(np.uint8) if self.is_half_byte else np.dtype(self.name.lower())
+
+    @cached_property
+    def number_dtype(self) -> np.dtype[Any]:
+        """NumPy's type of one number."""
+        return np.dtype(np.int8) if self is DataType.INT4 else self.dtype
 
     @cached_property
     def size_in_bytes(self) -> int:
-        """The bytes of one element."""
+        """The bytes of one element; of UINT4 and INT4 the one that two share."""
         return self.dtype.itemsize
+
+    @cached_property
+    def is_half_byte(self) -> bool:
+        """Whether two elements share a byte."""
+        return self in (DataType.UINT4, DataType.INT4)
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """The least and the largest number of an integer type."""
+        if self.is_half_byte:
+            return (-8, 7) if self.is_signed else (0, 15)
+        info = np.iinfo(self.dtype)
+        return int(info.min), int(info.max)
+
+    def bytes_of(self, count: int) -> int:
+        """The bytes of so many elements in a row."""
+        return (count + 1) // 2 if self.is_half_byte else count * self.size_in_bytes
+
+    def byte_range(self, below: int, above: int) -> tuple[int, int]:
+        """The bytes of elements from one to another, both counted from the first, which begins a byte."""
+        if self.is_half_byte:
+            return below // 2, above // 2 + 1
+        return below * self.size_in_bytes, (above + 1) * self.size_in_bytes
 
     @property
     def is_signed(self) -> bool:
@@ -141,6 +121,10 @@ class DataType(Spelled):
     def introduced(self) -> FeatureLevel:
         """The lowest feature level at which any tensor of any documented operator may have it."""
         return _TYPE_INTRODUCED.get(self, FeatureLevel.LEVEL_1_0)
+
+
+NUMPY_TYPES = tuple(kind for kind in DataType if not kind.is_half_byte)
+"""The types that NumPy has too: all but UINT4 and INT4."""
 
 
 class FeatureLevel(Spelled):
@@ -168,7 +152,7 @@ class FeatureLevel(Spelled):
             name = value.strip().upper().removeprefix("DML_FEATURE_").removeprefix("LEVEL_").replace(".", "_")
             if (member := cls.__members__.get(f"LEVEL_{name}")) is not None:
                 return member
-        raise _no_member(cls, value, (str(level) for level in cls))
+        raise no_member(cls, value, (str(level) for level in cls))
 
     @classmethod
     def highest(cls) -> FeatureLevel:
@@ -192,26 +176,9 @@ _TYPE_INTRODUCED = {
     DataType.INT64: FeatureLevel.LEVEL_3_0,
     DataType.UINT64: FeatureLevel.LEVEL_3_0,
     DataType.FLOAT64: FeatureLevel.LEVEL_4_1,
+    DataType.UINT4: FeatureLevel.LEVEL_6_3,
+    DataType.INT4: FeatureLevel.LEVEL_6_3,
 }
-
-
-class Option(Spelled):
-    """A field's enumeration, such as DML_AXIS_DIRECTION: it reads names with DirectML's prefix and without."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> Self:
-        if (member := read_name(cls, value, cls._prefix())) is None:
-            raise _no_member(cls, value, cls.__members__)
-        return member
-
-    @classmethod
-    def _prefix(cls) -> str:
-        return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', cls.__name__).upper()}_"
-
-    @property
-    def dml_name(self) -> str:
-        """DirectML's own constant: `DML_AXIS_DIRECTION_INCREASING`."""
-        return self._prefix() + self.name
 
 
 class AxisDirection(Option):
@@ -229,6 +196,21 @@ class IsInfinityMode(Option):
     NEGATIVE = 2
 
 
+class MatrixTransform(Option):
+    """DML_MATRIX_TRANSFORM: what a product does with a matrix first."""
+
+    NONE = 0
+    TRANSPOSE = 1
+
+
+class QuantizationType(Option):
+    """DML_QUANTIZATION_TYPE: the tensors that say how numbers were quantised."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
 class RoundingMode(Option):
     """DML_ROUNDING_MODE: what becomes of a fraction."""
 
@@ -237,6 +219,23 @@ class RoundingMode(Option):
     """It is cut off."""
     TOWARD_INFINITY = 2
     """Halves are rounded away from zero, and other fractions to the nearest."""
+
+
+class ReduceFunction(Option):
+    """DML_REDUCE_FUNCTION: what a row is made."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
 
 
 class Feature(Spelled):
@@ -248,7 +247,7 @@ class Feature(Spelled):
     @classmethod
     def _missing_(cls, value: object) -> Feature:
         if (member := read_name(cls, value, "DML_FEATURE_")) is None:
-            raise _no_member(cls, value, cls.__members__)
+            raise no_member(cls, value, cls.__members__)
         return member
 
 
@@ -263,38 +262,11 @@ class IndexMode(enum.Enum, metaclass=SpelledType):
     @classmethod
     def _missing_(cls, value: object) -> IndexMode:
         if (member := read_name(cls, value, "")) is None:
-            raise _no_member(cls, value, (repr(mode.value) for mode in cls))
+            raise no_member(cls, value, (repr(mode.value) for mode in cls))
         return member
 
 
-class _Flags(enum.IntFlag, boundary=enum.STRICT, metaclass=SpelledType):
-    """Flags that also read the names: one, or several with | between them."""
-
-    if TYPE_CHECKING:
-
-        def __new__(cls, value: Any) -> Self:
-            """Take any of the spellings."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> Any:
-        flags = [name for name in cls.__members__ if name != "NONE"]
-        if isinstance(value, str):
-            members = [read_name(cls, part, cls._prefix()) for part in value.split("|")]
-            if None not in members:
-                return functools.reduce(lambda a, b: a | b, (member for member in members if member is not None))
-        elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            try:
-                return super()._missing_(value)
-            except ValueError:
-                pass
-        raise _no_member(cls, value, ["NONE", *flags])
-
-    @classmethod
-    def _prefix(cls) -> str:
-        raise NotImplementedError  # each enumeration of flags names its own
-
-
-class TensorFlags(_Flags):
+class TensorFlags(Flags):
     """DML_TENSOR_FLAGS: options of a tensor description."""
 
     NONE = 0
@@ -306,7 +278,7 @@ class TensorFlags(_Flags):
         return "DML_TENSOR_FLAG_"
 
 
-class ExecutionFlags(_Flags):
+class ExecutionFlags(Flags):
     """DML_EXECUTION_FLAGS: options of a compilation."""
 
     NONE = 0

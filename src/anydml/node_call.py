@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.view import describe
-from anydml.broadcasting import common_sizes, is_number, number_types, numbers_of, one_of, read_as, read_list_as, spread
+from anydml.broadcasting import is_number, number_types, numbers_of, one_of, read_as, read_list_as, spread
 from anydml.builder import Expression
 from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from anydml.builder import Graph
     from anydml.operators import OperatorDesc
+    from anydml.operators.sizes import Sizes
 
 
 class NodeCall(Call):
@@ -33,7 +34,8 @@ class NodeCall(Call):
         out: object,
         inputs: Sequence[object],
         output_sizes: Any,
-        broadcasts: bool,
+        spreading: dict[str, Any] | None,
+        names: Sequence[str] | None,
     ) -> None:
         self._graph, self.name = graph, cls.type.name
         faults = []
@@ -42,10 +44,10 @@ class NodeCall(Call):
                 rule = f"{option} must not be given with an Expression, which nothing is run for"
                 way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
                 faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
-        fields = name_slots(cls, cls.input_names(), len(inputs))
+        fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         given: list[Any] = []
         for field, value in zip(fields, inputs, strict=True):
-            if broadcasts and (is_number(value) or numbers_of(value) is not None):
+            if spreading is not None and (is_number(value) or numbers_of(value) is not None):
                 given.append(value if is_number(value) else numbers_of(value))
             elif not isinstance(value, Expression):
                 rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
@@ -58,28 +60,35 @@ class NodeCall(Call):
                 given.append(value)
         if faults:
             raise DescriptionError(cls.type.name, faults)
-        if broadcasts:
-            given = self._broadcast(cls, fields, given)
+        if spreading is not None:
+            given = self._broadcast(cls, fields, given, spreading)
             self.scalars = tuple(fields)
-        super().__init__(cls, graph.device, given, output_sizes)
+        super().__init__(cls, graph.device, given, output_sizes, names)
 
-    def _broadcast(self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any]) -> list[Expression]:
-        """Inputs in their common sizes; a number, or a list of them, is made a constant of the type beside it."""
+    def _broadcast(
+        self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any], attributes: dict[str, Any]
+    ) -> list[Expression]:
+        """Inputs in sizes that fit; a number, or a list of them, is made a constant of the type beside it."""
         types = [x.data_type if isinstance(x, Expression) else None for x in given]
         values = [x if is_number(x) else one_of(x) if isinstance(x, np.ndarray) else None for x in given]
-        found = number_types(cls, self._graph.device.feature_level, values, types)
+        found = number_types(cls, self._graph.device.feature_level, fields, values, types)
         read = [
             x
             if isinstance(x, Expression)
             else (read_as if is_number(x) else read_list_as)(x, kind, cls, field, like, in_graph=True)
             for x, field, (kind, like) in zip(given, fields, found, strict=True)
         ]
-        sizes = common_sizes(self.name, fields, [x.sizes if isinstance(x, Expression) else x.shape for x in read])
+        sizes = {
+            field: x.sizes if isinstance(x, Expression) else x.shape for field, x in zip(fields, read, strict=True)
+        }
+        wanted = cls.spread(sizes, **attributes)
         made = [x if isinstance(x, Expression) else self._graph.constant(x) for x in read]
-        return [x if x.sizes == sizes else self._spread(x, sizes, field) for x, field in zip(made, fields, strict=True)]
+        return [self._spread(x, *wanted[field], field) for x, field in zip(made, fields, strict=True)]
 
-    def _spread(self, x: Expression, sizes: tuple[int, ...], field: str) -> Expression:
-        strides, signed = spread(x.sizes, x.strides, sizes), x.desc.signed_strides
+    def _spread(self, x: Expression, seen: Sizes, sizes: Sizes, field: str) -> Expression:
+        if x.sizes == sizes:
+            return x
+        strides, signed = spread(x.sizes, x.strides, seen, sizes), x.desc.signed_strides
         try:
             other = TensorDesc(x.data_type, sizes, strides=strides, flags=x.desc.flags, signed_strides=signed)
         except DescriptionError as error:

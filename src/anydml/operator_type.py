@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anydml.enums import Spelled, read_name
 from anydml.errors import DescriptionError, Fault, show
+from anydml.spelling import Spelled, read_name
 
 
 class OperatorType(Spelled):

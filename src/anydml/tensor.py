@@ -97,7 +97,7 @@ class TensorDesc:
             )
 
     def _check_total(self, total: int, minimum: int, faults: list[Fault]) -> None:
-        most = MAX_ELEMENTS * self.data_type.size_in_bytes
+        most = self.data_type.bytes_of(MAX_ELEMENTS)
         if total < minimum:
             rule = f"TotalTensorSizeInBytes must be at least the {minimum} that sizes, strides and type imply"
         elif total > max(most, minimum):
@@ -137,7 +137,7 @@ class TensorDesc:
     @property
     def minimum_implied_size_in_bytes(self) -> int:
         """DMLCalcBufferTensorSize: the bytes the tensor spans, rounded up to a multiple of 4."""
-        return (self.extent * self.data_type.size_in_bytes + 3) & ~3
+        return (self.data_type.bytes_of(self.extent) + 3) & ~3
 
     @property
     def is_owned_by_dml(self) -> bool:

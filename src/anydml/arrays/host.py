@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.nibbles import is_unpacked, view_packed
 from anydml.arrays.view import (
     describe,
     is_tensor,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 def view_host(array: Any, convert: bool) -> ArrayView:
     """Look at an array of the host's; a list or a number is made one where `convert` allows it."""
     memory = _as_numpy(array, convert)
+    if is_unpacked(memory):
+        return view_packed(memory, convert)
     return make_view(
         array if not isinstance(array, (list, tuple, int, float)) else memory,
         (array, memory),
@@ -120,7 +123,10 @@ def _is_old_dlpack(array: Any) -> bool:
 
 
 def allocate(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
-    """Make an array for a result, with the layout asked for."""
+    """Make an array for a result, with the layout asked for; of 4-bit elements the bytes that they share."""
+    if data_type.is_half_byte:
+        below, above = span(sizes, packed_strides(sizes) if strides is None else strides)
+        sizes, strides = (data_type.bytes_of(above - below + 1),), None
     try:
         if strides is None or tuple(strides) == packed_strides(sizes):
             return np.empty(sizes, data_type.dtype)

@@ -6,17 +6,17 @@ A plain array is a NumPy array, a PyTorch tensor of the host's memory seen as on
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.memory import HOST, numpy_address
+from anydml.enums import DataType
+from anydml.memory import HOST, numpy_address, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from anydml.enums import DataType
 
 
 def as_plain(array: Any) -> Any:
@@ -52,6 +52,9 @@ def plain_address(array: Any) -> int:
 
 def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[int], memory: str) -> tuple[Any, ...]:
     """The key of a plain array that lies in this memory with this type and layout; strides in elements."""
+    if data_type.is_half_byte:
+        below, above = span(sizes, strides)
+        sizes, strides, data_type = (data_type.bytes_of(above - below + 1),), (1,), DataType.UINT8
     if memory == HOST:
         width = data_type.size_in_bytes
         return data_type.dtype, tuple(sizes), tuple(stride * width for stride in strides)
@@ -60,6 +63,8 @@ def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[i
 
 def plain_maker(data_type: DataType, sizes: Sequence[int], memory: str) -> Callable[[], Any]:
     """What makes a packed plain array of the sizes, each time anew."""
+    if data_type.is_half_byte:
+        sizes, data_type = (data_type.bytes_of(math.prod(sizes)),), DataType.UINT8
     if memory == HOST:
         return functools.partial(np.empty, sizes, data_type.dtype)
     torch = sys.modules["torch"]

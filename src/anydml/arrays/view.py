@@ -35,7 +35,12 @@ class ArrayView:
     """In elements, of any sign. For a dimension of size 1, where it has no meaning, what packing would give."""
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The same memory, kept alive, as a NumPy array: its elements are to be read only where they are the host's."""
+        """The same memory, kept alive, as a NumPy array: its elements are to be read only where they are the host's.
+
+        Of 4-bit elements it is the bytes that they share.
+        """
+        if self.data_type.is_half_byte:
+            return self.buffer.numpy(0, (self.buffer.size,), (1,), self.data_type.dtype)
         return self.buffer.numpy(self.offset, self.sizes, self.strides, self.data_type.dtype)
 
 

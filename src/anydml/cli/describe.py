@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, follows_first, type_field
+from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, follows_first, is_optional, type_field
 from anydml.cli.values import shaped, typed
 from anydml.enums import DataType
 from anydml.errors import DescriptionError
@@ -32,6 +32,8 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
     arrays: list[Array | None] = []
     tensors: dict[str, Any] = {}
     for name in cls.input_names():
+        if is_optional(cls, name) and given[f"{name}_sizes"] is None and given[f"{name}_data"] is None:
+            continue
         found = list(_tensors(cls, name, given, tensors))
         arrays += [data for _, data in found]
         described = tuple(tensor for tensor, _ in found)

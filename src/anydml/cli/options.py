@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.values import DATA, FLOATS, INTS, FieldValue
-from anydml.operators.elementwise import ElementWise
+from anydml.operators.computed import Computed
 from anydml.operators.fields import FIELD_TYPES, OptionalScaleBias, ValueType, dml_name
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     again = "; once for each" if is_several else ""
     follows = "; they follow from the input's and the axis" if follows_axis(name) else ""
     follows = follows or ("; the first input's by default" if follows_first(cls, name) else "")
+    follows = "; left out by default" if is_optional(cls, name) else follows
     yield click.Option(
         [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *short[0])],
         type=INTS,
@@ -125,7 +126,9 @@ def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> cl
     short = full if kind is FIELD_TYPES[OptionalScaleBias] else f"--{_short_name(name)}"
     label = [name, *[n for n in dict.fromkeys((full, short)) if n not in taken]]
     if kind is FIELD_TYPES[bool]:
-        return click.Option(label, is_flag=True, help=f"{dml_name(name)}.")
+        if _default(cls, name) is True:
+            label = [name, f"{full}/--no-{full[2:]}"]
+        return click.Option(label, is_flag=True, default=_default(cls, name) is True, help=f"{dml_name(name)}.")
     has_default = _default(cls, name) is not dataclasses.MISSING or follows(cls, name)
     return click.Option(
         label,
@@ -154,9 +157,14 @@ def counted_tensor(name: str) -> str | None:
     return {**counts, "index_dimensions": "indices_tensor"}.get(name)
 
 
+def is_optional(cls: type[OperatorDesc], name: str) -> bool:
+    """Whether a tensor may be left out."""
+    return _default(cls, name) is None
+
+
 def follows_first(cls: type[OperatorDesc], name: str) -> bool:
     """Whether a tensor is like the first input: of its sizes, and of its type where it takes that."""
-    return issubclass(cls, ElementWise) and name != cls.input_names()[0]
+    return issubclass(cls, Computed) and name != cls.input_names()[0]
 
 
 def follows_axis(name: str) -> bool:

@@ -37,7 +37,7 @@ def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, as_
         return
     table = Table("operator", "from level", "tensor", "dimensions", "data types", box=None, header_style="bold")
     for cls, row in found:
-        first = (cls.type.name, str(row.level))
+        first = (" ".join([cls.type.name, *row.functions]), str(row.level))
         for tensor, allowed in row.tensors.items():
             table.add_row(*first, tensor, write_counts(allowed.dimension_counts), write_types(allowed.data_types))
             first = ("", "")
@@ -50,9 +50,8 @@ def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, as_
 
 def _rows(cls: type[OperatorDesc], level: FeatureLevel | None) -> list[LevelSupport]:
     if level is None:
-        return sorted(cls.support, key=lambda row: row.level)
-    row = cls.support.at(level)
-    return [] if row is None else [row]
+        return sorted(cls.support, key=lambda row: (row.functions, row.level))
+    return cls.support.rows_at(level) if level >= cls.introduced() else []
 
 
 def _as_data(cls: type[OperatorDesc], row: LevelSupport) -> dict[str, Any]:
@@ -63,4 +62,5 @@ def _as_data(cls: type[OperatorDesc], row: LevelSupport) -> dict[str, Any]:
         }
         for name, allowed in row.tensors.items()
     }
-    return {"operator": cls.type.dml_name, "feature_level": str(row.level), "tensors": tensors}
+    functions = {"functions": list(row.functions)} if row.functions else {}
+    return {"operator": cls.type.dml_name, **functions, "feature_level": str(row.level), "tensors": tensors}

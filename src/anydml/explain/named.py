@@ -6,7 +6,7 @@ import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import numerics
 from anydml.ir.expressions import Expr, maximum, minimum
 
@@ -68,7 +68,7 @@ def _made(kind: DataType) -> Iterator[tuple[str, Expr]]:
     yield from ((name, function(a, b)) for name, function in _OF_WHOLE.items())
     if not kind.is_signed:
         yield "bit_count", numerics.bit_count(a)
-    for other in DataType:
+    for other in NUMPY_TYPES:
         if not other.is_float:
             yield "pow", numerics.integer_power(a, _any(1, other))
 

@@ -39,7 +39,8 @@ def spoken(tensor: str) -> str:
     """A tensor's name in a sentence: `input`, `sequence_lengths`, `inputs[2]`."""
     field, bracket, place = tensor.partition("[")
     stem, _, plural = field.rpartition("Tensor")
-    return re.sub("(?<=[a-z])(?=[A-Z])", "_", stem or field).lower() + plural * bool(stem) + bracket + place
+    name = re.sub("(?<=[a-z])(?=[A-Z])|(?<=^[AB])(?=[A-Z])", "_", stem or field).lower()
+    return name + plural * bool(stem) + bracket + place
 
 
 @dataclass(frozen=True, slots=True)

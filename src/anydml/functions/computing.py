@@ -89,6 +89,11 @@ def _power(a: Any, b: Any) -> Expression:
     return _element_wise("POW", a, b)
 
 
+def _product(a: Any, b: Any) -> Expression:
+    made: Expression = function_of(OPERATORS[OperatorType.GEMM])(a, b)
+    return made
+
+
 def _negate(a: Expression) -> Expression:
     """NEGATE, which has been there from 5_0 on; before, of floats, a scale."""
     if a.graph.device.feature_level < _class("NEGATE").introduced() and a.data_type.is_float:
@@ -110,6 +115,7 @@ operations.update(
     add=_add,
     sub=_subtract,
     mul=_multiply,
+    matmul=_product,
     truediv=_divide,
     pow=_power,
     neg=_negate,

@@ -17,8 +17,8 @@ from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
 from anydml.errors import show
 from anydml.operator_type import OperatorType
-from anydml.operators.elementwise import ElementWise
-from anydml.operators.fields import FIELD_TYPES, ValueType
+from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
+from anydml.operators.folding import AlongAxes, Folding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,12 +46,14 @@ def function_name(kind: OperatorType) -> str:
 def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes by name, with their defaults, MISSING for none: those without one first.
 
-    A data type is the first input's, where it is not said.
+    A data type is the first input's where it is not said, and axes are those that the class calls usual.
     """
     kinds, inputs = cls.field_types(), cls.input_names()
     given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
     names = [name for name, kind in kinds.items() if kind.kind not in ("input", "output")]
     defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
+    if issubclass(cls, AlongAxes):
+        defaults["axes"] = cls.usual_axes
     return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
 
 
@@ -59,32 +61,44 @@ def _is_type(kind: FieldType) -> bool:
     return kind is FIELD_TYPES[ValueType]
 
 
+def arguments_of(cls: type[OperatorDesc]) -> dict[str, Any]:
+    """Inputs and attributes by the function's names, with their defaults: what must be given first, inputs first."""
+    given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
+    tensors = {argument_name(name): given[name] for name in cls.input_names()}
+    return dict(sorted({**tensors, **parameters_of(cls)}.items(), key=lambda item: item[1] is not MISSING))
+
+
 def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
-    """Inputs by place, attributes by place or name, `out` and `device` by name."""
+    """Inputs and attributes by place or name, `out` and `device` by name."""
     place, name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    tensors = [inspect.Parameter(argument_name(field), place) for field in cls.input_names()]
-    attributes = [
+    arguments = [
         inspect.Parameter(key, place, default=inspect.Parameter.empty if default is MISSING else default)
-        for key, default in parameters_of(cls).items()
+        for key, default in arguments_of(cls).items()
     ]
     options = [inspect.Parameter(key, name, default=None) for key in ("out", "device")]
-    return inspect.Signature([*tensors, *attributes, *options])
+    return inspect.Signature([*arguments, *options])
 
 
 @functools.cache
 def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     """The function of an operator: on arrays of any library, or expressions of a graph.
 
-    Inputs of an element-wise operator have sizes that broadcast as NumPy's do, and may be numbers.
+    Inputs of most have sizes that broadcast as NumPy's do, and may be numbers. To the other inputs of an operator that
+    folds leading sizes of 1 are added, which they repeat along.
     """
     name, signature = function_name(cls.type), signature_of(cls)
-    parameters, count = parameters_of(cls), len(cls.input_names())
+    parameters, tensors = parameters_of(cls), {argument_name(field): field for field in cls.input_names()}
     names, defaults = tuple(parameters), tuple(parameters.values())
-    places = tuple({**dict.fromkeys(map(argument_name, cls.input_names()), MISSING), **parameters}.items())
-    least = sum(default is MISSING for _, default in places)
+    places = tuple(arguments_of(cls).items())
+    usuals = tuple(default for _, default in places)
+    least = sum(default is MISSING for default in usuals)
     most = len(places)
+    optional = tuple(key for key, default in places if key in tensors and default is not MISSING)
+    required = tuple(field for key, field in tensors.items() if key not in optional)
+    count = len(required)
+    split = _splitter(places, tuple(tensors), names) if optional else None
     typed = [key for key in names if _is_type(cls.field_types()[key])]
-    broadcasts = issubclass(cls, ElementWise)
+    broadcasts, folds = cls.broadcasts, issubclass(cls, Folding)
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, by place: in a microsecond, where `inspect` takes 40."""
@@ -108,9 +122,14 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             if named or not least <= len(args) <= most:
                 args = in_order(args, named)
             elif len(args) < most:
-                args += defaults[len(args) - count :]
-            inputs, attributes = args[:count], args[count:]
+                args += usuals[len(args) :]
+            inputs, attributes = (args[:count], args[count:]) if split is None else split(args)
             exact = tuple(map(_exact, attributes))
+        given = required
+        if optional and len(inputs) > count:
+            present = [(key, x) for key, x in zip(tensors, inputs, strict=True) if not (x is None and key in optional)]
+            given = tuple(tensors[key] for key, _ in present)
+            inputs, exact = tuple(x for _, x in present), (*exact, *given)
         arrays = inputs
         for x in inputs:
             if type(x) is not np.ndarray and broadcasts and is_number(x):
@@ -120,12 +139,17 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         attempt = Attempt(cls, device, out, arrays, *exact)
         if (result := attempt.run()) is not None:
             return result
-        call = make_call(cls, device, out, *inputs, key=attempt.key, broadcasts=broadcasts)
         values = dict(zip(names, attributes, strict=True))
+        spreading = values if broadcasts else None
+        call = make_call(cls, device, out, *inputs, key=attempt.key, spreading=spreading, names=given)
         for key in typed:
             values[key] = call.inputs[0].data_type if values[key] is None else values[key]
         if "axis" in values:
             values["axis"] = call.axis(values["axis"])
+        if "axes" in values:
+            values["axes"] = call.axes(values["axes"])
+        if folds:
+            call.share_rank()
         call.pad_to_least()
         return call.run(**values)
 
@@ -134,6 +158,13 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     function.__doc__ = document(cls)
     function.__signature__ = signature  # type: ignore[attr-defined]  # what inspect asks for
     return function
+
+
+def _splitter(places: Any, tensors: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Any], Any]:
+    """What takes all arguments, by place, apart into the inputs and the attributes."""
+    order = {key: place for place, (key, _) in enumerate(places)}
+    first, second = ([order[key] for key in keys] for keys in (tensors, names))
+    return lambda args: (tuple(args[k] for k in first), tuple(args[k] for k in second))
 
 
 def _exact(value: Any) -> Any:
@@ -150,10 +181,14 @@ def document(cls: type[OperatorDesc]) -> str:
     """A docstring: the operator's name, what its class says of it, and an example."""
     text = inspect.cleandoc(cls.__doc__ or "")
     notes = []
-    if len(cls.input_names()) > 1 and issubclass(cls, ElementWise):
+    if len(cls.input_names()) > 1 and cls.broadcasts:
         notes.append(
             "Sizes broadcast as NumPy's do, and numbers or lists of them take the type of an array beside them."
         )
+    elif len(cls.input_names()) > 1 and issubclass(cls, Folding):
+        notes.append("The other arrays repeat along `x` as NumPy's do.")
+    if cls.gives_several():
+        notes.append(f"The result is a list: {', '.join(map(dml_name, cls.output_names()))}.")
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
     call, result = _examples().get(function_name(cls.type), ("", ""))

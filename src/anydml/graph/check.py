@@ -97,11 +97,13 @@ def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
         wrong = list(check(f"{title}NodeIndex", number, len(graph.nodes), "the graph's nodes"))
         yield from wrong
         if not wrong:
-            slots = graph.nodes[number].outputs if side == "from" else graph.nodes[number].inputs
+            slots = range(len(graph.nodes[number].outputs)) if side == "from" else graph.nodes[number].inputs
             slot: int = getattr(edge, f"{side}_node_{what}_index")
-            yield from check(
-                f"{title}Node{what.capitalize()}Index", slot, len(slots), f"{what}s of {graph.label(number)}"
-            )
+            name, count = f"{title}Node{what.capitalize()}Index", max(slots, default=-1) + 1
+            yield from check(name, slot, count, f"{what}s of {graph.label(number)}")
+            if slot < count and slot not in slots:
+                rule = f"{field}.{name} must be a tensor that {graph.label(number)} has: this one is optional"
+                yield Fault(field=f"{field}.{name}", rule=rule, value=slot, found=str(slot))
     if (number := getattr(edge, "graph_input_index", None)) is not None:
         yield from check("GraphInputIndex", number, graph.input_count, "the graph's inputs")
     if (number := getattr(edge, "graph_output_index", None)) is not None:
@@ -118,7 +120,7 @@ def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bo
         for label, edge in zip(labels[name], getattr(graph, name), strict=True):
             feeds.setdefault((edge.to_node_index, edge.to_node_input_index), []).append(label)
     for number, node in operators(graph).items():
-        for slot, (name, _) in enumerate(node.inputs):
+        for slot, (name, _) in node.inputs.items():
             given = feeds.get((number, slot), [])
             if len(given) > 1:
                 rule = f"{name} of {graph.label(number)} must be fed by one edge"
@@ -229,15 +231,13 @@ def _ends(
 
 def byte_span(desc: TensorDesc) -> tuple[int, int]:
     """The bytes that a tensor touches, from the lowest to past the highest, counted from its first element."""
-    below, above = span(desc.sizes, desc.element_strides)
-    width = desc.data_type.size_in_bytes
-    return below * width, (above + 1) * width
+    return desc.data_type.byte_range(*span(desc.sizes, desc.element_strides))
 
 
 def has_gaps(desc: TensorDesc) -> bool:
     """Whether some bytes between a tensor's elements are nobody's."""
     low, high = byte_span(desc)
-    return high - low > desc.element_count * desc.data_type.size_in_bytes
+    return high - low > desc.data_type.bytes_of(desc.element_count)
 
 
 def _room(label: str, what: str, room: tuple[int, int], fed_name: str, fed: TensorDesc) -> Iterator[Fault]:

@@ -58,7 +58,7 @@ def lower(graph: GraphDesc) -> Recipe:
         if number not in used or not isinstance(node, OperatorNode):
             continue
         places = {}
-        for slot, (field, _) in enumerate(node.inputs):
+        for slot, (field, _) in node.inputs.items():
             if (number, slot) in inputs:
                 places[field] = f"input{inputs[number, slot]}"
             else:

@@ -25,8 +25,8 @@ class OperatorNode:
     desc: OperatorDesc
     name: str = ""
     """What errors call it."""
-    inputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
-    """Its inputs, by DirectML's names."""
+    inputs: dict[int, tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its inputs with DirectML's names, by their numbers: optional tensors that are not there have one too."""
     outputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
     """Its outputs, by DirectML's names."""
 
@@ -40,7 +40,8 @@ class OperatorNode:
         if faults:
             raise DescriptionError("OperatorNode", faults)
         # Asked for at each edge: of a JOIN of thousands, to list them anew would be a square.
-        object.__setattr__(self, "inputs", list(self.desc.inputs().items()))
+        slots = enumerate(self.desc.input_slots().items())
+        object.__setattr__(self, "inputs", {slot: given for slot, given in slots if given[1] is not None})
         object.__setattr__(self, "outputs", list(self.desc.outputs().items()))
 
     @property
@@ -75,7 +76,7 @@ class ConstantNode:
             object.__setattr__(self, "data", bytes(self.data))
         elif not isinstance(self.data, SharedData):
             self._read_array()
-        needed = 1 if self.desc is None else self.desc.extent * self.desc.data_type.size_in_bytes
+        needed = 1 if self.desc is None else self.desc.data_type.bytes_of(self.desc.extent)
         if len(self.data) < needed:
             rule = f"data must have at least {needed} bytes"
             faults.append(Fault(field="data", rule=rule, value=self.data, found=str(len(self.data))))
@@ -103,9 +104,9 @@ class ConstantNode:
         return "constant"
 
     @property
-    def inputs(self) -> list[tuple[str, TensorDesc]]:
+    def inputs(self) -> dict[int, tuple[str, TensorDesc]]:
         """None."""
-        return []
+        return {}
 
     @property
     def outputs(self) -> list[tuple[str, TensorDesc | None]]:

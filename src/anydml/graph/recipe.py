@@ -68,12 +68,12 @@ class Step:
             fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
         moved = math.prod(target.sizes) * target.data_type.size_in_bytes
         for slot, view in enumerate(views):
-            count = fetches[slot] * math.prod(target.sizes) if slot in fetches else math.prod(_distinct(view))
+            count = fetches[slot] * math.prod(target.sizes) if slot in fetches else math.prod(distinct_sizes(view))
             moved += count * view.data_type.size_in_bytes
         return moved
 
 
-def _distinct(view: View) -> list[int]:
+def distinct_sizes(view: View) -> list[int]:
     """The sizes of a view's dimensions that lead to other elements: what is repeated is read once."""
     return [size for size, stride in zip(view.sizes, view.strides, strict=True) if stride]
 

@@ -34,7 +34,7 @@ def input_descs(graph: GraphDesc) -> list[TensorDesc | None]:
     for number, given in enumerate(found):
         if given is None:
             found[number] = plain.get(number) or max(
-                marked.get(number, []), key=lambda desc: desc.extent * desc.data_type.size_in_bytes, default=None
+                marked.get(number, []), key=lambda desc: desc.data_type.bytes_of(desc.extent), default=None
             )
     return found
 

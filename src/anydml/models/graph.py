@@ -178,7 +178,7 @@ class _Reader:
         node, number = OperatorNode(dispatchable.desc, dispatchable.name), len(self._nodes)
         given = by_slot(dispatchable.desc, dispatchable.bindings, initialises=True)
         given |= by_slot(dispatchable.desc, command.bindings, initialises=False)
-        for slot, (name, desc) in enumerate(node.inputs):
+        for slot, (name, desc) in node.inputs.items():
             self._feed(node, number, slot, self._memory(given[name], desc), given[name])
         self._nodes.append(node)
         for slot, (name, desc) in enumerate(node.outputs):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.nibbles import pack
 from anydml.enums import DataType
 from anydml.errors import ModelFileError
 from anydml.models.files import open_plain
@@ -71,6 +72,12 @@ class ValueReader:
         if count is None or any(number is None for number in numbers):
             return None, data_type
         first, *others = [number for number in numbers if number is not None]
+        if data_type.is_half_byte:
+            if others:
+                rule = f"valueStart is not for {data_type.name}, of which two share a byte"
+                self._findings.add(UNSUPPORTED, node, rule, found="", way_out="write the values out in a list")
+                return None, data_type
+            first, count = pack(np.array([first, first]))[0], data_type.bytes_of(count)
         return (Sequence(first, others[0], count) if others else Constant(first, count)), data_type
 
     def _read_count(self, node: Node) -> int | None:
@@ -103,11 +110,11 @@ class ValueReader:
                 self._findings.add(FILE, node, rule, way_out=way_out)
                 return None
             return data_type.dtype.type(value)  # type: ignore[no-any-return]  # as below
-        low, high = _range(data_type)
+        low, high = data_type.limits
         if type(raw) is not int or not low <= raw <= high:
             self._findings.add(FILE, node, f"{name} must be a whole number in {low} .. {high}, for {data_type.name}")
             return None
-        return data_type.dtype.type(raw)  # type: ignore[no-any-return]  # a type of NumPy's makes such
+        return data_type.number_dtype.type(raw)  # type: ignore[no-any-return]  # a type of NumPy's makes such
 
     def _read_list(self, node: Node, data_type: DataType) -> Listed | None:
         assert isinstance(node.raw, Items)  # noqa: S101 - for type checkers: it is a list
@@ -119,11 +126,13 @@ class ValueReader:
             if not np.isfinite(array).all():
                 array = None
         elif not data_type.is_float and kinds == {int}:
-            low, high = _range(data_type)
+            low, high = data_type.limits
             if low <= min(values) and max(values) <= high:  # type: ignore[type-var, operator]  # all are ints
-                array = np.array(values, data_type.dtype)
+                array = np.array(values, data_type.number_dtype)
         if array is None:
             array = self._read_each(node, data_type)
+        if array is not None and data_type.is_half_byte:
+            array = pack(array)
         return None if array is None else Listed(array.view(np.uint8))
 
     def _read_each(self, node: Node, data_type: DataType) -> np.ndarray[Any, Any] | None:
@@ -135,7 +144,7 @@ class ValueReader:
                 numbers.append(number)
             elif len(self._findings) - before >= _MOST_FAULTS:
                 break
-        return None if len(self._findings) > before else np.array(numbers, data_type.dtype)
+        return None if len(self._findings) > before else np.array(numbers, data_type.number_dtype)
 
     def _read_typed(self, node: Node) -> Listed | None:
         before, parts, types = len(self._findings), [], []
@@ -147,7 +156,12 @@ class ValueReader:
                 self._findings.add(FILE, element, rule, way_out=way_out)
             elif data_type := read_data_type(kind, "type", self._findings):
                 number = self._read_number(value, "value", data_type)
-                if number is not None:
+                if data_type.is_half_byte:
+                    rule = (
+                        f"type must not be {data_type.name}, of which two share a byte, among values of several types"
+                    )
+                    self._findings.add(FILE, kind, rule, found="")
+                elif number is not None:
                     parts.append(number.tobytes())
                     types.append(data_type)
             if len(self._findings) - before >= _MOST_FAULTS:
@@ -201,11 +215,6 @@ def read_data_type(node: Node, name: str, findings: Findings, kind: Kind = FILE,
         return _DATA_TYPES[node.raw]
     findings.add(kind, node, f"{name} must be one of {', '.join(DataType.__members__)}", field=name, subject=subject)
     return None
-
-
-def _range(data_type: DataType) -> tuple[int, int]:
-    info = np.iinfo(data_type.dtype)
-    return int(info.min), int(info.max)
 
 
 def to_float(doubles: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:

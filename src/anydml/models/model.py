@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Resource:
             return None
         data = np.zeros(self.values.size_in_bytes, np.uint8)
         self.values.fill(data)
-        return data if self.data_type is None else data.view(self.data_type.dtype)
+        return data if self.data_type is None else numbers_in(data, self.data_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

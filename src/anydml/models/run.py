@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml import BufferBinding, Device
+from anydml.arrays.nibbles import numbers_in
 from anydml.errors import DescriptionError, DmlError, Fault, ModelFileError, show
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
@@ -216,6 +217,8 @@ class _Runner:
         table.bind_outputs([self._binding(given[name]) for name in operator.outputs])
         if persistent is not None:
             table.bind_persistent_resource(BufferBinding(persistent))
+        if (size := operator.binding_properties.temporary_resource_size) > 0:
+            table.bind_temporary_resource(BufferBinding(self._memory.reserve(size)))
         commands = self._device.create_command_list()
         self._recorder.record_dispatch(commands, operator, table)
         samples = array("d")
@@ -254,7 +257,7 @@ class _Runner:
         """The part of a buffer that its first values took, in their type: what is printed."""
         buffer = self._memory.buffers[resource.name]
         part = buffer[resource.values_offset : resource.values_offset + resource.values_size]
-        return part if resource.data_type is None else part.view(resource.data_type.dtype)
+        return part if resource.data_type is None else numbers_in(part, resource.data_type)
 
 
 class _at:  # noqa: N801 - reads as a phrase

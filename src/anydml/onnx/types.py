@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import NOT_BUILT, DataType
+from anydml.enums import DataType
 from anydml.errors import Fault, UnsupportedError
 from anydml.onnx.library import TensorProto
 
@@ -51,8 +51,8 @@ ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
-INT64, UINT64, FLOAT, BOOL = (
-    ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT", "BOOL")
+INT64, UINT64, FLOAT, DOUBLE, BOOL = (
+    ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT64", "UINT64", "FLOAT", "DOUBLE", "BOOL")
 )
 
 
@@ -74,8 +74,9 @@ def read_element_type(number: int, subject: str, what: str) -> ElementType:
     if (found := ELEMENT_TYPES.get(number)) is not None:
         return found
     name = type_name(number)
-    way_out = NOT_BUILT.get(name, "")
-    rule = f"{what}: {name} is not supported" if way_out else f"{what}: DirectML has no {name}"
+    is_known = name in DataType.__members__
+    rule = f"{what}: {name} is not supported" if is_known else f"{what}: DirectML has no {name}"
+    way_out = "no node type that takes it is here yet" if is_known else ""
     raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number, way_out=way_out))
 
 

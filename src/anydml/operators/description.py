@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
+    from anydml.operators.sizes import Sizes, Spread
 
 OPERATORS: dict[OperatorType, type[OperatorDesc]] = {}
 """The description class of each operator that is built: a subclass of `OperatorDesc` enters itself."""
@@ -44,6 +45,8 @@ class OperatorDesc(abc.ABC):
     """Types that it takes besides, at every level."""
     in_place: ClassVar[bool]
     """Whether the output may be bound to the very memory of the input."""
+    broadcasts: ClassVar[bool] = False
+    """Whether its function takes numbers for inputs, and arrays of sizes that `spread` makes fit."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
 
@@ -85,6 +88,13 @@ class OperatorDesc(abc.ABC):
 
     @classmethod
     @functools.cache
+    def optional_inputs(cls) -> frozenset[str]:
+        """The input tensors' fields that may be None."""
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        return frozenset(optional.intersection(cls.input_names()))
+
+    @classmethod
+    @functools.cache
     def output_names(cls) -> tuple[str, ...]:
         """The output tensors' fields, in binding order."""
         return tuple(name for name, kind in cls.field_types().items() if kind.kind == "output")
@@ -92,12 +102,20 @@ class OperatorDesc(abc.ABC):
     @classmethod
     @functools.cache
     def gives_several(cls) -> bool:
-        """Whether a list of tensors comes out, if only of one."""
-        return any(cls.field_types()[name].is_tensor_array for name in cls.output_names())
+        """Whether several tensors come out, or a list of them, if only of one."""
+        names = cls.output_names()
+        return len(names) > 1 or any(cls.field_types()[name].is_tensor_array for name in names)
 
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
         return dict(self._inputs)
+
+    def input_slots(self) -> dict[str, TensorDesc | None]:
+        """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
+        found: dict[str, TensorDesc | None] = {}
+        for name in self.input_names():
+            found |= self._named([name]) or {dml_name(name): None}
+        return found
 
     def outputs(self) -> dict[str, TensorDesc]:
         """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
@@ -159,6 +177,10 @@ class OperatorDesc(abc.ABC):
         """The output's type, or the usual one where there is a choice: the first input's."""
         return next(iter(self.inputs().values())).data_type
 
+    def implied_outputs(self) -> tuple[TensorDesc, ...]:
+        """The outputs as the other fields imply them, packed: of most operators one."""
+        return (TensorDesc(self.implied_output_type(), self.implied_output_sizes()),)
+
     @abc.abstractmethod
     def output_rules(self) -> Iterator[Fault]:
         """Check the output against the other fields, in which no fault was found."""
@@ -193,6 +215,14 @@ class OperatorDesc(abc.ABC):
         """Name the index, its place and its dimension."""
         raise NotImplementedError  # only gathers
 
+    @classmethod
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+        """How a function sees its inputs, given by DirectML's names, and what sizes they are repeated to."""
+        return {field: (own, own) for field, own in sizes.items()}
+    def own_support(self) -> SupportTable:
+        """The rows of `support` that this description is of: an operator of several functions has some for each."""
+        return self.support
+
     # What follows
 
     @classmethod
@@ -202,7 +232,7 @@ class OperatorDesc(abc.ABC):
 
     @classmethod
     def draft(cls, **others: Any) -> Self:
-        """Complete a description with the output that the other fields imply: packed, of the input's type.
+        """Complete a description with the outputs that the other fields imply, packed.
 
         Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong. An
         operator that implies no output must be given one.
@@ -213,15 +243,16 @@ class OperatorDesc(abc.ABC):
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
-        name = cls.output_names()[0]
-        draft = cls(**{name: stand_in, **others})
+        names = cls.output_names()
+        draft = cls(**{**dict.fromkeys(names, stand_in), **others})
         if stand_in is None or any(draft.rules()):
             return draft
         try:
-            output = TensorDesc(draft.implied_output_type(), draft.implied_output_sizes())
+            outputs = draft.implied_outputs()
         except DescriptionError as error:
-            raise error.within(cls.type.name, f"{dml_name(name)}.") from None
-        return replace(draft, **{name: output})  # type: ignore[type-var]  # every subclass is a dataclass
+            raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
+        implied = {name: output for name, output in zip(names, outputs, strict=True) if name not in others}
+        return replace(draft, **implied)  # type: ignore[type-var]  # every subclass is a dataclass
 
     @classmethod
     def infer(cls, **others: Any) -> Self:
@@ -274,7 +305,7 @@ class OperatorDesc(abc.ABC):
         first = self.introduced()
         if level < first:
             yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)
-        row = self.support.row_at(max(level, first))
+        row = self.own_support().row_at(max(level, first))
         adds_float64 = self._has_added_type
         reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
         for field, desc in self.tensors().items():
@@ -288,6 +319,11 @@ class OperatorDesc(abc.ABC):
                 reported.add(count)
                 takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
                 yield count_fault(self, field, count, where + takes)
+        for field in row.required:
+            if field not in self.tensors() and level >= first:
+                later = min(other.level for other in self.support if field not in other.required)
+                rule = f"{field} must be given before {later.dml_name}"
+                yield Fault(field=field, rule=rule, found="none", way_out=where, level=later)
         yield from self.attribute_level_faults(level, where)
 
     def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import abc
-import functools
-import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType, FeatureLevel
+from anydml.enums import DataType
 from anydml.ir.expressions import call, given, load
-from anydml.ir.verbs import Exact, Map
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operators.description import OperatorDesc
-from anydml.operators.fields import Input, OptionalScaleBias, Output  # noqa: TC001 - read at run time
-from anydml.operators.rules import same_data_type, same_sizes
+from anydml.operators.computed import Computed, wide
+from anydml.operators.fields import Input, OptionalScaleBias, Output, dml_name
+from anydml.operators.rules import repeats_along, same_data_type, same_sizes
 from anydml.operators.scalars import saturated
+from anydml.operators.sizes import common_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from anydml.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.operators.scalars import ScaleBias
+    from anydml.operators.sizes import Sizes, Spread
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
-class ElementWise(Exact, OperatorDesc):
+class ElementWise(Computed):
     """Computes each element of the output from the inputs' elements of the same coordinates.
 
     A subclass has its fields and `value`, and is made a frozen dataclass. All tensors have the same sizes, which
@@ -35,42 +34,26 @@ class ElementWise(Exact, OperatorDesc):
     Where `ScaleBias` is given, the first input's elements are x·Scale + Bias, computed in FLOAT64 and converted back.
     """
 
+    broadcasts = True
     keeps_type: ClassVar[bool] = False
     """Whether `value` takes elements of FLOAT16 as they are: otherwise they come as FLOAT32."""
-    free_types: ClassVar[tuple[str, ...]] = ()
-    """The tensors whose type is their own although they take the same types as others."""
+    repeated: ClassVar[tuple[str, ...]] = ()
+    """The tensors that may have a size of 1 in any dimension."""
     onnx: ClassVar[str] = ""
     """The ONNX node type that it is, where that has another name than the function."""
     onnx_names: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Attributes of that node type and the fields that they are, where the names differ."""
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if inspect.get_annotations(cls):  # without fields of its own it is one by inheritance: 0.5 ms of import each
-            dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.field_types())})"
-
     # What subclasses say
 
     @abc.abstractmethod
     def value(self, *elements: Any, **none: Any) -> Expr:
-        """The output's element of the inputs', which it takes one by one; it is converted to the output's type."""
+        """The output's element of the inputs', which it takes one by one, None for what is not there.
+
+        It is converted to the output's type.
+        """
 
     # What follows
-
-    @classmethod
-    @functools.cache
-    def typed_alike(cls) -> Mapping[str, str]:
-        """The tensors that must be of another one's type, which stands before them."""
-        taken = cls.support.row_at(FeatureLevel.highest()).tensors
-        firsts: dict[frozenset[DataType], str] = {}
-        for field, support in taken.items():
-            if field not in cls.free_types:
-                firsts.setdefault(support.data_types, field)
-        pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
-        return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
 
     def rules(self) -> Iterator[Fault]:
         """The inputs are alike."""
@@ -84,9 +67,9 @@ class ElementWise(Exact, OperatorDesc):
         yield from self._like_others(field, next(iter(self.inputs())))
 
     def _like_others(self, field: str, first: str) -> Iterator[Fault]:
-        if other := self.typed_alike().get(field):
-            yield from same_data_type(self, field, other)
-        yield from same_sizes(self, field, first)
+        if (other := self.typed_alike().get(field)) in self.tensors():
+            yield from same_data_type(self, field, str(other))
+        yield from (repeats_along if field in self.repeated else same_sizes)(self, field, first)
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The inputs'."""
@@ -95,8 +78,14 @@ class ElementWise(Exact, OperatorDesc):
     def implied_output_type(self) -> DataType:
         """The inputs', or UINT8 for what is true or false, and for counts."""
         (field,) = self.outputs()
-        other = self.typed_alike().get(field)
-        return self.inputs()[other].data_type if other else DataType.UINT8
+        other = self.inputs().get(self.typed_alike().get(field, ""))
+        return other.data_type if other else DataType.UINT8
+
+    @classmethod
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+        """How a function sees its inputs: in the sizes that they have together."""
+        common = common_sizes(cls.type.name, list(sizes), list(sizes.values()))
+        return {field: (own, common) for field, own in sizes.items()}
 
     @property
     def gives_truths(self) -> bool:
@@ -108,21 +97,24 @@ class ElementWise(Exact, OperatorDesc):
     def lower(self) -> tuple[Map]:
         """A map."""
         ((field, target),) = self.outputs().items()
-        sources = tuple(View.of(name, tensor) for name, tensor in self.inputs().items())
-        elements = [load(slot, source.data_type) for slot, source in enumerate(sources)]
-        if not self.keeps_type:
-            elements = [_wide(element) for element in elements]
+        tensors, sources = self.inputs(), []
+        elements: list[Expr | None] = []
+        for name in map(dml_name, self.input_names()):
+            if name not in tensors:
+                elements.append(None)
+                continue
+            source = View.of(name, tensors[name])
+            element = load(len(sources), source.data_type)
+            elements.append(element if self.keeps_type else wide(element))
+            sources.append(source if source.sizes == target.sizes else replace(source, sizes=target.sizes))
         scale_bias: ScaleBias | None = getattr(self, "scale_bias", None)
-        if scale_bias is not None:
-            elements[0] = _scaled(elements[0], scale_bias)
-        return (Map(sources, View.of(field, target), self.value(*elements).to(target.data_type)),)
+        if scale_bias is not None and elements[0] is not None:
+            elements[0] = scaled(elements[0], scale_bias)
+        return (Map(tuple(sources), View.of(field, target), self.value(*elements).to(target.data_type)),)
 
 
-def _wide(element: Expr) -> Expr:
-    return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element
-
-
-def _scaled(x: Expr, scale_bias: ScaleBias) -> Expr:
+def scaled(x: Expr, scale_bias: ScaleBias) -> Expr:
+    """x·Scale + Bias, computed in FLOAT64 and converted back."""
     if scale_bias.scale == 1.0 and scale_bias.bias == 0.0:
         return x  # and -0.0, which + 0.0 would make 0.0, stays
     wide = x.to(DataType.FLOAT64) * given(scale_bias.scale, DataType.FLOAT64) + given(scale_bias.bias, DataType.FLOAT64)

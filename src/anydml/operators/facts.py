@@ -2,7 +2,7 @@
 
 `facts.json` has a line a field, such as `Axis: attribute UINT`, and a line a level, such as `"InputTensor": "1-8; f32
 f16"`: the dimension counts, then the types, then what the sizes are called where the documents name them. A level's
-line holds from that level upward until a higher one replaces it.
+line holds from that level upward until a higher one replaces it; `required` names tensors that are optional later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import NOT_BUILT, DataType, FeatureLevel
+from anydml.enums import DataType, FeatureLevel
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from anydml.operator_type import OperatorType
 
+_NO_TENSORS = ("level", "functions", "required")
 _LETTERS = {"f": "FLOAT", "i": "INT", "u": "UINT"}
 
 
@@ -61,14 +62,25 @@ def runs_in_place(kind: OperatorType) -> bool:
     return found
 
 
+def takers_of(data_type: DataType) -> list[str]:
+    """The operators that take a type in any tensor at any level."""
+    word = f"{data_type.name[0].lower()}{data_type.name.lstrip('FLOATUIN')}"
+    return [
+        name
+        for name, fact in _facts().items()
+        if any(
+            word in text.split("; ")[1].split() for line in fact["support"] for text in line.values() if "; " in text
+        )
+    ]
+
+
 def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> SupportTable:
     """What an operator takes at each level; `others` are types that it takes besides, at every one."""
     rows = []
     for line in _facts()[kind.name]["support"]:
-        tensors = {
-            name: _read(text, tuple(others)) for name, text in line.items() if name not in ("level", "functions")
-        }
-        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors, tuple(line.get("functions", "").split())))
+        tensors = {name: _read(text, tuple(others)) for name, text in line.items() if name not in _NO_TENSORS}
+        functions, required = (tuple(line.get(key, "").split()) for key in ("functions", "required"))
+        rows.append(LevelSupport(FeatureLevel(line["level"]), tensors, functions, required))
     return SupportTable(tuple(rows))
 
 
@@ -78,4 +90,4 @@ def _read(text: str, others: tuple[DataType, ...]) -> TensorSupport:
     first, _, last = counts.partition("-")
     listed = tuple(range(int(first), int(last) + 1)) if last else tuple(map(int, counts.split()))
     named = (_LETTERS[word[0]] + word[1:] for word in types.split())
-    return TensorSupport(listed, frozenset((*(DataType[name] for name in named if name not in NOT_BUILT), *others)))
+    return TensorSupport(listed, frozenset((*(DataType[name] for name in named), *others)))

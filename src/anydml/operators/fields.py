@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from anydml.enums import AxisDirection, DataType, IndexMode, IsInfinityMode, RoundingMode
+from anydml.enums import (
+    AxisDirection,
+    DataType,
+    IndexMode,
+    IsInfinityMode,
+    MatrixTransform,
+    QuantizationType,
+    ReduceFunction,
+    RoundingMode,
+)
 from anydml.errors import Fault, show
 from anydml.operators.scalars import ScaleBias, read_float, read_floats, read_number, read_scale_bias
 from anydml.parse import INT32_MAX, UINT32_MAX, read_bool, read_enum, read_int, read_ints
@@ -96,6 +105,13 @@ def _member_of(cls: type[enum.Enum]) -> Callable[[object, str, list[Fault]], Any
     return lambda value, field, faults: read_enum(cls, value, field, faults, next(iter(cls)))
 
 
+def _read_transform(value: object, field: str, faults: list[Fault]) -> MatrixTransform:
+    """A matrix is transposed, or not: Python's True and False say so too."""
+    return MatrixTransform(int(value)) if isinstance(value, bool) else _TRANSFORMS(value, field, faults)
+
+
+_TRANSFORMS = _member_of(MatrixTransform)
+
 Input: TypeAlias = Annotated[TensorDesc, "input"]
 Output: TypeAlias = Annotated[TensorDesc, "output"]
 OptionalInput: TypeAlias = Annotated[TensorDesc | None, "input"]
@@ -115,6 +131,9 @@ Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
 ValueType: TypeAlias = Annotated[DataType | str, "DML_TENSOR_DATA_TYPE"]
 Infinity: TypeAlias = Annotated[IsInfinityMode | str, "DML_IS_INFINITY_MODE"]
 Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
+Transform: TypeAlias = Annotated[MatrixTransform | bool | str, "DML_MATRIX_TRANSFORM"]
+Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TYPE"]
+Reduction: TypeAlias = Annotated[ReduceFunction | str, "DML_REDUCE_FUNCTION"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
 WithFloat64: TypeAlias = Annotated[bool, "allow_float64"]
@@ -140,6 +159,9 @@ FIELD_TYPES: dict[Any, FieldType] = {
     ValueType: FieldType("attribute", "UINT", _member_of(DataType)),
     Infinity: FieldType("attribute", "UINT", _member_of(IsInfinityMode)),
     Rounding: FieldType("attribute", "UINT", _member_of(RoundingMode)),
+    Transform: FieldType("attribute", "UINT", _read_transform),
+    Quantization: FieldType("attribute", "UINT", _member_of(QuantizationType)),
+    Reduction: FieldType("attribute", "UINT", _member_of(ReduceFunction)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
     WithFloat64: FieldType("addition", "", read_bool),

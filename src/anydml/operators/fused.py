@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.operator_type import OperatorType
+from anydml.ir.verbs import reading
+from anydml.ir.views import View
 from anydml.operators.description import OPERATORS, OperatorDesc
+from anydml.operators.elementwise import scaled
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
 from anydml.tensor import TensorDesc
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     from anydml.enums import FeatureLevel
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
 
 FUSED = frozenset(
     OperatorType[f"ACTIVATION_{name}"]
@@ -27,6 +31,11 @@ FUSED = frozenset(
     )
 )  # fmt: skip
 """The activations that every operator with a fused activation takes."""
+CLIP = frozenset([OperatorType.ELEMENT_WISE_CLIP])
+"""What convolutions and GEMM take besides."""
+SOFTMAXES = frozenset([OperatorType.ACTIVATION_SOFTMAX, OperatorType.ACTIVATION_SOFTMAX1])
+"""What GEMM takes besides: a step over the rows of the result, where the others are of one element."""
+_ALL = FUSED | CLIP | SOFTMAXES
 _STAND_IN = TensorDesc(DataType.FLOAT32, (1,))
 
 
@@ -74,8 +83,27 @@ class FusedActivation:
     def apply(self, x: Expr) -> Expr:
         """The activation of a number of FLOAT32."""
         desc: Any = self.desc
-        found: Expr = desc.value(x)
+        scale_bias = getattr(desc, "scale_bias", None)
+        found: Expr = desc.value(x if scale_bias is None else scaled(x, scale_bias))
         return found
+
+    def steps(self, name: str, output: TensorDesc) -> tuple[View, *tuple[Primitive, ...]]:
+        """Where an operator puts its result, in FLOAT32, and the steps of the activation that make its output of it."""
+        before = TensorDesc(DataType.FLOAT32, output.sizes)
+        desc: Any = self.desc
+        steps = replace(desc, input_tensor=before, output_tensor=output).lower()
+
+        def renamed(view: View) -> View:
+            return replace(view, tensor=name) if view.tensor == "InputTensor" else view
+
+        return View.of(name, before), *(reading(step, renamed) for step in steps)
+
+    def step_faults(self, sizes: tuple[int, ...]) -> Iterator[Fault]:
+        """Check the activation against the sizes that it is of."""
+        like = TensorDesc(DataType.FLOAT32, sizes)
+        desc: Any = self.desc
+        for fault in replace(desc, input_tensor=like, output_tensor=like).rules():
+            yield replace(fault, field=f"FusedActivation.{fault.field}", rule=f"FusedActivation.{fault.rule}")
 
     def level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
         """Find what the level does not have."""
@@ -97,16 +125,15 @@ def find_activation(activation: object) -> type[OperatorDesc]:
     """The description class of an activation, by class, type or name."""
     if isinstance(activation, type) and issubclass(activation, OperatorDesc):
         return activation
-    kind = (
-        OperatorType.__members__.get(f"ACTIVATION_{activation.strip().upper()}")
-        if isinstance(activation, str)
-        else None
-    )
+    kind = None
+    if isinstance(activation, str):
+        names = (f"{family}_{activation.strip().upper()}" for family in ("ACTIVATION", "ELEMENT_WISE"))
+        kind = next((OperatorType[name] for name in names if OperatorType.__members__.get(name) in _ALL), None)
     try:
         cls = OPERATORS.get(OperatorType(activation) if kind is None else kind)
     except DescriptionError:
         cls = None
-    if cls is None or not hasattr(cls, "value"):
+    if cls is None or not (hasattr(cls, "value") or cls.type in SOFTMAXES):
         fault = Fault(field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation))
         raise DescriptionError("FusedActivation", fault)
     return cls

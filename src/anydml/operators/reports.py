@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
+from anydml.operators.facts import takers_of
 from anydml.operators.fields import bare_name
 from anydml.operators.tables import write_counts
 
@@ -36,14 +37,16 @@ class Report:
 
 def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) -> Fault:
     """A tensor's type that the level does not take; `where` says whose level it is."""
-    first = desc.support.first_with(bare_name(field), data_type=data_type)
+    first = desc.own_support().first_with(bare_name(field), data_type=data_type)
     name = f"{field}.DataType"
     if first is None:
-        known = sorted({t for row in desc.support for t in row.tensors[bare_name(field)].data_types})
+        known = sorted({t for row in desc.own_support() for t in row.tensors[bare_name(field)].data_types})
         rule = f"{field} must be of {', '.join(t.name for t in known)}"
         way_out = f"no feature level takes it{CONVERT}"
         if data_type is DataType.FLOAT64 and "allow_float64" in desc.field_types():
             way_out += ", or take it as an addition with allow_float64=True"
+        if data_type.is_half_byte:
+            way_out = f"DirectML takes it in {' and '.join(takers_of(data_type))} alone"
         return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)
     rule = f"{field} of {data_type.name} needs {first.dml_name}"
     return Fault(field=name, rule=rule, value=data_type, way_out=where, level=first)
@@ -51,10 +54,10 @@ def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) 
 
 def count_fault(desc: OperatorDesc, field: str, count: int, where: str) -> Fault:
     """A tensor's dimension count that the level does not take."""
-    first = desc.support.first_with(bare_name(field), dimension_count=count)
+    first = desc.own_support().first_with(bare_name(field), dimension_count=count)
     name = f"{field}.DimensionCount"
     if first is None:
-        known = sorted({n for row in desc.support for n in row.tensors[bare_name(field)].dimension_counts})
+        known = sorted({n for row in desc.own_support() for n in row.tensors[bare_name(field)].dimension_counts})
         rule = f"{field} must have {write_counts(tuple(known))} dimensions"
         return Fault(field=name, rule=rule, value=count, found=str(count))
     rule = f"{field} of {count} dimension{'s' if count > 1 else ''} needs {first.dml_name}"

@@ -66,3 +66,22 @@ def one_value_per_dimension(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
             field = dml_name(name)
             rule = f"{field} must have {count} values, one for each dimension of InputTensor"
             yield Fault(field=field, rule=rule, value=values, found=str(len(values)))
+
+
+def repeats_along(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
+    """Check that a tensor has the sizes of another, or 1 where it repeats."""
+    counts = list(same_dimension_count(desc, field, other))
+    yield from counts
+    mine, theirs = (desc.tensors()[name].sizes for name in (field, other))
+    for k, (own, size) in enumerate(zip(mine, theirs, strict=False) if not counts else ()):
+        if own not in (1, size):
+            rule = f"{field}.Sizes[{k}] must be {size} as {other}.Sizes[{k}] is, or 1"
+            yield Fault(field=f"{field}.Sizes[{k}]", rule=rule, value=own, found=str(own))
+
+
+def not_negative(desc: OperatorDesc, name: str) -> Iterator[Fault]:
+    """Check that a number is at least 0; NaN is not."""
+    value: float = getattr(desc, name)
+    if not value >= 0:
+        field = dml_name(name)
+        yield Fault(field=field, rule=f"{field} must be at least 0", value=value, found=str(value))

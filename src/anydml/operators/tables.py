@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, FeatureLevel
+from anydml.enums import NUMPY_TYPES, DataType, FeatureLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 T = DataType
 _DOCUMENTS_ORDER = (
-    T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.UINT64, T.UINT32, T.UINT16, T.UINT8,
+    T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.INT4,
+    T.UINT64, T.UINT32, T.UINT16, T.UINT8, T.UINT4,
 )  # fmt: skip
 
 
@@ -33,6 +35,8 @@ class LevelSupport:
     """By DirectML's field name: `InputTensor`."""
     functions: tuple[str, ...] = ()
     """The functions that the row is of, where an operator has several: REDUCE."""
+    required: tuple[str, ...] = ()
+    """The tensors that must be given, though higher levels have them as optional."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,21 @@ class SupportTable:
         return self.row_at(level) if level >= self.introduced else None
 
     def row_at(self, level: FeatureLevel) -> LevelSupport:
-        """The row that holds at a level which has the operator."""
-        return max((row for row in self.rows if row.level <= level), key=lambda row: row.level)
+        """The row that holds at a level which has the operator; of several functions what any of them takes."""
+        first, *others = self.rows_at(level)
+        return functools.reduce(_either, others, first)
+
+    def rows_at(self, level: FeatureLevel) -> list[LevelSupport]:
+        """The row that holds at a level, or one for each group of functions."""
+        held: dict[tuple[str, ...], LevelSupport] = {}
+        for row in sorted(self.rows, key=lambda row: row.level):
+            if row.level <= level:
+                held[row.functions] = row
+        return list(held.values())
+
+    def of(self, function: str) -> SupportTable:
+        """The rows of one function."""
+        return SupportTable(tuple(row for row in self.rows if function in row.functions))
 
     def first_with(
         self, tensor: str, *, dimension_count: int | None = None, data_type: DataType | None = None
@@ -71,6 +88,17 @@ class SupportTable:
         return min(levels, default=None)
 
 
+def _either(one: LevelSupport, other: LevelSupport) -> LevelSupport:
+    tensors = {
+        name: TensorSupport(
+            tuple(sorted({*mine.dimension_counts, *other.tensors[name].dimension_counts})),
+            mine.data_types | other.tensors[name].data_types,
+        )
+        for name, mine in one.tensors.items()
+    }
+    return LevelSupport(max(one.level, other.level), tensors, (*one.functions, *other.functions))
+
+
 def write_counts(counts: tuple[int, ...]) -> str:
     """Word dimension counts: `4`, `4 or 5`, `1 to 8`."""
     if len(counts) > 2 and counts == tuple(range(counts[0], counts[-1] + 1)):
@@ -80,4 +108,6 @@ def write_counts(counts: tuple[int, ...]) -> str:
 
 def write_types(types: frozenset[DataType]) -> str:
     """Word data types, as the documents order them."""
-    return "all eleven" if len(types) == len(DataType) else ", ".join(t.name for t in _DOCUMENTS_ORDER if t in types)
+    if types == set(NUMPY_TYPES):
+        return "all but UINT4 and INT4"
+    return ", ".join(t.name for t in _DOCUMENTS_ORDER if t in types)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.arrays import ArrayView, raw_memory
+from anydml.enums import DataType
 from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import HOST, layout_of, share_elements, without_leading_ones
+from anydml.memory import HOST, layout_of, packed_strides, share_elements, without_leading_ones
 from anydml.parse import UINT64_MAX, read_int
 
 if TYPE_CHECKING:
@@ -79,11 +80,23 @@ class Bound:
 
 
 def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool, faults: list[Fault]) -> Bound:
-    """Attach an array: its type, sizes and strides must be the described ones, leading sizes of 1 aside."""
+    """Attach an array: its type, sizes and strides must be the described ones, leading sizes of 1 aside.
+
+    A tensor of 4-bit elements takes their bytes, in an array of UINT8 of any shape.
+    """
 
     def add(rule: str, value: object, found: str, way_out: str = "") -> None:
         faults.append(Fault(field=field, rule=f"{field} {rule}", value=value, found=found, way_out=way_out))
 
+    if desc.data_type.is_half_byte and seen.data_type is DataType.UINT8:
+        needed = desc.data_type.bytes_of(desc.extent)
+        is_packed = seen.strides == packed_strides(seen.sizes)
+        if is_packed and needed <= seen.buffer.size <= desc.total_tensor_size_in_bytes:
+            seen = replace(seen, data_type=desc.data_type, sizes=desc.sizes, strides=desc.element_strides)
+        else:
+            rule = f"must be {needed} bytes in a row, with two elements of {desc.data_type.name} in each"
+            add(rule, seen.sizes, f"sizes {seen.sizes} and strides {seen.strides} of UINT8")
+            return Bound(field, seen.buffer, seen.offset, seen.buffer)
     layout = layout_of(seen.sizes, seen.strides)
     if seen.data_type != desc.data_type:
         add(f"must be an array of {desc.data_type.name}, as described", seen.data_type, seen.data_type.name)

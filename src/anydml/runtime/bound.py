@@ -67,10 +67,10 @@ class Layout:
     def of(cls, field: str, tensor: TensorDesc, memory: str) -> Layout:
         """The layout of a described tensor."""
         width = tensor.data_type.size_in_bytes
-        below, above = span(tensor.sizes, tensor.element_strides)
+        below, above = tensor.data_type.byte_range(*span(tensor.sizes, tensor.element_strides))
         key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
         alignment = max(tensor.guaranteed_base_offset_alignment, 0 if memory == HOST else width)
-        return cls(field, key, below * width, (above + 1) * width, alignment)
+        return cls(field, key, below, above, alignment)
 
 
 MOST_KNOWN = 64

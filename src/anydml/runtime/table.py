@@ -117,6 +117,8 @@ def _read_operator(operator: Compiled, bindings: Bindings, faults: list[Fault]) 
         ("inputs", operator.inputs, bindings.inputs, attached.inputs),
         ("outputs", operator.outputs, bindings.outputs, attached.outputs),
     ):
+        if given is not None and what == "inputs":
+            given = _without_gaps(operator, given, faults)
         if given is None or not _has_length(given, len(tensors), what, f"for {', '.join(tensors)}", faults):
             continue
         for (name, desc), binding in zip(tensors.items(), given, strict=True):
@@ -166,7 +168,13 @@ def _read_owned(operator: Compiled, given: object, where: str, faults: list[Faul
     if not isinstance(given, (list, tuple)):
         rule = f"inputs for {where} must be a list, for {', '.join(tensors)}"
         faults.append(Fault(field="inputs", rule=rule, value=given, found=show(given)))
-    elif _has_length(given, len(tensors), f"inputs for {where}", f"for {', '.join(tensors)}", faults):
+    elif _has_length(
+        given := _without_gaps(operator, given, faults),
+        len(tensors),
+        f"inputs for {where}",
+        f"for {', '.join(tensors)}",
+        faults,
+    ):
         for (name, desc), binding in zip(tensors.items(), given, strict=True):
             if not desc.is_owned_by_dml:
                 _must_be_none(binding, f"{where}.{name}", "is not OWNED_BY_DML, and is bound for the operator", faults)
@@ -175,6 +183,15 @@ def _read_owned(operator: Compiled, given: object, where: str, faults: list[Faul
             ):
                 bound.append(one)
     return bound
+
+
+def _without_gaps(operator: Compiled, given: Sequence[object], faults: list[Fault]) -> Sequence[object]:
+    """The bindings of the inputs that are there, where None stands for each optional tensor that is not."""
+    if not operator.gaps or len(given) != len(operator.inputs) + len(operator.gaps):
+        return given
+    for slot in operator.gaps:
+        _must_be_none(given[slot], f"inputs[{slot}]", "is of an optional tensor that the description has not", faults)
+    return [one for slot, one in enumerate(given) if slot not in operator.gaps]
 
 
 def _read_persistent(operator: Compiled, name: str, binding: object, faults: list[Fault]) -> Bound | None:

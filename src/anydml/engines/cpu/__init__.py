@@ -10,10 +10,12 @@ from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     CheckedProgram,
     ScanProgram,
+    plan_contract,
     plan_copy,
     plan_fill,
     plan_gather,
     plan_map,
+    plan_reduce,
     plan_reverse,
     plan_scaled,
 )
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
     Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_map),
-    Reduce: (),
+    Reduce: (plan_contract, plan_reduce),
     Scan: (ScanProgram.plan,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {"line", "map", "team"}
+_TEXTS = {"dots", "line", "map", "pack", "reduce", "strip", "team", "tile"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 """A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
@@ -239,21 +239,26 @@ def _translate(name: str, numba: Any) -> str:
     return text
 
 
+def has_feature(name: str) -> bool:
+    """Whether the CPU has some instructions, by LLVM's name for them."""
+    return f"+{name}" in _cpu()[1].split(",")
+
+
 def has_float16() -> bool:
     """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
-    return IS_ARM or "+f16c" in _cpu()[1].split(",")
+    return IS_ARM or has_feature("f16c")
 
 
 def has_fma() -> bool:
     """Whether the CPU multiplies and adds with one rounding."""
-    return IS_ARM or "+fma" in _cpu()[1].split(",")
+    return IS_ARM or has_feature("fma")
 
 
 def has_rounding() -> bool:
     """Whether the CPU rounds floats to whole numbers."""
-    return IS_ARM or "+sse4.1" in _cpu()[1].split(",")
+    return IS_ARM or has_feature("sse4.1")
 
 
 def rounds_to_float16() -> bool:
     """Whether the CPU rounds float64 to float16 in one step."""
-    return IS_ARM or "+avx512fp16" in _cpu()[1].split(",")
+    return IS_ARM or has_feature("avx512fp16")

@@ -13,23 +13,24 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.kernels import arithmetic
+from anydml.engines.cuda.kernels import arithmetic, products, rows
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
 from anydml.engines.cuda.programs.shapes import alignment_of
-from anydml.ir.trees import walk
+from anydml.ir.expressions import Expr, maximum, minimum
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.enums import DataType
-    from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
-    "number_of": number_of, "arithmetic": arithmetic, "NONE_OUTSIDE": NONE_OUTSIDE,
+    "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products,
+    "NONE_OUTSIDE": NONE_OUTSIDE,
 }  # fmt: skip
 """What the text of a kernel refers to."""
 _numbers = itertools.count()
@@ -38,6 +39,7 @@ ANY = {
     **{name: f"arithmetic.truth({{0}} {sign} {{1}})" for name, sign in (("lt", "<"), ("le", "<="), ("eq", "=="))},
     "where": "tl.where({0}, {1}, {2})",
     "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "shl": "{0} << {1}", "shr": "{0} >> {1}",
+    **{name: f"tl.{name}({{0}}, {{1}}, propagate_nan=tl.PropagateNan.ALL)" for name in ("maximum", "minimum")},
     "abs": "tl.abs({0})", "cast": "number_of({0}, {type})", "bits": "{0}.to({type}, bitcast=True)",
 }  # fmt: skip
 FLOAT = ANY | {
@@ -53,6 +55,8 @@ WHOLE = ANY | {
 }  # fmt: skip
 TRUTH = ANY | {"not": "~{0}"}
 """Operations in Triton by the kind of what they give: a node's arguments, and constants of its type by name."""
+BOUNDS = {"maximum": maximum, "minimum": minimum}
+"""What Triton has an operation for and trees have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitte
 
     Of the sources it must know the strides of those that are fetched from.
     """
+    value = rewrite(value, bounded)
     nodes = list(walk(value))
     loads, coordinates, given, fetches = (
         [node for node in nodes if node.op == op] for op in ("load", "coordinate", "given", "fetch")
@@ -99,13 +104,13 @@ def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitte
             node: f"fetch(p{view}, row, first, number, mask, counts, {walked[view]})" for view, node in enumerate(loads)
         },
         **dict(zip(coordinates, places[len(loads) : -1], strict=True)),
-        **{node: _from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
+        **{node: from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
     }
     for node in nodes:  # loads come first
         if node.op == "fetch":
             computed[node] = _fetch(node, fetched[node], names, sources[int(node.value)])
         elif node not in computed:
-            computed[node] = _text(node, names)
+            computed[node] = text_of(node, names)
     parameters = [*pointers, *fetched.values(), *guards, *numbers, *starts, *chosen, *strides, *constants]
     lines = [
         "@triton.jit",
@@ -135,14 +140,25 @@ def fetch_align(source: View) -> int:
     return alignment_of(stride for stride in source.strides if stride not in (0, 1))
 
 
+def bounded(node: Expr) -> Expr:
+    """A choice between a number and a constant as the larger or the smaller: one instruction of a GPU, not three.
+
+    Of two zeros a tree has the second, and a GPU that of the sign: so the constant is none.
+    """
+    if node.op != "where" or (limit := node.args[2]).op != "const" or not limit.value:
+        return node
+    found = [name for name, make in BOUNDS.items() if make(node.args[1], limit) is node]
+    return Expr(found[0], node.type, node.args[1:]) if found else node
+
+
 @functools.cache
 def function_of(text: str) -> Any:
     """A Triton function from its text, which Triton reads where Python keeps the lines of files."""
-    name = f"<anydml map {next(_numbers)}>"
+    name = f"<anydml {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space = {**NAMES, "__name__": __name__}
     exec(compile(text, name, "exec"), space)  # noqa: S102 - text of our own, of names and numbers
-    return space["generated_map"]
+    return next(found for name, found in space.items() if name.startswith("generated_"))
 
 
 def bits_of(node: Expr) -> int:
@@ -153,9 +169,10 @@ def bits_of(node: Expr) -> int:
     return (int(node.value) + 2**63) % 2**64 - 2**63
 
 
-def _text(node: Expr, names: dict[Expr, str]) -> str:
+def text_of(node: Expr, names: dict[Expr, str]) -> str:
+    """A node that is no load, of arguments that have names."""
     if node.op == "const":
-        return _constant(node)
+        return constant(node)
     table = TRUTH if node.type is None else FLOAT if node.type.is_float else WHOLE
     arguments = [names[arg] for arg in node.args]
     more = {} if node.type is None else _words(node.type)
@@ -170,15 +187,16 @@ def _words(of: DataType) -> dict[str, str]:
     return {"type": kind, "bits": bits} | {name: f"tl.full((), {n}, {type})" for name, (n, type) in numbers.items()}
 
 
-def _constant(node: Expr) -> str:
+def constant(node: Expr) -> str:
+    """A number of the operator's."""
     if node.type is None:
         return f"tl.full((), {int(node.value)}, tl.int1)"
     if node.type.is_float and (not math.isfinite(node.value) or str(node.value) == "-0.0"):  # which have no literals
-        return _from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
+        return from_bits(f"tl.full((), {bits_of(node)}, tl.int{8 * node.type.size_in_bytes})", node.type)
     return f"tl.full((), {node.value!r}, {type_of(node.type)})"
 
 
-def _from_bits(text: str, of: DataType | None) -> str:
+def from_bits(text: str, of: DataType | None) -> str:
     """The number whose bits an integer ends with."""
     assert of is not None  # noqa: S101 - for type checkers
     if not of.is_float:

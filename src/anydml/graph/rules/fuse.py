@@ -180,7 +180,7 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
     fused = replace(reader, sources=views, value=value)
     if isinstance(fused, Map):
         fused = replace(fused, checks=(*made.checks, *fused.checks))
-        return settled(fused) if places or fetched(made.value) else fused
+        return settled(fused) if places or fetched(made.value) else fused  # type: ignore[return-value]  # a map
     return fused
 
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
 from anydml.enums import DataType
+from anydml.graph.recipe import distinct_sizes
 from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, inlined, with_leaves, work
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.expressions import FOLDS, const, coordinate, load
+from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce, checks_of
 from anydml.ir.views import View
@@ -38,7 +40,8 @@ def rows(recipe: Recipe) -> Recipe:
     makers = {
         step.target.tensor: number
         for number, step in draft.steps.items()
-        if _is_plain(step.primitive) and draft.is_own(step.target) and not draft.is_constant(step)
+        if _is_plain(step.primitive) and draft.is_own(step.target)
+        if not draft.is_constant(step) or _unpacks(step.primitive)
     }
     if any(isinstance(step.primitive, Reduce) for step in recipe.steps):  # maps alone are fused
         for number in reversed(range(len(recipe.steps))):
@@ -60,7 +63,9 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         other = draft.steps[before]
         made = other.primitive
         assert isinstance(made, (Map, Reduce))  # noqa: S101 - for type checkers
-        merged = _merged(made, current) if draft.readers(other.target.tensor).keys() <= taken else None
+        is_product = isinstance(current, Reduce) and match_contraction(current) is not None
+        may = draft.readers(other.target.tensor).keys() <= taken and (is_product or not draft.is_constant(other))
+        merged = _merged(made, current) if may else None
         if merged is None or len(merged.sources) > MOST_SOURCES or work(merged.value) > MOST_WORK:
             continue
         current, nodes = merged, joined(other.nodes, nodes)
@@ -83,12 +88,28 @@ def _is_plain(primitive: Primitive) -> TypeGuard[Computed]:
 def _merged(made: Computed, reader: Computed) -> Computed | None:
     if isinstance(made, Reduce):
         return _along_rows(made, reader)
+    if isinstance(reader, Reduce) and match_contraction(reader):
+        return inlined(made, reader) if _unpacks(made) else None
     slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == made.target.tensor]
     times = sum(math.prod(reader.sources[slot].sizes) for slot in slots) / math.prod(made.target.sizes)
     again = sum(any(slot in slots for slot in read) for read in _passes(reader))
     is_little = work(made.value) * times * again <= REPEATED_WORK
     is_in_cache = times <= 1 and work(made.value) * again <= WORK_IN_ROWS
     return inlined(made, reader) if is_little or is_in_cache else None
+
+
+def _unpacks(primitive: Computed) -> bool:
+    """Whether a map writes at least twice what it reads: numbers of few bits, which a product takes as they lie.
+
+    Other maps are better computed where their sources are, as part of what makes those.
+    """
+    if isinstance(primitive, Reduce):
+        return False
+    read, written = (
+        sum(math.prod(distinct_sizes(view)) * view.data_type.size_in_bytes for view in views)
+        for views in (primitive.sources, (primitive.target,))
+    )
+    return bool(primitive.sources) and 2 * read <= written
 
 
 def _passes(reader: Computed) -> list[set[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.onnx.library import node_kinds, node_rules
-from anydml.onnx.lowerings import attention, composing, filling, gathering, moving, running, shaping, slicing
+from anydml.onnx.lowerings import attention, composing, detours, filling, gathering, moving, running, shaping, slicing
 from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     Lowering = Callable[[Node], list[Value]]
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
-    "Abs": {1: composing.absolute},
+    "Abs": {1: detours.absolute},
     "BitCast": {26: moving.bit_cast},
-    "BitShift": {1: composing.shift},
+    "BitShift": {1: detours.shift},
     "Cast": {1: moving.cast_by_name, 6: moving.cast},
     "CastLike": {15: moving.cast_like},
     "Clip": {1: composing.clip_by_attributes, 11: composing.clip},
@@ -46,14 +46,15 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
     "Pow": {1: composing.power},
-    "PRelu": {1: composing.prelu},
+    "PRelu": {1: detours.prelu},
     "Range": {11: filling.range_of},
-    "Relu": {1: composing.relu},
+    "Relu": {1: detours.relu},
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
     "ReverseSequence": {10: running.reverse_sequence},
     "RotaryEmbedding": {1: attention.rotary_embedding},
     "Round": {1: composing.rounded},
     "Shape": {1: shaping.shape},
+    "Shrink": {9: detours.shrink},
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Split": {1: slicing.split},
@@ -62,6 +63,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Transpose": {1: moving.transpose},
     "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
+    "Where": {9: detours.choice},
 }
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 import anydml as dml
 from anydml.enums import DataType, IsInfinityMode, RoundingMode
-from anydml.onnx.lowerings.elementwise import broadcast, compute, one_to_one, operands
-from anydml.onnx.lowerings.moving import convert, retyped
-from anydml.onnx.types import BOOL, FLOAT, INT64, element_of
+from anydml.onnx.lowerings.detours import is_negative, number, pair
+from anydml.onnx.lowerings.elementwise import compute, operands
+from anydml.onnx.lowerings.moving import convert
+from anydml.onnx.types import BOOL, DOUBLE, FLOAT, INT64
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -20,67 +21,6 @@ if TYPE_CHECKING:
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.types import ElementType
-
-
-# Types that an operator lacks
-
-
-def absolute(node: Node) -> list[Value]:
-    """Abs: of unsigned numbers the numbers themselves."""
-    return [node.input(0)] if _is_unsigned(node.input(0)) else one_to_one(node)
-
-
-def relu(node: Node) -> list[Value]:
-    """Relu: of INT64, which ACTIVATION_RELU lacks, the larger of it and 0."""
-    x = node.input(0)
-    return [compute(node, dml.max, x, _number(x, 0))] if x.element is INT64 else one_to_one(node)
-
-
-def prelu(node: Node) -> list[Value]:
-    """PRelu: where the operator lacks the type, which of x and slope·x is chosen by the sign."""
-    x, slope = _with_slope(node)
-    if _is_unsigned(x):
-        return [x]
-    if x.element is not INT64:
-        return [compute(node, dml.parameterized_relu, x, slope)]
-    scaled = compute(node, dml.multiply, x, slope)
-    return [compute(node, dml.if_, _is_negative(node, x), scaled, x, element=x.element)]
-
-
-def _with_slope(node: Node) -> list[Value]:
-    x, slope = node.inputs
-    if node.version < 7 and len(slope.shape) == 1 and slope.count > 1 and len(x.shape) > 1:  # one for each channel
-        slope = node.tracer.reshape(slope, (slope.count, *(1,) * (len(x.shape) - 2)))
-    if broadcast(node, (x, slope)) != x.shape:
-        rule = f"slope must have a shape that can be broadcast to X's, {x.shape}"
-        node.refuse("slope", rule, value=slope.shape, found=str(slope.shape))
-    return [x, slope]
-
-
-def shift(node: Node) -> list[Value]:
-    """BitShift: of signed numbers their bits, those of negative ones turned round on the way to the right.
-
-    A count below 0 is a large one without its sign, and from the type's width on nothing is left.
-    """
-    x, count = node.inputs
-    function = {"LEFT": dml.bit_shift_left, "RIGHT": dml.bit_shift_right}.get(node.text("direction"))
-    if function is None:
-        node.refuse("direction", "direction must be LEFT or RIGHT", found=node.text("direction"))
-    if _is_unsigned(x):
-        return [compute(node, function, x, count)]
-    unsigned = element_of(DataType[f"U{x.element.name}"])
-    moved, by = x, retyped(node, count, unsigned)
-    is_turned = node.text("direction") == "RIGHT"
-    negative = _is_negative(node, x)
-
-    def turn(value: Value) -> Value:
-        other = compute(node, dml.bit_not, value)
-        return compute(node, dml.if_, negative, other, value, element=value.element)
-
-    if is_turned:
-        moved = turn(x)
-    found = retyped(node, compute(node, function, retyped(node, moved, unsigned), by), x.element)
-    return [turn(found) if is_turned else found]
 
 
 # Choices by an attribute
@@ -141,7 +81,7 @@ def fold(function: str) -> Callable[[Node], list[Value]]:
         if node.version < 8 and any(value.shape != values[0].shape for value in values):
             found = " and ".join(str(value.shape) for value in values)
             node.refuse("inputs", "the inputs must have one shape below opset 8", found=found)
-        return [functools.reduce(lambda a, b: compute(node, getattr(dml, function), a, b), values)]
+        return [functools.reduce(lambda a, b: pair(node, function, a, b), values)]
 
     return lower
 
@@ -149,7 +89,7 @@ def fold(function: str) -> Callable[[Node], list[Value]]:
 def mean(node: Node) -> list[Value]:
     """Mean: the sum, divided by how many there are."""
     (total,) = fold("add")(node)
-    return [total if len(node.inputs) == 1 else compute(node, dml.divide, total, _number(total, len(node.inputs)))]
+    return [total if len(node.inputs) == 1 else compute(node, dml.divide, total, number(total, len(node.inputs)))]
 
 
 def clip_by_attributes(node: Node) -> list[Value]:
@@ -173,12 +113,12 @@ def clip(node: Node) -> list[Value]:
 
 def _clip(node: Node, x: Value, low: Value | None, high: Value | None) -> Value:
     """Min(max, Max(x, min)), which is CLIP1 but where min > max: ONNX has the maximum then, DirectML the minimum."""
-    if low is not None and high is not None and low.is_known and high.is_known:
+    if low is not None and high is not None and low.is_known and high.is_known and x.element is not DOUBLE:
         least, most = (bound.values("").item() for bound in (low, high))
         if least <= most:
             return compute(node, dml.clip1, x, min=least, max=most)
-    found = x if low is None else compute(node, dml.max, x, low)
-    return found if high is None else compute(node, dml.min, found, high)
+    found = x if low is None else pair(node, "max", x, low)
+    return found if high is None else pair(node, "min", found, high)
 
 
 def dropout_by_attributes(node: Node) -> list[Value]:
@@ -240,30 +180,18 @@ def _squared(node: Node, base: Value, exponent: Value) -> Value:
     """
 
     def run(function: Callable[..., Any], a: Value, b: Value | int) -> Value:
-        return compute(node, function, a, b if isinstance(b, Value) else _number(a, b))
+        return compute(node, function, a, b if isinstance(b, Value) else number(a, b))
 
-    negative = _is_negative(node, exponent)
+    negative = is_negative(node, exponent)
     size = compute(node, dml.abs, exponent)
     low = run(dml.min, size, run(dml.add, run(dml.bit_and, size, 1), 2**_BITS - 2))
     found: Value | None = None
     for k in range(_BITS):
         bit = run(dml.bit_and, low, 2**k)
-        is_unset = compute(node, dml.logical_equals, bit, _number(bit, 0), element=BOOL)
-        factor = compute(node, dml.if_, is_unset, _number(base, 1), base, element=base.element)
+        is_unset = compute(node, dml.logical_equals, bit, number(bit, 0), element=BOOL)
+        factor = compute(node, dml.if_, is_unset, number(base, 1), base, element=base.element)
         found = factor if found is None else run(dml.multiply, found, factor)
         base = run(dml.multiply, base, base) if k < _BITS - 1 else base
     assert found is not None  # noqa: S101 - for type checkers: there are bits
-    inverse = run(dml.divide, _number(found, 1), found)
+    inverse = run(dml.divide, number(found, 1), found)
     return compute(node, dml.if_, negative, inverse, found, element=found.element)
-
-
-def _number(like: Value, number: int) -> Value:
-    return Value.of(like.element, number)
-
-
-def _is_negative(node: Node, x: Value) -> Value:
-    return compute(node, dml.logical_less_than, x, _number(x, 0), element=BOOL)
-
-
-def _is_unsigned(x: Value) -> bool:
-    return x.element.name.startswith("UINT")

@@ -336,7 +336,9 @@ class _Row:
             for name, view in self.sources.items():
                 if view.is_coordinate and view.row != "r":
                     self._count(name, "%lane")
-        text.add("br label %body", "body:", "%i = phi i64 [ %i0, %enter ], [ %i1, %next ]")
+        text.add("br label %body")
+        text.open("body")
+        text.add("%i = phi i64 [ %i0, %enter ], [ %i1, %next ]")
         for node, (name, view) in zip(self.shape.leaves, self.sources.items(), strict=True):
             if view.is_coordinate and view.row != "r":
                 on = text.new(f"mul i64 %i, %step{name}")
@@ -346,7 +348,7 @@ class _Row:
                 if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
                     self._fetch(self._at(f"%q{name}", "%i", view.width), FAR * (int(name) + 1))
                 self.found[node] = self._read(view, f"%q{name}", f"%q.step{name}")
-        value = write_tree(text, self.nodes, self.found, self.lanes, "body", self._write_fetch)
+        value = write_tree(text, self.nodes, self.found, self.lanes, self._write_fetch)
         self._write(value, "%t", "%i", "%t.step", ", !nontemporal !0" if self.shape.stream else "")
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")

@@ -56,6 +56,10 @@ class Text:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declared: dict[str, None] = {}
+        self.block = "entry"
+        """The block that lines are written to."""
+        self.table = "%numbers"
+        """The address of constants that are kept in memory."""
         self._count = 0
         self._numbers: dict[str, int] = {}
 
@@ -67,14 +71,18 @@ class Text:
         return [f"%numbers = type {{ {kinds} }}", table] if self._numbers else []
 
     def number(self, vector: str, value: str) -> str:
-        """A constant, read from memory where it is used, by the address %numbers, which LLVM must not know.
+        """A constant, read from memory where it is used, by an address that LLVM must not know.
 
         An Arm adds a product to a register that it overwrites. LLVM would copy a constant there, which takes the place
         of arithmetic, as a load does not: tanh takes 2.6 ns an element in place of 3.4, and erf 3.2 of 4.0.
         """
         at = self._numbers.setdefault(f"{vector} {value}", len(self._numbers))
-        place = self.new(f"getelementptr %numbers, ptr %numbers, i64 0, i32 {at}")
+        place = self.new(f"getelementptr %numbers, ptr {self.table}, i64 0, i32 {at}")
         return self.new(f"load {vector}, ptr {place}, align 16")
+
+    def hide_table(self) -> None:
+        """In a loop without stores: have constants read in it, not before it, where they would be copied after all."""
+        self.table = self.new('call ptr asm sideeffect "", "=r,0"(ptr %numbers)')
 
     def add(self, *lines: str) -> None:
         """Write lines as they are."""
@@ -85,6 +93,16 @@ class Text:
         self._count += 1
         self.lines.append(f"%v{self._count} = {line}")
         return f"%v{self._count}"
+
+    def label(self, stem: str) -> str:
+        """The name of a block to come."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def open(self, block: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{block}:")
+        self.block = block
 
     def call(self, name: str, kind: str, args: Sequence[str], more: str = "") -> str:
         """An intrinsic of vectors, all of one type."""
@@ -170,16 +188,14 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
 def write_tree(
     text: Text,
     nodes: Sequence[Expr],
-    leaves: Mapping[Expr, str],
+    found: dict[Expr, str],
     lanes: int,
-    block: str,
     fetch: Callable[[Expr, Sequence[str]], str] | None = None,
 ) -> str:
-    """A tree, its nodes each after its arguments; loads, coordinates and the user's numbers are given. The last's.
+    """A tree, its nodes each after its arguments, into the names found so far: those of its leaves. The last's.
 
-    It begins in a block of some name, and may end in another. Fetches that are not given either are written by `fetch`.
+    It may end in another block than it begins in. Fetches that are not found are written by `fetch`.
     """
-    found = dict(leaves)
 
     def write(some: Sequence[Expr]) -> None:
         for node in some:
@@ -191,17 +207,23 @@ def write_tree(
                 found[node] = write_node(text, node, found, lanes)
 
     if rare := find_rare(nodes):
-        write(rare.before)
+        wanted = set(nodes)
+        write([node for node in rare.before if node in wanted])
         kind = f"<{lanes} x i1>"
         name = f"@llvm.vector.reduce.or.v{lanes}i1"
         text.declared[f"declare i1 {name}({kind})"] = None
         test = text.new(f"call i1 {name}({kind} {found[rare.choices[0].args[0]]})")
-        text.add(f"br i1 {test}, label %rare, label %usual", "rare:")
+        before, asked, usual = text.block, text.label("rare"), text.label("usual")
+        text.add(f"br i1 {test}, label %{asked}, label %{usual}")
+        text.open(asked)
         write([*rare.nodes, *rare.choices])
-        text.add("br label %usual", "usual:")
+        text.add(f"br label %{usual}")
+        text.open(usual)
         for node in rare.choices:
             vector = f"<{lanes} x {scalar_text(kind_of(node.type))}>"
-            found[node] = text.new(f"phi {vector} [ {found[node]}, %rare ], [ {found[node.args[2]]}, %{block} ]")
+            found[node] = text.new(f"phi {vector} [ {found[node]}, %{asked} ], [ {found[node.args[2]]}, %{before} ]")
+        for node in rare.nodes:
+            del found[node]
     write([node for node in nodes if not rare or node not in rare.nodes])
     return found[nodes[-1]]
 

@@ -1,10 +1,12 @@
 """From a primitive to a kernel and its words: the shape of the work is chosen here, once."""
 
 from anydml.engines.cpu.programs.check import CheckedProgram
+from anydml.engines.cpu.programs.contract import plan_contract
 from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import GatherProgram, plan_gather
 from anydml.engines.cpu.programs.map import MapProgram, plan_map
+from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
@@ -15,10 +17,12 @@ __all__ = [
     "GatherProgram",
     "MapProgram",
     "ScanProgram",
+    "plan_contract",
     "plan_copy",
     "plan_fill",
     "plan_gather",
     "plan_map",
+    "plan_reduce",
     "plan_reverse",
     "plan_scaled",
 ]

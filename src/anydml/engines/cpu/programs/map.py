@@ -20,7 +20,7 @@ from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.engines.cpu.build import Kernel
     from anydml.ir.expressions import Expr
@@ -80,18 +80,19 @@ def plan_map(primitive: Map) -> MapProgram | None:
     sources = [None if leaf.op == "coordinate" else primitive.sources[int(leaf.value)] for leaf in leaves]
     views = (*sources, target)
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
-    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), VECTOR // _widest(nodes))
+    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), VECTOR // widest_of(nodes))
     *outer, count = loops.sizes or (1,)
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
     fetches = _fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
     along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
-    rows, number = "".join(map(_row, (*along, steps[-1]))), math.prod(outer)
+    rows, number = "".join(map(row_letter, (*along, steps[-1]))), math.prod(outer)
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
-    lanes = _lanes(body_of(value, leaves, rows), rows, count if outer else VECTOR)
-    numbers = [_word(node) for node in givens(nodes)]
+    body = body_of(value, leaves, rows)
+    lanes = lanes_of(body, widest_of(body), rows, count if outer else VECTOR)
+    numbers = [word_of(node) for node in givens(nodes)]
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
         if leaf.op == "fetch" and source is not None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
@@ -117,7 +118,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     ]
     get_kernel("rows", make_rows)
     return MapProgram(
-        _kernel(value, shape),
+        row_kernel(value, shape),
         tuple("" if view is None else view.tensor for view in views),
         tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
         (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, len(outer)),
@@ -171,18 +172,18 @@ def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -
     return Loops(target.sizes, (*strides, target.strides), (*offsets, target.offset))
 
 
-def _row(step: int | None) -> str:
+def row_letter(step: int | None) -> str:
+    """How a view's row lies, as kernels name it."""
     return {None: "a", 0: "r", 1: "p"}.get(step, "s")
 
 
-def _widest(nodes: Sequence[Expr]) -> int:
+def widest_of(nodes: Sequence[Expr]) -> int:
     """Bytes of the widest type that is computed with."""
     return max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
 
 
-def _lanes(nodes: Sequence[Expr], rows: str, count: int) -> int:
+def lanes_of(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
     """The lanes of vectors: fewer where each is read, written or divided for itself, or rows are short."""
-    widest = _widest(nodes)
     by_lane = not {"s", "a"}.isdisjoint(rows) or any(
         node.op in ("div", "rem") and node.type not in FLOATS for node in nodes
     )
@@ -208,18 +209,20 @@ def _streams(loops: Loops, width: int) -> bool:
     return IS_ARM and is_run and loops.count * width >= STREAM_FROM
 
 
-def _word(node: Expr) -> int:
+def word_of(node: Expr) -> int:
     """A number's bits, in the low bytes of a word."""
     bits = number_of(node).tobytes().ljust(8, b"\0")
     return int.from_bytes(bits, "little", signed=True)
 
 
-def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{_digest(value)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead}"
+def row_kernel(value: Expr, shape: Shape) -> Kernel:
+    """What computes a row."""
+    key = f"{digest(value)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, value, shape))
 
 
 @functools.lru_cache(maxsize=256)
-def _digest(value: Expr) -> str:
+def digest(value: Expr) -> str:
+    """What a tree is known by, without the numbers that the user chose."""
     return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()

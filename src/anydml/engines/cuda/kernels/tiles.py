@@ -19,6 +19,8 @@ class Tile(NamedTuple):
     """Whether elements go by their running number, for shapes whose inner dimensions are too small for a tile."""
     is_long: bool = False
     """Whether that number may pass 31 bits."""
+    levels: int = 3
+    """1 where there is a row alone, 2 where there are rows alone: a division less for each, of 30 instructions."""
     source_step: int = 2
     source_middle_step: int = 2
     target_step: int = 2
@@ -40,11 +42,18 @@ class Reach(NamedTuple):
 def corner(blocks, TILE: tl.constexpr):
     """The first row and column of this program's tile, and the number of its coordinate in the other dimensions."""
     number = tl.program_id(0)
-    first = (number % blocks[0].to(tl.int32)).to(tl.int64) * TILE.inner
-    number //= blocks[0].to(tl.int32)
-    row = (number % blocks[1].to(tl.int32)).to(tl.int64) * TILE.middle
-    number //= blocks[1].to(tl.int32)
-    return row, first, number
+    nothing = tl.full((), 0, tl.int32)
+    if TILE.levels == 1:
+        return nothing.to(tl.int64), number.to(tl.int64) * TILE.inner, nothing
+    else:
+        first = (number % blocks[0].to(tl.int32)).to(tl.int64) * TILE.inner
+        number //= blocks[0].to(tl.int32)
+        if TILE.levels == 2:
+            return number.to(tl.int64) * TILE.middle, first, nothing
+        else:
+            row = (number % blocks[1].to(tl.int32)).to(tl.int64) * TILE.middle
+            number //= blocks[1].to(tl.int32)
+            return row, first, number
 
 
 @triton.jit

@@ -8,11 +8,12 @@ from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
 from anydml.engines.cuda.programs.map import MapProgram
+from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
-from anydml.ir.verbs import Map, Scan
+from anydml.ir.verbs import Map, Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ __all__ = [
     "FillProgram",
     "GatherProgram",
     "MapProgram",
+    "ReduceProgram",
     "ReverseProgram",
     "ScaleProgram",
     "ScanProgram",
@@ -49,6 +51,7 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
+    Reduce: (ReduceProgram.plan,),
     Scan: (ScanProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""

@@ -149,6 +149,7 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: 
         inner=inner,
         middle=middle,
         is_flat=is_flat,
+        levels=1 if not cut.outer and cut.middle is None else 2 if not cut.outer else 3,
         is_long=is_flat and loops.count >= 2**31 - inner,
         inner_align=alignment_of((n0,)) if is_wide else 1,
         middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,

@@ -1,0 +1,198 @@
+"""Reduces whose vectors lie along the row: each pass folds by several vectors, whose lanes become one at its end.
+
+A row is at least as long as a vector. What is left at its end is taken by a vector that overlaps the last whole one:
+its lanes that were there before are not folded again. In the pass that writes, it is computed first and written last:
+in place, every element is read before it is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.kernels.folds import across, combine, combine_all, identity, vector_of
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
+from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
+from anydml.ir.expressions import FOLDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.engines.cpu.kernels.passes import Pass
+    from anydml.engines.cpu.kernels.reduce import Shape
+    from anydml.ir.expressions import Expr
+
+BESIDE = 2
+"""Vectors folded side by side."""
+
+
+def make_along(value: Expr, shape: Shape) -> str:
+    """The text of a reduce with vectors along the rows."""
+    return _Along(value, shape).make()
+
+
+class _Along(Writer):
+    def make(self) -> str:
+        self.enter()
+        self.loop("0", "%n", 1, [], self._row)
+        return self.finish()
+
+    def _row(self, row: str, _: list[str]) -> list[str]:
+        places = self.move_all(self.places, row, self.row_steps)
+        self.once: dict[Expr, str] = {}
+        """What is the same for the whole row, in vectors of one lane."""
+        for step in self.passes:
+            lanes = lanes_of(step, self.shape.lanes)
+            found = self._same(step, places, lanes)
+            if step.folds:
+                self._fold(step, places, found, lanes)
+            else:
+                self._write(step, places, found, lanes)
+        if self.shape.by_row:
+            (value,) = self._compute([self.value], places)
+            self.write(value, places[-1], "0", "0", 1)
+        return []
+
+    def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
+        """What is the same for the whole row."""
+        pending = list(roots)
+        while pending:
+            node = pending.pop()
+            if node not in self.once and node.op not in FOLDS:
+                pending += node.args
+                if node in self.shape.leaves:
+                    view = self.shape.leaves.index(node)
+                    self.once[node] = self._one(view, places[view])
+                elif node in self.given:
+                    self.once[node] = self.text.spread(self.numbers[node], scalar_text(kind_of(node.type)), 1)
+        return self.tree(roots, self.once, 1)
+
+    def _one(self, view: int, place: str) -> str:
+        kind = self.kinds[view]
+        if self.is_coordinate(view):
+            return self.text.spread(place, kind, 1)
+        return self.text.new(f"load <1 x {kind}>, ptr {place}, align 1")
+
+    def _same(self, step: Pass, places: Sequence[str], lanes: int) -> dict[Expr, str]:
+        """The vectors of what a pass takes that is the same for the whole row."""
+        same = [leaf for leaf in step.leaves if leaf.op != "const" and not self.varies(leaf)] + step.once
+        self._compute(same, places)
+        return {node: self.spread(node, self.once[node], lanes) for node in same}
+
+    def _vectors(
+        self, step: Pass, places: Sequence[str], spaces: dict[Expr, str], same: dict[Expr, str], i: str, lanes: int
+    ) -> list[str]:
+        """A pass's roots at an index."""
+        text, found = self.text, dict(same)
+        for leaf in step.leaves:
+            if self.varies(leaf):
+                view = self.shape.leaves.index(leaf)
+                found[leaf] = self.read(view, places[view], i, self.strides[-1][view], lanes)
+        for node in step.kept:
+            at = self.move(spaces[node], self.times(i, width_of(node)))
+            found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align 1")
+        values = self.tree([*step.keeps, *step.roots], found, lanes)
+        for node in step.keeps:
+            at = self.move(spaces[node], self.times(i, width_of(node)))
+            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align 1")
+        return values[len(step.keeps) :]
+
+    def _nest(
+        self,
+        places: Sequence[str],
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[Sequence[str], dict[str, str], list[str]], list[str]],
+        dimension: int = 0,
+        before: str = "0",
+    ) -> list[str]:
+        """body(places, spaces, values) for every run of the innermost dimension."""
+        if dimension == self.shape.rank - 1:
+            on = self.times(before, self.sizes[-1])
+            spaces = {node: self.move(space, self.times(on, width_of(node))) for node, space in self.spaces.items()}
+            return body(places, spaces, [value for _, value in carried])
+
+        def inside(i: str, values: list[str]) -> list[str]:
+            moved = self.move_all(places, i, self.strides[dimension])
+            number = self.text.new(f"add i64 {self.times(before, self.sizes[dimension])}, {i}")
+            kinds = [kind for kind, _ in carried]
+            return self._nest(moved, list(zip(kinds, values, strict=True)), body, dimension + 1, number)
+
+        return self.loop("0", self.sizes[dimension], 1, carried, inside)
+
+    def _split(self, lanes: int) -> tuple[str, str, str]:
+        """Elements of whole vectors, where the last vector begins, and the elements that it adds."""
+        text, size = self.text, self.sizes[-1]
+        over = text.new(f"and i64 {size}, {lanes - 1}")
+        return text.new(f"sub i64 {size}, {over}"), text.new(f"sub i64 {size}, {lanes}"), over
+
+    def _fold(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
+        text, beside = self.text, BESIDE if size_of(step) <= SMALL else 1
+        whole, last, over = self._split(lanes)
+        kinds = [vector_of(fold, lanes) for fold in step.folds] * beside
+        many = text.new(f"and i64 {whole}, {-lanes * beside}")
+
+        def run(places: Sequence[str], spaces: dict[Expr, str], values: list[str]) -> list[str]:
+            def fold(i: str, so_far: Sequence[str]) -> list[str]:
+                new = self._vectors(step, places, spaces, same, i, lanes)
+                return [combine(text, f, a, b, lanes) for f, a, b in zip(step.folds, so_far, new, strict=True)]
+
+            def side_by_side(i: str, so_far: list[str]) -> list[str]:
+                found: list[str] = []
+                for k in range(beside):
+                    at = text.new(f"add i64 {i}, {k * lanes}") if k else i
+                    found += fold(at, so_far[k * len(step.folds) : (k + 1) * len(step.folds)])
+                return found
+
+            def end(_: str, so_far: list[str]) -> list[str]:
+                new = self._vectors(step, places, spaces, same, last, lanes)
+                counts = ", ".join(f"i64 {k}" for k in range(lanes))
+                first = text.spread(text.new(f"sub i64 {lanes}, {over}"), "i64", lanes)
+                is_new = text.new(f"icmp sge <{lanes} x i64> <{counts}>, {first}")
+                found = []
+                for f, a, b in zip(step.folds, so_far, new, strict=True):
+                    kind = vector_of(f, lanes)
+                    rest = text.new(f"select <{lanes} x i1> {is_new}, {kind} {b}, {kind} {identity(f)}")
+                    found.append(combine(text, f, a, rest, lanes))
+                return found
+
+            values = self.loop("0", many, lanes * beside, list(zip(kinds, values, strict=True)), side_by_side)
+            count = len(step.folds)
+            one, others = list(zip(kinds, values, strict=True))[:count], values[count:]
+            if beside > 1:
+                values = self.loop(many, whole, lanes, one, fold)
+                one = list(zip(kinds[:count], values, strict=True))
+            if lanes > 1:
+                values = self.loop("0", over, lanes, one, end)
+            return [*values[:count], *others]
+
+        starts = [identity(fold) for fold in step.folds] * beside
+        values = self._nest(places, list(zip(kinds, starts, strict=True)), run)
+        for k, fold in enumerate(step.folds):
+            value = combine_all(text, fold, values[k :: len(step.folds)], lanes)
+            self.once[fold] = across(text, fold, value, lanes)
+
+    def _write(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
+        text, stride = self.text, self.strides[-1][-1]
+        whole, last, over = self._split(lanes)
+        hint = ", !nontemporal !0" if self.shape.stream else ""
+        kind = vector_of(self.value, lanes)
+
+        def run(places: Sequence[str], spaces: dict[Expr, str], _: list[str]) -> list[str]:
+            def compute(i: str) -> str:
+                return self._vectors(step, places, spaces, same, i, lanes)[0]
+
+            def write(i: str, _: list[str]) -> list[str]:
+                self.write(compute(i), places[-1], i, stride, lanes, hint)
+                return []
+
+            def write_end(_i: str, _: list[str]) -> list[str]:
+                self.write(rest, places[-1], last, stride, lanes)
+                return []
+
+            if lanes > 1:
+                (rest,) = self.loop("0", over, lanes, [(kind, "zeroinitializer")], lambda _i, _: [compute(last)])
+            self.loop("0", whole, lanes, [], write)
+            if lanes > 1:
+                self.loop("0", over, lanes, [], write_end)
+            return []
+
+        self._nest(places, [], run)

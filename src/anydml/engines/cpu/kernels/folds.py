@@ -1,0 +1,77 @@
+"""Folds of vectors in LLVM: what they start from, and how two become one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.kernels.nodes import kind_of, number_text, scalar_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cpu.kernels.nodes import Text
+    from anydml.ir.expressions import Expr, Number
+
+
+def vector_of(node: Expr, lanes: int) -> str:
+    """The type of a node's vectors."""
+    return f"<{lanes} x {scalar_text(kind_of(node.type))}>"
+
+
+def identity(fold: Expr) -> str:
+    """What changes nothing, in every lane: of sums -0.0, for which -0.0 stays what it is."""
+    kind = kind_of(fold.type)
+    bits, number = int(kind[1:]), 0  # type: int, Number
+    if fold.op == "fold_product":
+        number = 1
+    elif kind[0] == "f":
+        number = {"fold_sum": -0.0, "fold_max": -math.inf, "fold_min": math.inf}[fold.op]
+    elif fold.op != "fold_sum":
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind[0] == "i" else (0, 2**bits - 1)
+        number = low if fold.op == "fold_max" else high
+    return f"splat ({scalar_text(kind)} {number_text(number, kind)})"
+
+
+def combine(text: Text, fold: Expr, a: str, b: str, lanes: int) -> str:
+    """Two vectors as one."""
+    kind, vector = kind_of(fold.type), vector_of(fold, lanes)
+    if fold.op in ("fold_sum", "fold_product"):
+        name = "add" if fold.op == "fold_sum" else "mul"
+        return text.new(f"{'f' if kind[0] == 'f' else ''}{name} {vector} {a}, {b}")
+    name = fold.op.removeprefix("fold_")
+    if kind[0] != "f":
+        return text.call(f"{'s' if kind[0] == 'i' else 'u'}{name}", vector, [a, b])
+    if IS_ARM:
+        return text.call(f"{name}imum", vector, [a, b])
+    # An x86's instruction takes the second where one is NaN: a NaN among the first is put back. LLVM's takes care of
+    # zeros besides, in five instructions.
+    test = text.new(f"fcmp {'ogt' if name == 'max' else 'olt'} {vector} {a}, {b}")
+    best = text.new(f"select <{lanes} x i1> {test}, {vector} {a}, {vector} {b}")
+    is_nan = text.new(f"fcmp uno {vector} {a}, {a}")
+    return text.new(f"select <{lanes} x i1> {is_nan}, {vector} {a}, {vector} {best}")
+
+
+def combine_all(text: Text, fold: Expr, values: Sequence[str], lanes: int) -> str:
+    """Vectors as one, in a tree."""
+    found = list(values)
+    while len(found) > 1:
+        pairs = [combine(text, fold, a, b, lanes) for a, b in zip(found[::2], found[1::2], strict=False)]
+        found = pairs + found[2 * len(pairs) :]
+    return found[0]
+
+
+def across(text: Text, fold: Expr, value: str, lanes: int) -> str:
+    """The lanes of a vector as one, in a vector of one lane."""
+    while lanes > 1:
+        kind, half = vector_of(fold, lanes), lanes // 2
+        parts = [
+            text.new(
+                f"shufflevector {kind} {value}, {kind} poison, "
+                f"<{half} x i32> <{', '.join(f'i32 {k}' for k in range(first, first + half))}>"
+            )
+            for first in (0, half)
+        ]
+        value, lanes = combine(text, fold, parts[0], parts[1], half), half
+    return value

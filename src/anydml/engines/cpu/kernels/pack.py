@@ -1,0 +1,108 @@
+"""Packing for the tiles of a contraction: rows side by side, step by step along the folded dimension.
+
+`kernel(source, row.step, step, rows, count, target)` lays out the element of row r and step k at target[k·pitch + r],
+converted. Rows come by groups of `GROUP`; in the last group the last row stands for those that there are not: nobody
+reads what is computed from them. Rows that lie side by side may be those of several whole panels, one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from anydml.engines.cpu.kernels.steps import Steps
+
+GROUP = 4
+SOURCES = {"f32": "float", "f16": "half", "i32": "i32"}
+
+
+class Packing(NamedTuple):
+    """What the text of a packing is written for."""
+
+    lie: str
+    """How elements lie: p where rows are side by side, t where steps are, s otherwise."""
+    kind: str
+    """Of the source; the target's is `f32` for floats."""
+    panel: int
+    """The rows of a whole panel."""
+    pitch: int
+    """The elements from one step to the next."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return "pack " + " ".join(map(str, self))
+
+
+def make_pack(packing: Packing) -> str:
+    """The text of the kernel."""
+    return _Pack(packing).write()
+
+
+class _Pack:
+    def __init__(self, packing: Packing) -> None:
+        self.packing, self.text = packing, Steps()
+        self.source = SOURCES[packing.kind]
+        self.target = "i32" if packing.kind == "i32" else "float"
+        self.width = 2 if packing.kind == "f16" else 4
+
+    def write(self) -> str:
+        text, packing = self.text, self.packing
+        if packing.lie == "p":  # along all panels: a row of the cache's lines is read once
+            with text.when(f"rows % {packing.panel} == 0"):
+                text.let("panel", f"count * {4 * packing.pitch}")
+                with text.loop("k", 0, "count"):
+                    text.let("to_k", f"target + k * {4 * packing.pitch}")
+                    with text.loop("j", 0, f"rows // {packing.panel}"):
+                        text.let("here", f"source + k * step + j * {self.width * packing.panel}")
+                        text.let("to", "to_k + j * panel")
+                        for r in range(0, packing.panel, GROUP):
+                            lanes = min(GROUP, packing.panel - r)
+                            self._store(self._load("here", self.width * r, lanes), "to", 4 * r, lanes)
+                text.add("ret void")
+                text.add(f"{text.label()}:")
+        with text.loop("r", 0, "rows", GROUP):
+            text.let("to_0", "target + r * 4")
+            for i in range(GROUP):
+                text.let(f"row{i}", f"source + min(r + {i}, rows - 1) * row_step")
+            text.let("whole", f"count - count % {GROUP}" if packing.lie == "t" else 0)
+            if packing.lie == "t":
+                with text.loop("q", 0, "whole", GROUP):
+                    # The next panel's rows, a line of one of them at a time.
+                    far = f"source + (r + {packing.panel} + (q // {GROUP}) % {GROUP}) * row_step + q * {self.width}"
+                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                    text.add(f"call void @llvm.prefetch.p0(ptr {text.place(far)}, i32 0, i32 3, i32 1)")
+                    rows = [self._load(f"row{i} + q * {self.width}", 0, GROUP) for i in range(GROUP)]
+                    for i, column in enumerate(self._transpose(rows)):
+                        self._store(column, f"to_0 + q * {4 * packing.pitch}", 4 * packing.pitch * i, GROUP)
+            with text.loop("t", "whole", "count"):
+                value = "poison"
+                for i in range(GROUP):
+                    one = text.new(f"load {self.source}, ptr {text.place(f'row{i} + t * step')}, align 1")
+                    value = text.new(f"insertelement <{GROUP} x {self.source}> {value}, {self.source} {one}, i32 {i}")
+                self._store(self._widen(value, GROUP), f"to_0 + t * {4 * packing.pitch}", 0, GROUP)
+        text.add("ret void")
+        names = ("source", "row_step", "step", "rows", "count", "target")
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _load(self, line: str, offset: int, lanes: int) -> str:
+        place = self.text.place(f"{line} + {offset}")
+        return self._widen(self.text.new(f"load <{lanes} x {self.source}>, ptr {place}, align 1"), lanes)
+
+    def _widen(self, value: str, lanes: int) -> str:
+        if self.source != "half":
+            return value
+        return self.text.new(f"fpext <{lanes} x half> {value} to <{lanes} x float>")
+
+    def _store(self, value: str, line: str, offset: int, lanes: int) -> None:
+        self.text.add(f"store <{lanes} x {self.target}> {value}, ptr {self.text.place(f'{line} + {offset}')}, align 4")
+
+    def _transpose(self, rows: list[str]) -> list[str]:
+        kind = f"<{GROUP} x {self.target}>"
+
+        def pick(a: str, b: str, *lanes: int) -> str:
+            mask = ", ".join(f"i32 {lane}" for lane in lanes)
+            return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{GROUP} x i32> <{mask}>")
+
+        a, b, c, d = rows
+        pairs = [pick(x, y, *lanes) for x, y in ((a, b), (c, d)) for lanes in ((0, 4, 2, 6), (1, 5, 3, 7))]
+        return [pick(pairs[i], pairs[i + 2], *lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for i in (0, 1)]

@@ -1,0 +1,101 @@
+"""What a reduce does to a row, in order: passes over the row's elements, and what is computed once a row between them.
+
+Folds that need no other fold share the first pass, those that need these the second, and so on; where there is a value
+for each element a last pass computes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.ir.expressions import FOLDS, LEAVES
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from anydml.ir.expressions import Expr
+
+DEAR = 12
+"""Operations from which on a row's elements are kept for the next pass, and not computed again."""
+
+
+class Pass(NamedTuple):
+    """One pass over the elements of a row."""
+
+    folds: list[Expr]
+    """What it folds; nothing in the pass that writes."""
+    roots: list[Expr]
+    """What it computes of each element: the folds' arguments, or the value."""
+    once: list[Expr]
+    """What it takes that is the same for the whole row, without leaves: each folded before, or computed of those."""
+    leaves: list[Expr]
+    """The loads, coordinates and numbers that it takes."""
+    kept: list[Expr]
+    """What it takes of those that an earlier pass kept."""
+    keeps: list[Expr]
+    """What later passes would compute again."""
+
+    @property
+    def stops(self) -> list[Expr]:
+        """Everything that it takes."""
+        return [*self.once, *self.leaves, *self.kept]
+
+
+def find_passes(value: Expr, varying: Collection[Expr], *, by_row: bool, keep: bool) -> list[Pass]:
+    """The passes of a tree of which some leaves vary along the row."""
+    nodes = list(walk(value))
+    level: dict[Expr, int] = {}
+    changes: dict[Expr, bool] = {}
+    for node in nodes:
+        is_fold = node.op in FOLDS
+        level[node] = max((level[arg] for arg in node.args), default=0) + is_fold
+        changes[node] = node in varying or (not is_fold and any(changes[arg] for arg in node.args))
+    steps: list[tuple[list[Expr], list[Expr]]] = []
+    for k in range(1, level[value] + 1):
+        folds = [node for node in nodes if node.op in FOLDS and level[node] == k]
+        steps.append((folds, [fold.args[0] for fold in folds]))
+    if not by_row:
+        steps.append(([], [value]))
+    passes: list[Pass] = []
+    known: set[Expr] = set()
+    for k, (folds, roots) in enumerate(steps):
+        later = [root for _, others in steps[k + 1 :] for root in others]
+        keeps = _shared(roots, later, changes, known) if keep else []
+        taken = _reached(roots, changes, known)
+        known.update(keeps)
+        passes.append(
+            Pass(
+                folds,
+                roots,
+                [node for node in taken if not changes[node] and node.op not in LEAVES],
+                [node for node in taken if node.op in LEAVES],
+                [node for node in taken if node in known and node not in keeps],
+                keeps,
+            )
+        )
+    return passes
+
+
+def _reached(roots: Sequence[Expr], changes: dict[Expr, bool], known: Collection[Expr]) -> list[Expr]:
+    """What is computed of each element, down to what is the same for a row or known, and these."""
+    found: dict[Expr, None] = {}
+    pending = list(reversed(roots))
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            if changes[node] and node not in known:
+                pending += reversed(node.args)
+    return list(found)
+
+
+def _shared(
+    roots: Sequence[Expr], later: Sequence[Expr], changes: dict[Expr, bool], known: Collection[Expr]
+) -> list[Expr]:
+    """The largest parts of what is computed now and later, where they are dear."""
+    now = {node for node in _reached(roots, changes, known) if changes[node] and node not in known}
+    after = [node for node in _reached(later, changes, known) if changes[node]]
+    tops = {arg for node in after if node not in now for arg in node.args if arg in now} | {*later} & now
+    weight = {top: sum(node.op not in LEAVES for node in _reached([top], changes, known)) for top in tops}
+    return [node for node in after if weight.get(node, 0) >= DEAR]

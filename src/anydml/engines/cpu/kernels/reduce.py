@@ -1,0 +1,240 @@
+"""Reduces: what happens to the rows along one kept dimension of several views, written in LLVM itself from a tree.
+
+It is `kernel(words, places, count)`, called by the walk of `rows` for some rows that follow one another. Its words hold,
+after each view's address and its step from row to row, the numbers that the user chose; then of each folded dimension
+its size and each view's stride, outermost first. The target is the last of the views; a coordinate is one whose address
+is the number. Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.kernels.folds import vector_of
+from anydml.engines.cpu.kernels.map import givens
+from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.passes import find_passes
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.engines.cpu.kernels.passes import Pass
+    from anydml.ir.expressions import Expr
+
+VECTOR = 64
+"""Bytes of a vector of the widest type in a pass."""
+ROOM = 32 * 1024
+"""Bytes on the stack for what is kept of rows."""
+SMALL = 6
+"""Operations up to which several vectors are folded side by side: what is more keeps the CPU busy by itself."""
+
+
+class Shape(NamedTuple):
+    """What a reduce is compiled for beside its tree."""
+
+    leaves: tuple[Expr, ...]
+    """The loads and coordinates that are views, in the words' order."""
+    letters: str
+    """One for each of them, then for the target, along the vectors: p for packed, r for repeated, s for strided."""
+    varies: str
+    """Whether each of them varies along the row: y or n."""
+    rank: int
+    """The folded dimensions."""
+    lanes: int
+    """The most, a power of two."""
+    strip: int
+    """Rows whose vectors lie across and that are done together; 0 where vectors lie along the row."""
+    by_row: bool
+    keep: bool
+    """Whether there is room for what would be computed again."""
+    far: bool
+    """Whether the sources are more than caches hold that are near."""
+    stream: bool
+    """Whether the target is written past the cache."""
+
+    def passes(self, value: Expr) -> list[Pass]:
+        """What is done to a row."""
+        varying = {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
+        return find_passes(value, varying, by_row=self.by_row, keep=self.keep)
+
+
+class Writer:
+    """A kernel in the making."""
+
+    def __init__(self, value: Expr, shape: Shape) -> None:
+        self.value, self.shape, self.text = value, shape, Text()
+        self.passes = shape.passes(value)
+        self.views = len(shape.leaves) + 1
+        self.given = {node: i for i, node in enumerate(givens(list(walk(value))))}
+        self.target = self.views - 1
+        self.kinds = [scalar_text(kind_of(node.type)) for node in (*shape.leaves, value)]
+        self.widths = [width_of(node) for node in (*shape.leaves, value)]
+        self.spaces: dict[Expr, str] = {}
+        """Where on the stack the elements of a row lie that are kept."""
+
+    def finish(self) -> str:
+        """All of the text."""
+        text = self.text
+        text.add("ret void")
+        head = ["define void @kernel(ptr %w, ptr %places, i64 %n) {", "entry:"]
+        numbers = text.numbers
+        head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)' if numbers else "%numbers = alloca ptr")
+        return "\n".join([*numbers, *head, *text.lines, "}", *text.declared, "!0 = !{i32 1}"])
+
+    # Words
+
+    def word(self, name: str, index: int, base: str = "%w", kind: str = "i64") -> str:
+        """Read a word, under a name."""
+        place = self.text.new(f"getelementptr i64, ptr {base}, i64 {index}")
+        self.text.add(f"%{name} = load {kind}, ptr {place}")
+        return f"%{name}"
+
+    def enter(self) -> None:
+        """Read all words: places of views, steps, numbers, sizes and strides."""
+        shape, views = self.shape, self.views
+        self.places = [
+            self.word(f"p{v}", v, "%places", "i64" if self.is_coordinate(v) else "ptr") for v in range(views)
+        ]
+        self.row_steps = [self.word(f"row{v}", views + v) for v in range(views)]
+        self.numbers = {
+            node: self.word(f"given{i}", 2 * views + i, kind=scalar_text(kind_of(node.type)))
+            for node, i in self.given.items()
+        }
+        first = 2 * views + len(self.given)
+        self.sizes, self.strides = [], []
+        for k in range(shape.rank):
+            at = first + k * (views + 1)
+            self.sizes.append(self.word(f"size{k}", at))
+            self.strides.append([self.word(f"stride{k}.{v}", at + 1 + v) for v in range(views)])
+        kept = [node for step in self.passes for node in step.keeps]
+        for node in kept:
+            self.spaces[node] = self.text.new(f"alloca [{ROOM // len(kept)} x i8], align 64")
+
+    def is_coordinate(self, view: int) -> bool:
+        """Whether a view is a coordinate, its address the number."""
+        return view != self.target and self.shape.leaves[view].op == "coordinate"
+
+    def varies(self, leaf: Expr) -> bool:
+        """Whether a leaf is a view that varies along the row."""
+        return leaf in self.shape.leaves and self.shape.varies[self.shape.leaves.index(leaf)] == "y"
+
+    # Places
+
+    def move(self, place: str, on: str, *, is_number: bool = False) -> str:
+        """A place so many bytes on."""
+        return self.text.new(f"add i64 {place}, {on}" if is_number else f"getelementptr i8, ptr {place}, i64 {on}")
+
+    def times(self, a: str, b: str | int) -> str:
+        """A product of two whole numbers."""
+        return self.text.new(f"mul i64 {a}, {b}")
+
+    def move_all(self, places: Sequence[str], index: str, steps: Sequence[str]) -> list[str]:
+        """The places of all views, so many steps on."""
+        return [
+            self.move(place, self.times(index, step), is_number=self.is_coordinate(v))
+            for v, (place, step) in enumerate(zip(places, steps, strict=True))
+        ]
+
+    # Vectors
+
+    def read(self, view: int, place: str, index: str, step: str, lanes: int) -> str:
+        """The vector of a view at an index along the vectors."""
+        letter, kind, text = self.shape.letters[view], self.kinds[view], self.text
+        if self.is_coordinate(view):
+            first = text.new(f"add i64 {place}, {self.times(index, step)}")
+            each = text.spread(first, "i64", lanes)
+            if letter == "r" or lanes == 1:
+                return each
+            counts = ", ".join(f"i64 {k}" for k in range(lanes))
+            on = text.new(f"mul <{lanes} x i64> {text.spread(step, 'i64', lanes)}, <{counts}>")
+            return text.new(f"add <{lanes} x i64> {each}, {on}")
+        if letter == "r":
+            return text.spread(text.new(f"load {kind}, ptr {place}, align 1"), kind, lanes)
+        if letter == "p":
+            at = self.move(place, self.times(index, self.widths[view]))
+            return text.new(f"load <{lanes} x {kind}>, ptr {at}, align 1")
+        at, value = self.move(place, self.times(index, step)), "poison"
+        for lane in range(lanes):
+            at = self.move(at, step) if lane else at
+            element = text.new(f"load {kind}, ptr {at}, align 1")
+            value = text.new(f"insertelement <{lanes} x {kind}> {value}, {kind} {element}, i32 {lane}")
+        return value
+
+    def write(self, value: str, place: str, index: str, step: str, lanes: int, hint: str = "") -> None:
+        """The target's vector at an index along the vectors."""
+        kind, width, text = self.kinds[-1], self.widths[-1], self.text
+        if self.shape.letters[-1] == "p":
+            at = self.move(place, self.times(index, width))
+            text.add(f"store <{lanes} x {kind}> {value}, ptr {at}, align 1{hint}")
+            return
+        at = self.move(place, self.times(index, step))
+        for lane in range(lanes):
+            at = self.move(at, step) if lane else at
+            element = text.new(f"extractelement <{lanes} x {kind}> {value}, i32 {lane}")
+            text.add(f"store {kind} {element}, ptr {at}, align 1")
+
+    def tree(self, roots: Sequence[Expr], found: dict[Expr, str], lanes: int) -> list[str]:
+        """The vectors of some roots, given those of what they stop at."""
+        for root in roots:
+            if root not in found:
+                self.text.hide_table()
+                write_tree(self.text, list(walk(root, known=found)), found, lanes)
+        return [found[root] for root in roots]
+
+    def spread(self, node: Expr, value: str, lanes: int) -> str:
+        """The one lane of a vector in every lane of another."""
+        one = vector_of(node, 1)
+        return self.text.new(f"shufflevector {one} {value}, {one} poison, <{lanes} x i32> zeroinitializer")
+
+    # Loops
+
+    def loop(
+        self,
+        begin: str,
+        end: str,
+        step: str | int,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], Sequence[str]],
+    ) -> list[str]:
+        """body(i, values) for i from a beginning to before an end: of each value its type and first; the last ones."""
+        text = self.text
+        head, latch, after = (text.label(stem) for stem in ("loop", "latch", "after"))
+        before, i = text.block, f"%i.{head}"
+        guard = text.new(f"icmp slt i64 {begin}, {end}")
+        text.add(f"br i1 {guard}, label %{head}, label %{after}")
+        text.open(head)
+        at, names = len(text.lines), [f"%c{k}.{head}" for k in range(len(carried))]
+        new = body(i, names)
+        text.add(f"br label %{latch}")
+        text.open(latch)
+        following = text.new(f"add i64 {i}, {step}")
+        again = text.new(f"icmp slt i64 {following}, {end}")
+        text.add(f"br i1 {again}, label %{head}, label %{after}")
+        text.lines[at:at] = [
+            f"{name} = phi {kind} [ {first}, %{before} ], [ {value}, %{latch} ]"
+            for name, (kind, first), value in zip(
+                [i, *names], [("i64", begin), *carried], [following, *new], strict=True
+            )
+        ]
+        text.open(after)
+        return [
+            text.new(f"phi {kind} [ {first}, %{before} ], [ {value}, %{latch} ]")
+            for (kind, first), value in zip(carried, new, strict=True)
+        ]
+
+
+def width_of(node: Expr) -> int:
+    """The bytes of a node's type."""
+    return 1 if node.type is None else node.type.size_in_bytes
+
+
+def lanes_of(step: Pass, most: int) -> int:
+    """The lanes of a pass: as many as fill vectors of its widest type."""
+    nodes = walk(*step.roots, known=step.stops)
+    return min(most, VECTOR // max(map(width_of, (*nodes, *step.stops))))
+
+
+def size_of(step: Pass) -> int:
+    """The operations of a pass."""
+    return sum(1 for _ in walk(*step.roots, known=step.stops)) + len(step.folds)

@@ -1,0 +1,285 @@
+"""Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
+
+`strip` is for columns that lie side by side. `kernel(w, bases, a, k0, n0, columns, part, total, pitch, steps, first)`
+takes `DEPTH` steps at once along all columns of a unit; sums of a chain are in `part`, and are added to `total`, or
+written there where `first` is 1. They are the bits that tiles give.
+
+`dots` is for steps that lie side by side. `kernel(w, bases, a, a.pitch, n0, columns, total, pitch, count)` takes a few
+columns at once along the steps: lane by lane, in chains of `CHAIN` vectors, and the lanes in pairs in the end.
+
+Both find the views of the right factor in the words of its section: each one's step along the row, and across.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.kernels.map import givens
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.tile import CHAIN, SCALARS
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+
+WIDE = 16
+"""Elements of the right factor that are computed at once."""
+
+
+class Skinny(NamedTuple):
+    """What the text is written for, beside the tree."""
+
+    rows: int
+    lanes: int
+    pitch: int
+    """Rows that a step of a has room for."""
+    by_lane: bool
+    """As a tile has it."""
+    leaves: tuple[Expr, ...]
+    lie: str
+    """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""
+
+
+class _Skinny:
+    """What both have in common: the right factor, computed from where its views lie."""
+
+    def __init__(self, value: Expr, shape: Skinny) -> None:
+        self.text, self.shape, self.nodes = Steps(), shape, list(walk(value))
+        self.kind = "f32" if kind_of(value.type) == "f32" else "i32"
+        self.vector = f"<{shape.lanes} x {SCALARS[self.kind]}>"
+        self.found: dict[Expr, str] = {}
+
+    def enter(self, views: str) -> None:
+        """The views' addresses at a place given as (across, along), and the user's numbers."""
+        text, shape = self.text, self.shape
+        count, numbers = len(shape.leaves) + 1, givens(self.nodes)  # the last one is where others put what they compute
+        across, along = views.split(", ")
+        for v in range(len(shape.leaves)):
+            text.read(f"base{v}", f"bases + {8 * v}")
+            text.read(f"step{v}", f"w + {8 * (count + v)}")
+            text.read(f"across{v}", f"w + {8 * (2 * count + len(numbers) + v)}")
+            text.let(f"view{v}", f"base{v} + {across} * across{v} + {along} * step{v}")
+        for i, node in enumerate(numbers):
+            scalar = scalar_text(kind_of(node.type))
+            self.found[node] = text.new(f"load {scalar}, ptr {text.place(f'w + {8 * (2 * count + i)}')}")
+
+    def compute(self, rows: Sequence[str], at: str, lanes: int, last: str = "", fetch: int = 0) -> list[str]:
+        """Vectors of some rows at an index along them: each row is given as a number of steps across.
+
+        `last` is the index at which a row ends, where it may end before the vector; `fetch` the rows ahead that are
+        fetched.
+        """
+        text, made = self.text, []
+        for row in rows:
+            found = {node: text.spread(x, scalar_text(kind_of(node.type)), lanes) for node, x in self.found.items()}
+            for v, (leaf, letter) in enumerate(zip(self.shape.leaves, self.shape.lie, strict=True)):
+                found[leaf] = self._leaf(leaf, letter, v, row, at, lanes, last)
+                if fetch and letter == "p":
+                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                    place = text.place(f"view{v} + ({row} + {fetch}) * across{v} + {at} * step{v}")
+                    text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+            made.append(write_tree(text, self.nodes, found, lanes))
+        return made
+
+    def _leaf(self, leaf: Expr, letter: str, v: int, row: str, at: str, lanes: int, last: str) -> str:
+        text, scalar = self.text, scalar_text(kind_of(leaf.type))
+        here = f"view{v} + {row} * across{v}"
+        if leaf.op == "coordinate":
+            value = "poison"
+            for lane in range(lanes):
+                one = text.value(f"{here} + ({at} + {lane}) * step{v}")
+                value = text.new(f"insertelement <{lanes} x i64> {value}, i64 {one}, i32 {lane}")
+            return value
+        if letter == "r":
+            return text.spread(text.new(f"load {scalar}, ptr {text.place(here)}, align 1"), scalar, lanes)
+        if letter == "p" and not last:
+            return text.new(f"load <{lanes} x {scalar}>, ptr {text.place(f'{here} + {at} * step{v}')}, align 1")
+        value = "poison"
+        for lane in range(lanes):
+            index = f"min({at} + {lane}, {last} - 1)" if last else f"({at} + {lane})"
+            one = text.new(f"load {scalar}, ptr {text.place(f'{here} + {index} * step{v}')}, align 1")
+            value = text.new(f"insertelement <{lanes} x {scalar}> {value}, {scalar} {one}, i32 {lane}")
+        return value
+
+    def parts(self, value: str, lanes: int) -> list[str]:
+        """A wide vector as ones of the CPU's."""
+        own, wide = self.shape.lanes, f"<{lanes} x {SCALARS[self.kind]}>"
+        if lanes == own:
+            return [value]
+        masks = [", ".join(f"i32 {own * j + k}" for k in range(own)) for j in range(lanes // own)]
+        return [self.text.new(f"shufflevector {wide} {value}, {wide} poison, <{own} x i32> <{mask}>") for mask in masks]
+
+    def multiply(self, a: str, b: str, sum: str) -> str:
+        text, vector = self.text, self.vector
+        if self.kind == "f32":
+            return text.call("fma", vector, [a, b, sum])
+        return text.new(f"add {vector} {text.new(f'mul {vector} {a}, {b}')}, {sum}")
+
+    def add(self, a: str, b: str) -> str:
+        return self.text.new(f"{'fadd' if self.kind == 'f32' else 'add'} {self.vector} {a}, {b}")
+
+    def load(self, line: str) -> str:
+        return self.text.new(f"load {self.vector}, ptr {self.text.place(line)}, align 4")
+
+    def store(self, value: str, line: str) -> None:
+        self.text.add(f"store {self.vector} {value}, ptr {self.text.place(line)}, align 4")
+
+
+def make_strip(value: Expr, shape: Skinny) -> str:
+    """The text of the kernel for columns that lie side by side."""
+    return _Strip(value, shape).write()
+
+
+class _Strip(_Skinny):
+    def write(self) -> str:
+        text, depth = self.text, 8 if self.shape.rows <= 4 else 4
+        self.enter("k0, n0")
+        text.let("whole", f"columns - columns % {WIDE}")
+        text.let("deep", f"steps - steps % {depth}")
+        with text.loop("s", 0, "deep", depth):
+            self._pass("s", depth)
+        with text.loop("t", "deep", "steps"):
+            self._pass("t", 1)
+        with text.loop("e", 0, "columns", self.shape.lanes):
+            for i in range(self.shape.rows):
+                place = f"total + {i} * pitch + e * 4"
+                new = self.load(f"part + {i} * pitch + e * 4")
+                added = self.add(self.load(place), new)
+                test = text.new("icmp ne i64 %first, 0")
+                self.store(text.new(f"select i1 {test}, {self.vector} {new}, {self.vector} {added}"), place)
+        text.add("ret void")
+        names = ("w", "bases", "a", "k0", "n0", "columns", "part", "total", "pitch", "steps", "first")
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _pass(self, step: str, depth: int) -> None:
+        """Some steps along all columns."""
+        text, shape = self.text, self.shape
+        self._read_factors(step, depth)
+        text.let(f"{step}_old", f"1 if {step} > 0 else 0")
+        text.add(f"%{step}.old = icmp ne i64 %{step}_old, 0")
+        rows = [f"({step} + {d})" for d in range(depth)]
+        for lanes, start, stop, last in ((WIDE, "0", "whole", ""), (shape.lanes, "whole", "columns", "columns")):
+            name = f"{step}_e" if last else f"{step}_w"
+            with text.loop(name, start, stop, lanes):
+                wide = self.compute(rows, name, lanes, last, 0 if last else depth)
+                columns = [self.parts(each, lanes) for each in wide]
+                for i in range(shape.rows):
+                    factors = [self._factor(step, d, i) for d in range(depth)]
+                    for j in range(lanes // shape.lanes):
+                        place = f"part + {i} * pitch + ({name} + {shape.lanes * j}) * 4"
+                        old = self.load(place)
+                        sum = text.new(f"select i1 %{step}.old, {self.vector} {old}, {self.vector} zeroinitializer")
+                        for d in range(depth):
+                            sum = self.multiply(factors[d], columns[d][j], sum)
+                        self.store(sum, place)
+
+    def _read_factors(self, step: str, depth: int) -> None:
+        """The vectors of the left factor, where they are taken by the lane."""
+        self.factors: dict[tuple[int, int], str] = {}
+        for d in range(depth if self.shape.by_lane else 0):
+            for i in range(0, self.shape.rows, self.shape.lanes):
+                self.factors[d, i] = self.load(f"a + ({step} + {d}) * {4 * self.shape.pitch} + {4 * i}")
+
+    def _factor(self, step: str, d: int, i: int) -> str:
+        """An element of the left factor in every lane."""
+        text, shape, scalar = self.text, self.shape, SCALARS[self.kind]
+        if shape.by_lane:
+            found = self.factors[d, i - i % shape.lanes]
+            mask = ", ".join([f"i32 {i % shape.lanes}"] * shape.lanes)
+            return text.new(f"shufflevector {self.vector} {found}, {self.vector} poison, <{shape.lanes} x i32> <{mask}>")
+        place = text.place(f"a + ({step} + {d}) * {4 * shape.pitch} + {4 * i}")
+        return text.spread(text.new(f"load {scalar}, ptr {place}"), scalar, shape.lanes)
+
+
+def make_dots(value: Expr, shape: Skinny) -> str:
+    """The text of the kernel for steps that lie side by side."""
+    return _Dots(value, shape).write()
+
+
+class _Dots(_Skinny):
+    def write(self) -> str:
+        text, columns = self.text, 4 if self.shape.rows <= 4 else 2
+        width = 4 * self.shape.lanes * self.shape.rows // 8
+        text.room("n_sums", columns * width)
+        text.room("o_sums", width)
+        self.enter("n0, 0 * n0")
+        text.let("whole", f"count - count % {WIDE}")
+        text.let("most", f"columns - columns % {columns}")
+        with text.loop("n", 0, "most", columns):
+            self._columns("n", columns)
+        with text.loop("o", "most", "columns"):
+            self._columns("o", 1)
+        text.add("ret void")
+        names = ("w", "bases", "a", "a_pitch", "n0", "columns", "total", "pitch", "count")
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _columns(self, name: str, columns: int) -> None:
+        """Some columns along all steps: sums of chains are on the stack."""
+        text, shape = self.text, self.shape
+        sums = [(i, j) for i in range(shape.rows) for j in range(columns)]
+        width = 4 * shape.lanes
+        for s in range(len(sums)):
+            self.store("zeroinitializer", f"{name}_sums + {width * s}")
+        rows = [f"({name} + {j})" for j in range(columns)]
+        with text.loop(f"{name}_c", 0, "whole", CHAIN * shape.lanes):
+            text.let(f"{name}_stop", f"min({name}_c + {CHAIN * shape.lanes}, whole)")
+            made = self._chain(name, rows, sums)
+            for s, each in enumerate(made):
+                self.store(self.add(self.load(f"{name}_sums + {width * s}"), each), f"{name}_sums + {width * s}")
+        with text.when("whole < count"):
+            wide = self.compute(rows, "whole", WIDE, "count")
+            kind, scalar = f"<{WIDE} x i64>", SCALARS[self.kind]
+            left = text.spread(text.value("count - whole"), "i64", WIDE)
+            test = text.new(f"icmp slt {kind} <{', '.join(f'i64 {k}' for k in range(WIDE))}>, {left}")
+            wide = [
+                text.new(f"select <{WIDE} x i1> {test}, <{WIDE} x {scalar}> {x}, <{WIDE} x {scalar}> zeroinitializer")
+                for x in wide
+            ]
+            parts = [self.parts(x, WIDE) for x in wide]
+            for s, (i, j) in enumerate(sums):
+                sum = self.load(f"{name}_sums + {width * s}")
+                for p in range(WIDE // shape.lanes):
+                    a = self.load(f"a + {i} * a_pitch + (whole + {shape.lanes * p}) * 4")
+                    sum = self.multiply(a, parts[j][p], sum)
+                self.store(sum, f"{name}_sums + {width * s}")
+        for s, (i, j) in enumerate(sums):
+            one = self._fold(self.load(f"{name}_sums + {width * s}"))
+            place = text.place(f"total + {i} * pitch + ({name} + {j}) * 4")
+            text.add(f"store {SCALARS[self.kind]} {one}, ptr {place}")
+
+    def _chain(self, name: str, rows: list[str], sums: list[tuple[int, int]]) -> list[str]:
+        """The sums of a chain, in registers."""
+        text, shape = self.text, self.shape
+        before, head, body, after = (text.label(name) for _ in range(4))
+        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
+        text.add(f"%{name}_k = phi i64 [ %{name}_c, %{before} ], [ %{name}_k1, %{body} ]")
+        for s in range(len(sums)):
+            text.add(f"%{name}.s{s} = phi {self.vector} [ zeroinitializer, %{before} ], [ %{name}.t{s}, %{body} ]")
+        test = text.new(f"icmp slt i64 %{name}_k, %{name}_stop")
+        text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
+        parts = [self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, fetch=0)]
+        now = {s: f"%{name}.s{s}" for s in range(len(sums))}
+        for p in range(WIDE // shape.lanes):
+            loaded = [self.load(f"a + {i} * a_pitch + ({name}_k + {shape.lanes * p}) * 4") for i in range(shape.rows)]
+            for s, (i, j) in enumerate(sums):
+                now[s] = self.multiply(loaded[i], parts[j][p], now[s])
+        for s, value in now.items():
+            text.add(f"%{name}.t{s} = bitcast {self.vector} {value} to {self.vector}")
+        text.let(f"{name}_k1", f"{name}_k + {WIDE}")
+        text.add(f"br label %{head}", f"{after}:")
+        return [f"%{name}.s{s}" for s in range(len(sums))]
+
+    def _fold(self, value: str) -> str:
+        """The sum of all lanes, in pairs."""
+        text, lanes = self.text, self.shape.lanes
+        while lanes > 1:
+            lanes //= 2
+            mask = ", ".join(f"i32 {lanes + k if k < lanes else k}" for k in range(self.shape.lanes))
+            other = text.new(
+                f"shufflevector {self.vector} {value}, {self.vector} poison, <{self.shape.lanes} x i32> <{mask}>"
+            )
+            value = self.add(value, other)
+        return text.new(f"extractelement {self.vector} {value}, i32 0")

@@ -1,0 +1,178 @@
+"""Reduces of few rows that are long, cut: segments of rows are reduced side by side, then what they gave.
+
+A segment's length does not depend on the number of threads, and neither do sums. Each fold is a primitive over the
+segments, whose results are folded by another one, or by the one that computes the value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
+from anydml.ir.trees import rewrite, walk
+from anydml.ir.verbs import Map, Reduce
+from anydml.ir.views import View
+from anydml.memory import numpy_address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.protocol import Program
+
+
+def cut(primitive: Reduce, dimension: int, length: int) -> list[Map | Reduce]:
+    """Primitives that together are a reduce, of which a folded dimension is cut; they share temporaries of new names."""
+    return _Cutting(primitive, dimension, length).steps
+
+
+class _Cutting:
+    def __init__(self, primitive: Reduce, dimension: int, length: int) -> None:
+        self.primitive, self.dimension, self.length = primitive, dimension, length
+        self.first = len(primitive.sizes) - primitive.depth
+        self.kept = primitive.sizes[: self.first]
+        self.segments = -(-primitive.sizes[dimension] // length)
+        self.steps: list[Map | Reduce] = []
+        self.sources = list(primitive.sources)
+        """With results of folds, repeated along the rows."""
+        self.known: dict[Expr, Expr] = {}
+        """Loads of these results."""
+        self._names = (f"a temporary of a reduce: {k}" for k in itertools.count())
+        value, is_by_row = primitive.value, primitive.is_by_row
+        inner = {part for node in walk(value) if node.op in FOLDS for part in walk(node.args[0])}
+        parts: dict[Expr, View] = {}
+        for node in [node for node in walk(value) if node.op in FOLDS]:
+            partial = self._partial(node)
+            if is_by_row and node not in inner:
+                parts[node] = partial
+            else:
+                self._result(node, partial)
+        if is_by_row:
+            self._finish(parts)
+        else:
+            self.steps.append(Map(tuple(self.sources), primitive.target, self._with_results(value)))
+
+    def _with_results(self, root: Expr) -> Expr:
+        return replaced(root, self.known)
+
+    def _partial(self, node: Expr) -> View:
+        """Fold each segment; the last may be shorter, and is then a primitive of its own."""
+        size, length, k, first = self.primitive.sizes[self.dimension], self.length, self.dimension, self.first
+        assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
+        count = math.prod(self.kept)
+        packed = _packed(self.kept)
+        partial = View(next(self._names), node.type, (*self.kept, self.segments), (*packed, count))
+        term = self._with_results(node.args[0])
+        whole = size // length
+        for start, number, part in ((0, whole, length), (whole, 1, size - whole * length)):
+            if not number or not part:
+                continue
+
+            def moved(inner: Expr, start: int = start) -> Expr:
+                if inner.op != "coordinate" or inner.value < first:
+                    return inner
+                on = coordinate(int(inner.value) + 1)
+                return on + (coordinate(first) + start) * length if inner.value == k else on
+
+            def split(view: View, start: int = start, number: int = number, part: int = part) -> View:
+                sizes = (*view.sizes[:first], number, *view.sizes[first:k], part, *view.sizes[k + 1 :])
+                strides = (*view.strides[:first], view.strides[k] * length, *view.strides[first:])
+                return View(view.tensor, view.data_type, sizes, strides, view.offset + start * length * view.strides[k])
+
+            ones = (1,) * self.primitive.depth
+            target = View(
+                partial.tensor, node.type, (*self.kept, number, *ones), (*partial.strides, *(0 for _ in ones)), start * count
+            )
+            value = fold(node.op.removeprefix("fold_"), rewrite(term, moved))
+            self.steps.append(Reduce(tuple(map(split, self.sources)), target, value, self.primitive.depth))
+        return partial
+
+    def _result(self, node: Expr, partial: View) -> None:
+        """Fold the segments' results, to be read by what follows."""
+        assert node.type is not None  # noqa: S101
+        strides, name = _packed(self.kept), next(self._names)
+        target = View(name, node.type, (*self.kept, 1), (*strides, 0))
+        value = fold(node.op.removeprefix("fold_"), load(0, node.type))
+        self.steps.append(Reduce((partial,), target, value, 1))
+        self.known[node] = load(len(self.sources), node.type)
+        depth = self.primitive.depth
+        self.sources.append(View(name, node.type, self.primitive.sizes, (*strides, *[0] * depth)))
+
+    def _finish(self, parts: dict[Expr, View]) -> None:
+        """The value of each row, of the segments' results."""
+        first = self.first
+        sources = [
+            View(view.tensor, view.data_type, (*self.kept, self.segments), (*view.strides[:first], 0), view.offset)
+            for view in self.sources
+        ]
+        known = dict(self.known)
+        for node, partial in parts.items():
+            assert node.type is not None  # noqa: S101
+            known[node] = fold(node.op.removeprefix("fold_"), load(len(sources), node.type))
+            sources.append(partial)
+        target = self.primitive.target
+        row = replace(target, sizes=(*self.kept, 1), strides=(*target.strides[:first], 0))
+        self.steps.append(Reduce(tuple(sources), row, replaced(self.primitive.value, known), 1))
+
+
+def replaced(root: Expr, known: Mapping[Expr, Expr]) -> Expr:
+    """A tree with some nodes replaced."""
+    made = dict(known)
+    for node in walk(root, known=known):
+        args = tuple(made[arg] for arg in node.args)
+        made[node] = node if args == node.args else Expr(node.op, node.type, args, node.value)
+    return made[root]
+
+
+def _packed(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+
+
+@dataclass(frozen=True, slots=True)
+class CutProgram:
+    """Programs that run one after the other, with temporaries between them."""
+
+    steps: tuple[Program, ...]
+    temporaries: Mapping[str, int]
+    """Bytes by name."""
+
+    @classmethod
+    def of(cls, primitives: list[Map | Reduce], steps: tuple[Program, ...]) -> CutProgram:
+        """The programs of what `cut` gave: all of it but the last writes temporaries."""
+        sizes: dict[str, int] = {}
+        for view in (primitive.target for primitive in primitives[:-1]):
+            elements = 1 + view.offset + sum((n - 1) * s for n, s in zip(view.sizes, view.strides, strict=True))
+            sizes[view.tensor] = max(sizes.get(view.tensor, 0), elements * view.data_type.size_in_bytes)
+        return cls(steps, sizes)
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        return _Steps(self, dict(places))
+
+
+class _Steps:
+    """Several threads may dispatch one binding at once: each takes memory that nobody uses, or makes some."""
+
+    __slots__ = ("_free", "_places", "_program")
+
+    def __init__(self, program: CutProgram, places: dict[str, int]) -> None:
+        self._program, self._places = program, places
+        self._free: list[tuple[list[Callable[[], Any]], list[Any]]] = [self._make()]
+
+    def _make(self) -> tuple[list[Callable[[], Any]], list[Any]]:
+        arrays = {name: np.empty(size, np.uint8) for name, size in self._program.temporaries.items()}
+        places = {**self._places, **{name: numpy_address(array) for name, array in arrays.items()}}
+        return [step.bind(places) for step in self._program.steps], list(arrays.values())
+
+    def __call__(self) -> None:
+        try:
+            ready = self._free.pop()
+        except IndexError:
+            ready = self._make()
+        for dispatch in ready[0]:
+            dispatch()
+        self._free.append(ready)

@@ -1,0 +1,223 @@
+"""Reduces of any expression, planned: a kernel for each tree, and for how its views' rows lie."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.across import make_across
+from anydml.engines.cpu.kernels.along import make_along
+from anydml.engines.cpu.kernels.map import givens
+from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
+from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
+from anydml.engines.cpu.programs.cut import CutProgram, cut
+from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
+from anydml.engines.cpu.programs.words import STREAM_FROM
+from anydml.ir.plan import Loops, merge, squeeze
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Map
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.protocol import Program
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+
+UNIT = 64 * 1024
+"""Bytes of rows that one unit of work goes through, if there are several."""
+STRIP = 1024
+"""Rows that are folded together where vectors lie across them."""
+NARROW = 256
+"""Such rows that one unit has at least."""
+SEGMENT = 64 * 1024
+"""Elements of a segment of rows that are cut."""
+NEAR = 1024 * 1024
+"""Bytes of a source that caches hold which are near."""
+FEW = 32
+"""Rows, or strips of them, from which on they are not cut."""
+SHORT = 16
+"""Elements of a row up to which vectors lie across rows though they would have to be gathered."""
+
+
+class _Walk(NamedTuple):
+    """The walk over the rows, and within a row."""
+
+    kept: Loops
+    folded: Loops
+    widths: tuple[int, ...]
+    """Of the views' elements, in bytes."""
+
+
+def plan_reduce(primitive: Reduce) -> Program | None:
+    """Cut rows that are too few for many threads and too long for one; plan them whole otherwise."""
+    leaves = leaves_of(primitive)
+    walk_ = _walk(primitive, leaves)
+    if found := _segments(primitive, walk_):
+        parts = cut(primitive, *found)
+        planned = tuple(plan_map(part) if isinstance(part, Map) else _plan_whole(part) for part in parts)
+        steps = tuple(filter(None, planned))
+        if len(steps) == len(planned):
+            return CutProgram.of(parts, steps)
+    return _plan_whole(primitive)
+
+
+def leaves_of(primitive: Reduce) -> tuple[Expr, ...]:
+    """The loads and coordinates of a reduce: its views."""
+    return tuple(node for node in walk(primitive.value) if node.op in ("load", "coordinate"))
+
+
+def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
+    """The dimension to cut and the elements of a segment, where rows are few and long."""
+    kept, folded, _ = walk_
+    if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
+        return None
+    beside = min(kept.sizes[-1], STRIP) if _is_across(walk_, list(walk(primitive.value))) else 1
+    if kept.count // beside >= FEW:
+        return None
+    first = len(primitive.sizes) - primitive.depth
+    dimension = max(range(first, len(primitive.sizes)), key=lambda k: primitive.sizes[k])
+    size = primitive.sizes[dimension]
+    length = max(SEGMENT // beside // (folded.count // size), 1)
+    return (dimension, length) if size >= 2 * length else None
+
+
+def _plan_whole(primitive: Reduce) -> MapProgram | None:
+    """Let each load and each coordinate be a view; find out along which dimension vectors lie."""
+    value, leaves = primitive.value, leaves_of(primitive)
+    nodes = list(walk(value))
+    walk_ = _walk(primitive, leaves)
+    kept, folded, widths = walk_
+    *outer, count = kept.sizes
+    views = len(leaves) + 1
+    if views > VIEWS or len(outer) > OUTER_RANK:
+        return None
+    shape = _shape(primitive, walk_, nodes)
+    weight = min(1 + len(nodes) // 8, 16)
+    length = max(UNIT // (folded.count * sum(widths) * weight), 1)
+    if shape.strip:
+        least = shape.strip if kept.count >= 8 * shape.strip else NARROW
+        length = -(-max(length, least) // shape.lanes) * shape.lanes
+    numbers = [word_of(node) for node in givens(nodes)]
+    table = [
+        word
+        for loops, dimensions in ((folded, len(folded.sizes)), (kept, len(outer)))
+        for k in range(dimensions)
+        for word in (loops.sizes[k], *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
+    ]
+    get_kernel("rows", make_rows)
+    before = HEADER + FIXED + 2 * views + len(numbers) + len(folded.sizes) * (views + 1)
+    sources = [primitive.sources[int(leaf.value)].tensor if leaf.op == "load" else "" for leaf in leaves]
+    return MapProgram(
+        _kernel(value, shape),
+        (*sources, primitive.target.tensor),
+        tuple(offset * width for offset, width in zip(kept.offsets, widths, strict=True)),
+        (views, before, count, math.prod(outer), length, len(outer)),
+        (*(row[-1] * width for row, width in zip(kept.strides, widths, strict=True)), *numbers, *table),
+        math.prod(outer) * -(-count // length),
+        kept.count * folded.count * sum(widths) * weight,
+    )
+
+
+def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
+    """What the kernel is compiled for."""
+    kept, folded, widths = walk_
+    is_across = _is_across(walk_, nodes)
+    along = kept if is_across else folded
+    letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
+    most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
+    if "s" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
+        most = min(most, 16)
+    lanes = 1
+    while 2 * lanes <= min(most, along.sizes[-1]):
+        lanes *= 2
+    strip = _strip(walk_, lanes) if is_across else 0
+    shape = Shape(
+        leaves_of(primitive),
+        letters,
+        "".join("y" if any(row) else "n" for row in folded.strides),
+        len(folded.sizes),
+        lanes,
+        strip,
+        primitive.is_by_row,
+        keep=True,
+        far=is_across and kept.count * folded.count * max(widths) > NEAR,
+        stream=_streams(walk_, letters),
+    )
+    keeps = [node for step in shape.passes(primitive.value) for node in step.keeps]
+    needed = folded.count * max(strip, 1) * max(map(width_of, keeps), default=0) * len(keeps)
+    return shape if needed <= ROOM else shape._replace(keep=False)
+
+
+def _is_float(node: Expr) -> bool:
+    return node.type is not None and node.type.is_float
+
+
+def _walk(primitive: Reduce, leaves: tuple[Expr, ...]) -> _Walk:
+    """Both walks, turned and ordered for the memory; a coordinate's elements lie one on for each step."""
+    sizes, rank = primitive.sizes, len(primitive.sizes)
+    views = [primitive.sources[int(leaf.value)] if leaf.op == "load" else None for leaf in leaves]
+    strides = [
+        tuple(int(k == leaf.value) for k in range(rank)) if view is None else view.strides
+        for leaf, view in zip(leaves, views, strict=True)
+    ]
+    target = primitive.target
+    last = tuple(s if n > 1 else 0 for n, s in zip(target.sizes, target.strides, strict=True))
+    offsets = [0 if view is None else view.offset for view in views]
+    loops = _turn(Loops(sizes, (*strides, last), (*offsets, target.offset)), [*(v is not None for v in views), True])
+    split = rank - primitive.depth
+    widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, target))
+    parts = []
+    for part in (range(split), range(split, rank)):
+        some = squeeze(loops.pick(part))
+        ordered = sorted(
+            range(len(some.sizes)), key=lambda k, some=some: sum(abs(row[k]) for row in some.strides), reverse=True
+        )
+        merged = merge(some.pick(ordered))
+        parts.append(merged if merged.sizes else Loops((1,), ((0,),) * len(merged.strides), merged.offsets))
+    return _Walk(*parts, widths)
+
+
+def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
+    """Walk dimensions from their other end that run backwards in the first view of memory that has them."""
+    rows = [row for row, is_one in zip(loops.strides, is_memory, strict=True) if is_one]
+    back = [k for k in range(len(loops.sizes)) if next((row[k] for row in rows if row[k]), 0) < 0]
+    strides = tuple(tuple(-s if k in back else s for k, s in enumerate(row)) for row in loops.strides)
+    offsets = tuple(
+        offset + sum((loops.sizes[k] - 1) * row[k] for k in back)
+        for offset, row in zip(loops.offsets, loops.strides, strict=True)
+    )
+    return Loops(loops.sizes, strides, offsets)
+
+
+def _is_across(walk_: _Walk, nodes: list[Expr]) -> bool:
+    """Whether vectors lie across the rows."""
+    kept, folded, _ = walk_
+    lanes = VECTOR // max(map(width_of, nodes))
+    strided = [sum(row[-1] not in (0, 1) for row in loops.strides) for loops in (kept, folded)]
+    if strided[0] < strided[1]:
+        return kept.sizes[-1] >= min(lanes, 4) or kept.sizes[-1] >= folded.sizes[-1]
+    return folded.sizes[-1] <= SHORT and kept.sizes[-1] >= 4 * lanes
+
+
+def _strip(walk_: _Walk, lanes: int) -> int:
+    """Rows that are folded together: many where they lie side by side."""
+    kept = walk_.kept
+    return lanes if any(row[-1] not in (0, 1) for row in kept.strides) else STRIP
+
+
+def _streams(walk_: _Walk, letters: str) -> bool:
+    """Whether the target is written past the cache."""
+    kept, folded, widths = walk_
+    along = folded if any(folded.strides[-1]) else kept
+    is_run = letters[-1] == "p" and along.sizes[-1] * widths[-1] >= LONG_ROW
+    return IS_ARM and is_run and any(folded.strides[-1]) and kept.count * folded.count * widths[-1] >= STREAM_FROM
+
+
+def _kernel(value: Expr, shape: Shape) -> Kernel:
+    key = f"{digest(value)} {shape[1:]}"
+    name = f"reduce {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    return get_kernel(name, functools.partial(make_across if shape.strip else make_along, value, shape))

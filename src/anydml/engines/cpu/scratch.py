@@ -1,0 +1,48 @@
+"""Memory that kernels work in beside what they are given: a few blocks for the whole process, one for each thread.
+
+A block's first word says whether somebody is in it; kernels take one for a turn, and give it back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines.cores import count_cores
+from anydml.engines.cpu.kernels.contract import SCRATCH
+from anydml.engines.threads import get_num_threads
+
+PAGE = 4096
+MOST = 256
+"""Blocks at most: whoever finds none waits for another's turn to end."""
+
+
+class Scratch(NamedTuple):
+    """Where the blocks lie."""
+
+    address: int
+    count: int
+
+
+@functools.cache
+def get_scratch() -> Scratch:
+    """The blocks, twice as many as threads: nothing is written to those that nobody takes."""
+    count = min(2 * max(count_cores(), get_num_threads()), MOST)
+    memory = np.zeros(count * SCRATCH + PAGE, np.uint8)
+    address = -(-memory.ctypes.data // PAGE) * PAGE
+    _kept.append(memory)
+
+    def free() -> None:  # who was in a block is not in a child
+        for i in range(count):
+            ctypes.c_int64.from_address(address + i * SCRATCH).value = 0
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=free)
+    return Scratch(address, count)
+
+
+_kept: list[np.ndarray[Any, Any]] = []

@@ -1,0 +1,221 @@
+"""From an expression with folds to a Triton function: some rows a program, whole ones or a chunk at a time."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cuda.emit import bounded, constant, from_bits, function_of, text_of, type_of
+from anydml.ir.expressions import FOLDS, Expr, const
+from anydml.ir.trees import rewrite, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the text of a kernel depends on besides the expression."""
+
+    is_whole: bool
+    """Whether a tile holds whole rows: each element is read once, whatever is folded how often."""
+    is_even: bool
+    """Whether chunks fill rows."""
+    is_by_row: bool
+    is_parted: bool = False
+    """Whether several programs have a part of a row each, and put down what the folds make of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedRows:
+    """A kernel, and what it is to be given."""
+
+    function: Any
+    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a LINE a view."""
+    slots: tuple[int, ...]
+    dimensions: tuple[int, ...]
+    given: tuple[Expr, ...]
+    levels: int
+    """Of folds in folds."""
+
+
+def neutral(fold: Expr) -> Expr:
+    """What changes no fold: -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
+    kind = fold.type
+    assert kind is not None  # noqa: S101 - for type checkers: truths are not folded
+    if fold.op in ("fold_sum", "fold_product"):
+        return const({"fold_sum": -0.0, "fold_product": 1.0}[fold.op], kind)
+    if kind.is_float:
+        return const(-np.inf if fold.op == "fold_max" else np.inf, kind)
+    limits = np.iinfo(kind.dtype)
+    return const(int(limits.min if fold.op == "fold_max" else limits.max), kind)
+
+
+def levels_of(value: Expr) -> dict[Expr, int]:
+    """How deep in one another the folds up to each node are."""
+    found: dict[Expr, int] = {}
+    for node in walk(value):
+        found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in FOLDS)
+    return found
+
+
+def leaves_of(value: Expr) -> list[list[Expr]]:
+    """The loads, the coordinates and the user's numbers of a tree."""
+    nodes = list(walk(value))
+    return [[node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")]
+
+
+def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]]) -> EmittedRows:
+    """A kernel for a tree of operations and folds; `spans` says if a leaf varies from row to row, and along a row."""
+    value = rewrite(value, bounded)
+    writer = _Writer(value, form, spans)
+    return EmittedRows(
+        function_of(writer.text()),
+        tuple(int(node.value) for node in writer.loads),
+        tuple(int(node.value) for node in writer.coordinates),
+        tuple(writer.given),
+        max(writer.levels.values()),
+    )
+
+
+class _Writer:
+    def __init__(self, value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]]) -> None:
+        self.value, self.form = value, form
+        self.loads, self.coordinates, self.given = leaves_of(value)
+        self.levels = levels_of(value)
+        self.folds = [node for node in self.levels if node.op in FOLDS]
+        self.views = {node: number for number, node in enumerate((*self.loads, *self.coordinates))}
+        self.spans = {node: spans(node) for node in self.views}
+        self.varies: dict[Expr, bool] = {}
+        """Whether a node has a number for each element of a row."""
+        for node in self.levels:
+            is_leaf, is_fold = node in self.views, node.op in FOLDS
+            below = any(self.varies[arg] for arg in node.args)
+            self.varies[node] = self.spans[node][1] if is_leaf else below and not is_fold
+        self.names: dict[Expr, str] = {}
+        self.lines: list[str] = []
+        self.indent = ""
+        self.fresh = itertools.count()
+
+    def text(self) -> str:
+        views = range(len(self.views) + (not self.form.is_parted))
+        targets = [f"target{number}" for number in range(len(self.folds))] if self.form.is_parted else ["target"]
+        pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets]
+        numbers = ["count", "length", "parts", "chunk", "row_sizes", "sizes"]
+        numbers += [f"{of}{view}" for view in views for of in ("row_strides", "strides")]
+        starts = [f"start{number}" for number in range(len(self.coordinates))]
+        chosen = [f"given{number}" for number in range(len(self.given))]
+        constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in views))]
+        self.say("@triton.jit", f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):")
+        self.indent = "    "
+        self.say("row, is_row, part = rows.begin(count, parts, TILE)")
+        for node, number in zip(self.given, chosen, strict=True):
+            self.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
+        for node, view in self.views.items():
+            base = f"p{view}" if node.op == "load" else f"start{view - len(self.loads)}.to(tl.int64)"
+            at = f"rows.to_rows({base}, row, row_sizes, row_strides{view}, LINE{view})" if self.spans[node][0] else base
+            self.say(f"at{view} = {at}")
+        if not self.form.is_parted:
+            last = len(self.views)
+            self.say(f"at{last} = rows.to_rows(target, row, row_sizes, row_strides{last}, LINE{last})")
+        if self.form.is_whole:
+            self.whole()
+        else:
+            self.chunks()
+        return "\n".join(self.lines) + "\n"
+
+    def say(self, *lines: str) -> None:
+        self.lines += [self.indent + line for line in lines]
+
+    def put(self, node: Expr, text: str) -> None:
+        name = f"v{next(self.fresh)}"
+        self.say(f"{name} = {text}")
+        self.names[node] = name
+
+    # One chunk of a row, or all of it
+
+    def begin(self, first: str, stop: str) -> None:
+        self.say(f"number = rows.within({first}, TILE)")
+        if not self.form.is_even:
+            self.say(f"there = rows.there(number, {stop}, TILE)")
+
+    def mask(self, by_row: bool, along: bool) -> str:
+        parts = ["is_row"] * by_row + ["there"] * (along and not self.form.is_even)
+        return f", mask={' & '.join(parts)}" if parts else ""
+
+    def compute(self, nodes: Sequence[Expr]) -> None:
+        for node in nodes:
+            if node in self.views:
+                self.put(node, self.leaf(node))
+            elif node.op in FOLDS:
+                self.put(node, f"rows.{node.op}({self.filled(node)})")
+            elif node.op != "given":
+                self.put(node, text_of(node, self.names))
+
+    def leaf(self, node: Expr) -> str:
+        view, (by_row, along) = self.views[node], self.spans[node]
+        place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})" if along else f"at{view}"
+        return f"tl.load({place}{self.mask(by_row, along)})" if node.op == "load" else place
+
+    def filled(self, fold: Expr) -> str:
+        """What is folded, as a whole tile; outside of rows what changes nothing."""
+        name = self.names[fold.args[0]]
+        if not self.form.is_even:
+            name = f"tl.where(there, {name}, {constant(neutral(fold))})"
+        return f"rows.spread({name}, TILE.rows, TILE.length)"
+
+    def store(self) -> None:
+        view, name = len(self.views), self.names[self.value]
+        if self.form.is_by_row:
+            self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1), mask=is_row)")
+        else:
+            place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})"
+            self.say(f"tl.store({place}, rows.spread({name}, TILE.rows, TILE.length){self.mask(True, True)})")
+
+    # The two ways
+
+    def whole(self) -> None:
+        self.begin("0", "length")
+        self.compute(list(walk(self.value)))
+        self.store()
+
+    def chunks(self) -> None:
+        """A loop along the rows for each level of folds, and one for what is written."""
+        self.say("begin = part.to(tl.int64) * chunk", "end = tl.minimum(begin + chunk, length)")
+        for level in range(1, max(self.levels.values()) + 1):
+            self.loop([node for node in self.folds if self.levels[node] == level])
+        if self.form.is_parted:
+            for number, fold in enumerate(self.folds):
+                place = f"target{number} + row.to(tl.int64)[:, None] * parts + part"
+                self.say(f"tl.store({place}, {self.names[fold]}, mask=is_row)")
+        else:
+            self.loop([])
+
+    def loop(self, folds: list[Expr]) -> None:
+        """Go along the rows, and fold; without folds, compute the value and write it."""
+        roots = [fold.args[0] for fold in folds] or [self.value]
+        needed = list(walk(*roots, known=self.names))
+        self.compute([node for node in needed if not self.varies[node]])
+        if not folds and self.form.is_by_row:
+            self.store()
+            return
+        sums = [f"sum{next(self.fresh)}" for _ in folds]
+        for name, fold in zip(sums, folds, strict=True):
+            self.say(f"{name} = rows.spread(rows.wide({constant(neutral(fold))}), TILE.rows, TILE.length)")
+        self.say("for first in range(begin, end, TILE.length):")
+        outside, kept = self.indent, dict(self.names)
+        self.indent += "    "
+        self.begin("first", "end")
+        self.compute([node for node in needed if self.varies[node]])
+        for name, fold in zip(sums, folds, strict=True):
+            self.say(f"{name} = rows.both_{fold.op.removeprefix('fold_')}({name}, rows.wide({self.filled(fold)}))")
+        if not folds:
+            self.store()
+        self.indent = outside
+        self.names = kept
+        for name, fold in zip(sums, folds, strict=True):
+            assert fold.type is not None  # noqa: S101 - for type checkers
+            self.put(fold, f"rows.{fold.op}({name}).to({type_of(fold.type)})")

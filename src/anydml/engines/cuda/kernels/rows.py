@@ -1,0 +1,133 @@
+"""Rows that are folded: a tile of some rows by some of their elements, walked once or again and again."""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+from anydml.engines.cuda.kernels.places import far, known, place
+
+
+class Rows(NamedTuple):
+    """What the compiler knows of a tile."""
+
+    rows: int
+    length: int
+    """Elements of a row that are in the tile at a time."""
+    align: int = 1
+    """What divides the length of a row."""
+    is_long: bool = False
+    """Whether rows or their elements may be more than 31 bits count."""
+
+
+class Line(NamedTuple):
+    """What the compiler knows of a view: its strides of 1, 0 or -1 from row to row and along a row; 2 for others."""
+
+    row_step: int = 2
+    step: int = 2
+    align: int = 1
+
+
+@triton.jit
+def begin(count, parts, TILE: tl.constexpr):
+    """The numbers of this program's rows, which of them there are, and the part of a row that is this program's."""
+    program = tl.program_id(0)
+    part = program % parts.to(tl.int32)
+    number = (program // parts.to(tl.int32)).to(tl.int64) * TILE.rows + tl.arange(0, TILE.rows)
+    is_row = (number < count)[:, None]
+    if not TILE.is_long:
+        number = number.to(tl.int32)
+    return number, is_row, part
+
+
+@triton.jit
+def within(first, TILE: tl.constexpr):
+    """The numbers of the elements of a row from one on."""
+    number = first + tl.arange(0, TILE.length)
+    return number if TILE.is_long else number.to(tl.int32)
+
+
+@triton.jit
+def there(number, stop, TILE: tl.constexpr):
+    """Which of those elements there are."""
+    return (number < known(stop, TILE.align))[None, :]
+
+
+@triton.jit
+def to_rows(view, number, sizes, strides, LINE: tl.constexpr):
+    """Where rows begin."""
+    return view + _far(number, sizes, strides, LINE.row_step, LINE.align)[:, None]
+
+
+@triton.jit
+def along(view, number, sizes, strides, LINE: tl.constexpr):
+    """Where elements of rows lie, from where the rows begin."""
+    return view + _far(number, sizes, strides, LINE.step, LINE.align)[None, :]
+
+
+@triton.jit
+def _far(number, sizes, strides, STEP: tl.constexpr, ALIGN: tl.constexpr):
+    if len(sizes) == 1:
+        return far(number.to(tl.int64), strides[0], STEP, ALIGN)
+    else:
+        return place(number, sizes, strides, ALIGN)
+
+
+# Folds: an operation of two, and of all elements of each row of a tile
+
+
+@triton.jit
+def both_sum(a, b):
+    return tl.add(a, b, sanitize_overflow=False)
+
+
+@triton.jit
+def both_product(a, b):
+    return tl.mul(a, b, sanitize_overflow=False)
+
+
+@triton.jit
+def both_max(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def both_min(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def wide(x):
+    """Numbers in a type that folds go through registers in; narrow ones wrap when they are narrowed again."""
+    if x.dtype == tl.float16:
+        return x.to(tl.float32)
+    elif x.dtype.is_floating() or x.dtype.primitive_bitwidth >= 32:
+        return x
+    else:
+        return x.to(tl.int32) if x.dtype.is_int_signed() else x.to(tl.uint32)
+
+
+@triton.jit
+def spread(x, ROWS: tl.constexpr, LENGTH: tl.constexpr):
+    """A number for each place of a tile."""
+    return tl.broadcast_to(x, (ROWS, LENGTH))
+
+
+@triton.jit
+def fold_sum(x):
+    return tl.reduce(wide(x), 1, both_sum, keep_dims=True).to(x.dtype)
+
+
+@triton.jit
+def fold_product(x):
+    return tl.reduce(wide(x), 1, both_product, keep_dims=True).to(x.dtype)
+
+
+@triton.jit
+def fold_max(x):
+    return tl.reduce(wide(x), 1, both_max, keep_dims=True).to(x.dtype)
+
+
+@triton.jit
+def fold_min(x):
+    return tl.reduce(wide(x), 1, both_min, keep_dims=True).to(x.dtype)

@@ -1,0 +1,243 @@
+"""Reduces, planned: a kernel generated from the expression, over tiles of rows by elements."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cuda.emit import bits_of
+from anydml.engines.cuda.emit_rows import Form, emit_rows, leaves_of, levels_of
+from anydml.engines.cuda.kernels.rows import Line, Rows
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
+from anydml.engines.cuda.scratch import DeviceWords
+from anydml.engines.exclusive import one_at_a_time
+from anydml.ir.expressions import FOLDS, Expr, fold, load
+from anydml.ir.numerics import expand
+from anydml.ir.plan import Loops, simplify
+from anydml.ir.trees import walk as walk_nodes
+from anydml.ir.verbs import Reduce
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.cuda.figures import Figures
+
+MOST_WHOLE = 32 if IS_INTERPRETED else 16384
+"""Elements of the longest row that a program holds; longer ones are read again for each level of folds."""
+TILE = 64 if IS_INTERPRETED else 4096
+"""Elements of a tile of shorter rows, or of chunks of longer ones."""
+ACROSS = 256
+"""Bytes of neighbouring rows in a tile, where they are the neighbours in memory."""
+EACH = 16
+"""Elements a thread."""
+PARTS = "partial folds {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A reduce's views, walked together: the rows' places, then those along a row."""
+
+    rows: Loops
+    along: Loops
+    views: tuple[View, ...]
+    """What is read, by load, and the target."""
+    leaves: tuple[Expr, ...]
+    """The loads and the coordinates."""
+
+    @property
+    def is_across(self) -> bool:
+        """Whether the neighbours in memory are of different rows: columns."""
+        along, rows = (
+            [row[-1] if row else 0 for row in of.strides[: len(self.views) - 1]] for of in (self.along, self.rows)
+        )
+        return any(abs(step) == 1 for step in rows) and not any(abs(step) == 1 for step in along)
+
+    def spans(self, leaf: Expr) -> tuple[bool, bool]:
+        """Whether a leaf varies from row to row, and along a row."""
+        view = self.leaves.index(leaf)
+        return any(self.rows.strides[view]), any(self.along.strides[view])
+
+
+def walk_of(primitive: Reduce, value: Expr) -> Walk:
+    """Simplify the rows and what is along them, each for itself; the largest source leads."""
+    loads, coordinates, _ = leaves_of(value)
+    read = [primitive.sources[int(node.value)] for node in loads]
+    sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
+    target = primitive.target.strides
+    if primitive.is_by_row:
+        target = (*target[:kept], *(0 for _ in range(primitive.depth)))
+    # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
+    counted = [tuple(int(k == node.value) for k in range(len(sizes))) for node in coordinates]
+    strides = (*(view.strides for view in read), *counted, target)
+    offsets = (*(view.offset for view in read), *(0 for _ in counted), primitive.target.offset)
+    lead = max(range(len(read)), key=lambda v: _elements(read[v]), default=len(strides) - 1)
+    along = simplify(Loops(sizes[kept:], tuple(row[kept:] for row in strides), offsets), lead)
+    rows = simplify(Loops(sizes[:kept], tuple(row[:kept] for row in strides), along.offsets), lead)
+    return Walk(rows, along, (*read, primitive.target), (*loads, *coordinates))
+
+
+def _elements(view: View) -> int:
+    return math.prod(size for size, stride in zip(view.sizes, view.strides, strict=True) if stride)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a reduce is cut."""
+
+    rows: int
+    length: int
+    parts: int
+    warps: int
+
+
+def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Shape:
+    """Tiles of a few thousand elements, whole rows where they are read more than once.
+
+    Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
+    """
+    count, length = walk.rows.count, walk.along.count
+    long, most = ceil_power(length), TILE
+    if walk.is_across:
+        width = max(view.data_type.size_in_bytes for view in walk.views)
+        rows = min(ceil_power(count), 8 if IS_INTERPRETED else ACROSS // width)
+        long = min(long, most // rows)
+    else:
+        long = long if long <= (TILE if is_once else MOST_WHOLE) else most
+        rows = min(max(most // long, 1), ceil_power(count))
+        while rows > 1 and count < 2 * figures.multiprocessors * rows:
+            rows //= 2
+    programs, chunks = -(-count // rows), -(-length // long)
+    parts = 1
+    if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
+        parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
+    warps = min(max(rows * long // (32 * EACH), 1), 16)
+    return Shape(rows, long, parts, warps)
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceProgram:
+    """A reduce, planned."""
+
+    steps: tuple[tuple[Kernel, tuple[tuple[str, int], ...]], ...]
+    """Kernels one after the other, with the tensor of each pointer, and the first element's offset in it, in bytes."""
+    scratch: tuple[tuple[str, int], ...] = ()
+    """Tensors of the program's own, and where they begin, in bytes; the last is where all of them end."""
+
+    @classmethod
+    def plan(cls, primitive: Reduce, figures: Figures) -> ReduceProgram:
+        """Simplify, cut, and compile the kernels for memory that is aligned."""
+        value = expand(primitive.value)
+        walk, levels = walk_of(primitive, value), max(levels_of(value).values())
+        folds = _folds(value)
+        is_simple = primitive.is_by_row and levels == 1 and not any(
+            node.op == "coordinate" for node in walk_nodes(value, known=folds)
+        )
+        shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
+        if shape.parts == 1:
+            return cls((_step(walk, value, shape, primitive.is_by_row, figures),))
+        names = [PARTS.format(number) for number in range(len(folds))]
+        first = _step(walk, value, shape, True, figures, names)
+        # What the parts gave is folded like the elements were: a reduce of its own, over the parts of each row.
+        sizes = (*walk.rows.sizes, shape.parts)
+        sources, places, at = [], [], 0
+        for name, node in zip(names, folds, strict=True):
+            assert node.type is not None  # noqa: S101 - for type checkers
+            packed = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+            sources.append(View(name, node.type, sizes, packed))
+            places.append((name, at))
+            at += -(-math.prod(sizes) * node.type.size_in_bytes // 16) * 16
+        loads = [node for node in walk.leaves if node.op == "load"]
+        for view, node in enumerate(loads):
+            strides = (*walk.rows.strides[view], 0)
+            source = walk.views[view]
+            sources.append(View(source.tensor, source.data_type, sizes, strides, walk.rows.offsets[view]))
+        made = {node: fold(node.op.removeprefix("fold_"), load(k, node.type)) for k, node in enumerate(folds)}  # type: ignore[arg-type]
+        slots = {node: load(len(folds) + k, node.type) for k, node in enumerate(loads)}  # type: ignore[arg-type]
+        target = View(
+            primitive.target.tensor,
+            primitive.target.data_type,
+            (*walk.rows.sizes, 1),
+            (*walk.rows.strides[-1], 0),
+            walk.rows.offsets[-1],
+        )
+        rest = Reduce(tuple(sources), target, _replaced(value, made, slots), 1)
+        second = cls.plan(rest, figures)
+        return cls((first, *second.steps), (*places, ("", at)))
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in; parts of rows get memory of the program's own."""
+        if not self.scratch:
+            ((kernel, bases),) = self.steps
+            return kernel.launch([places[tensor] + offset for tensor, offset in bases])
+        kernel = self.steps[0][0]
+        words = DeviceWords(self.scratch[-1][1] // 8 + 2, kernel.figures.index)
+        first = -(-words.address // 16) * 16
+        held = {**places, **{name: first + at for name, at in self.scratch}}
+        starts = [kernel.launch([held[tensor] + offset for tensor, offset in bases]) for kernel, bases in self.steps]
+
+        def dispatch() -> None:
+            words.enter()
+            for start in starts:
+                start()
+            words.leave()
+
+        return one_at_a_time(dispatch, "reduce")
+
+
+def _folds(value: Expr) -> list[Expr]:
+    return [node for node in walk_nodes(value) if node.op in FOLDS]
+
+
+def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr]) -> Expr:
+    """A tree with other folds, and other loads outside of them."""
+    made: dict[Expr, Expr] = {}
+    for node in walk_nodes(value, known=folds):
+        args = tuple(folds[arg] if arg in folds else made[arg] for arg in node.args)
+        made[node] = slots.get(node) or Expr(node.op, node.type, args, node.value)
+    return folds[value] if value in folds else made[value]
+
+
+def _step(
+    walk: Walk, value: Expr, shape: Shape, is_by_row: bool, figures: Figures, parted: list[str] | None = None
+) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+    """A kernel, and what its pointers point to."""
+    length, is_whole = walk.along.count, shape.length >= walk.along.count
+    form = Form(is_whole and not parted, length % shape.length == 0, is_by_row, bool(parted))
+    made = emit_rows(value, form, walk.spans)
+    count = len(made.slots) + len(made.dimensions) + (not parted)
+    aligns = [_alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)]
+    if not parted:
+        aligns[-1] = _alignment(walk.rows.strides[-1], walk.along.strides[-1])
+    chosen = [v if parted or v < count - 1 else -1 for v in range(count)]
+    rows, lines = [], {}
+    for number, view in enumerate(chosen):
+        across, along = (of.strides[view] or (0,) for of in (walk.rows, walk.along))
+        rows += [over(across, aligns[number]), over(along, aligns[number])]
+        lines[f"LINE{number}"] = Line(step_of(across[0]), step_of(along[0]), aligns[number])
+    chunk = -(-length // (shape.parts * shape.length)) * shape.length
+    folds = _folds(value) if parted else []
+    kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
+    kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(walk.views[-1].data_type)]  # type: ignore[arg-type]
+    starts = walk.rows.offsets[len(made.slots) : len(made.slots) + len(made.dimensions)]
+    numbers = (
+        walk.rows.count, length, shape.parts, chunk, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
+        *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
+    )  # fmt: skip
+    is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
+    tile = Rows(shape.rows, shape.length, min(alignment_of((length,)), shape.length), is_long)
+    programs = -(-walk.rows.count // shape.rows) * shape.parts
+    kernel = Kernel(
+        made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False
+    )
+    kernel.prepare()
+    pairs = list(zip(walk.views, (*walk.rows.offsets[: len(made.slots)], walk.rows.offsets[-1]), strict=True))
+    bases = [(view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs]
+    return kernel, tuple([*bases[:-1], *((name, 0) for name in parted)] if parted else bases)
+
+
+def _alignment(across: tuple[int, ...], along: tuple[int, ...]) -> int:
+    """What divides every stride of a view that the compiler does not know."""
+    return alignment_of(step for of in (across, along) for step in of if len(of) > 1 or step_of(step) == 2)

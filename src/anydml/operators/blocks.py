@@ -1,0 +1,295 @@
+"""QUANTIZE and DEQUANTIZE: with a scale, and maybe a zero point, for each block of a tensor; of 4-bit numbers too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import DataType, QuantizationType
+from anydml.errors import Fault
+from anydml.ir.expressions import const, coordinate, load, maximum, minimum
+from anydml.ir.verbs import Map
+from anydml.ir.views import View
+from anydml.memory import packed_strides
+from anydml.operators.computed import Computed, wide
+from anydml.operators.fields import Input, Inputs, Output, Quantization  # noqa: TC001 - read at run time
+from anydml.operators.nibbles import BYTE, Walk, byte_of, number_in, packed, pair_dimension, unpacked, whole_type
+from anydml.operators.quantisation import F32, dequantised, quantised
+from anydml.operators.rules import same_data_type, same_dimension_count, same_sizes
+from anydml.operators.sizes import pad
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
+    from anydml.operators.sizes import Sizes, Spread
+
+_SCALE, _ZERO_POINT = "QuantizationTensors[0]", "QuantizationTensors[1]"
+_COUNTS = {QuantizationType.SCALE: 1, QuantizationType.SCALE_ZERO_POINT: 2}
+
+
+class _Blocks(Computed):
+    """A tensor in blocks, each with a scale and a zero point: a size of the scale divides the tensor's into blocks."""
+
+    broadcasts = True
+
+    input_tensor: Input
+    quantization_type: Quantization
+    quantization_tensors: Inputs
+    output_tensor: Output
+
+    @property
+    def quantization_tensor_count(self) -> int:
+        """DirectML's QuantizationTensorCount."""
+        return len(self.quantization_tensors)
+
+    def _quantised(self) -> tuple[str, TensorDesc]:
+        """The tensor of quantised numbers."""
+        raise NotImplementedError
+
+    def _numbers(self) -> str:
+        """The tensor of numbers as they are."""
+        raise NotImplementedError
+
+    @classmethod
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+        """How a function sees its inputs: scales and zero points with as many dimensions as the tensor."""
+        rank = max(map(len, sizes.values()))
+        return {field: (pad(own, rank), pad(own, rank)) for field, own in sizes.items()}
+
+    # Rules
+
+    def rules(self) -> Iterator[Fault]:
+        """There are as many tensors as the type says, of blocks that are whole."""
+        kind, count = QuantizationType(self.quantization_type), self.quantization_tensor_count
+        if kind not in _COUNTS:
+            rule = "QuantizationType must be SCALE or SCALE_ZERO_POINT"
+            yield Fault(field="QuantizationType", rule=rule, value=kind, found=kind.name)
+        elif count != _COUNTS[kind]:
+            one = "1 tensor, the scale" if kind is QuantizationType.SCALE else "2 tensors, the scale and the zero point"
+            rule = f"QuantizationTensors must have {one}, for a QuantizationType of {kind.name}"
+            yield Fault(field="QuantizationTensors", rule=rule, value=count, found=str(count))
+        scale = self.quantization_tensors[0]
+        if not scale.data_type.is_float:
+            rule = f"{_SCALE}, the scale, must be of FLOAT32 or FLOAT16"
+            yield Fault(field=f"{_SCALE}.DataType", rule=rule, value=scale.data_type, found=scale.data_type.name)
+        elif self._numbers() in self.inputs():
+            yield from same_data_type(self, _SCALE, self._numbers())
+        counts = list(same_dimension_count(self, _SCALE, "InputTensor"))
+        yield from counts or self._whole_blocks(scale.sizes)
+        if count > 1:
+            yield from same_sizes(self, _ZERO_POINT, _SCALE)
+            yield from self._zero_point_type()
+
+    def _whole_blocks(self, sizes: Sizes) -> Iterator[Fault]:
+        for k, (own, size) in enumerate(zip(sizes, self.input_tensor.sizes, strict=True)):
+            if size % own:
+                rule = f"{_SCALE}.Sizes[{k}] must divide InputTensor.Sizes[{k}], {size}, into blocks"
+                yield Fault(field=f"{_SCALE}.Sizes[{k}]", rule=rule, value=own, found=str(own))
+
+    def _zero_point_type(self) -> Iterator[Fault]:
+        """The zero point is of the quantised numbers' type."""
+        return iter(())
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output has the input's sizes."""
+        yield from same_sizes(self, "OutputTensor", "InputTensor")
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The input's."""
+        return self.input_tensor.sizes
+
+    # Lowering
+
+    def _walk(self) -> Walk:
+        """Blocks apart from what is within them."""
+        pairs = zip(self.input_tensor.sizes, self.quantization_tensors[0].sizes, strict=True)
+        return Walk(tuple((size,) if own in (1, size) else (own, size // own) for size, own in pairs))
+
+    def _scaling(self, walk: Walk) -> tuple[list[View], tuple[Map, ...]]:
+        """The scales and the zero points along the walk, and the steps that zero points of 4 bits take first."""
+        views, steps = [], []
+        for i, tensor in enumerate(self.quantization_tensors):
+            view = View.of(f"QuantizationTensors[{i}]", tensor)
+            if tensor.data_type.is_half_byte:
+                view, made = unpacked(view.tensor, tensor, "ZeroPoints")
+                steps += made
+            strides: list[int] = []
+            for own, size, stride, parts in zip(
+                view.sizes, self.input_tensor.sizes, view.strides, walk.factors, strict=True
+            ):
+                if own in (1, size):  # a stride of 0, or a scale for each element
+                    strides += Walk((parts,)).steps((stride,))[0]
+                else:
+                    strides += (stride, *[0] * (len(parts) - 1))
+            views.append(View(view.tensor, view.data_type, walk.sizes, tuple(strides)))
+        return views, tuple(steps)
+
+    def _zero_point(self, views: list[View], slot: int) -> Expr:
+        """Without a tensor 0, and of unsigned types the middle of the range."""
+        if len(views) > 1:
+            return load(slot, views[1].data_type)
+        kind = self._quantised()[1].data_type
+        low, high = kind.limits
+        return const(0 if kind.is_signed else (low + high + 1) // 2, whole_type(kind))
+
+
+def _along(walk: Walk, view: View) -> View:
+    strides = tuple(step for steps in walk.steps(view.strides) for step in steps)
+    return View(view.tensor, view.data_type, walk.sizes, strides, view.offset)
+
+
+class Dequantize(_Blocks):
+    """Numbers of what was quantised, block by block: (x - zero_point)·scale, in the scale's type.
+
+    Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
+    """
+
+    def _quantised(self) -> tuple[str, TensorDesc]:
+        return "InputTensor", self.input_tensor
+
+    def _numbers(self) -> str:
+        return "OutputTensor"
+
+    def _zero_point_type(self) -> Iterator[Fault]:
+        yield from same_data_type(self, _ZERO_POINT, "InputTensor")
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output has the input's sizes and the scale's type."""
+        yield from super().output_rules()
+        yield from same_data_type(self, "OutputTensor", _SCALE)
+
+    def implied_output_type(self) -> DataType:
+        """The scale's."""
+        return self.quantization_tensors[0].data_type
+
+    def lower(self) -> tuple[Primitive, ...]:
+        """A map; 4-bit numbers are read from their bytes where pairs lie within a block, and unpacked before else."""
+        walk, source = self._walk(), View.of("InputTensor", self.input_tensor)
+        kind, before = self.input_tensor.data_type, ()
+        element = load(0, source.data_type)
+        if kind.is_half_byte:
+            pair = pair_dimension(source.sizes, source.strides)
+            if pair is None or (pair >= 0 and walk.factors[pair][-1] % 2):
+                source, before = unpacked("InputTensor", self.input_tensor, "Numbers")
+                element = load(0, source.data_type)
+            else:
+                walk = walk.halved(pair) if pair >= 0 else walk
+                source, element = self._bytes(walk, source, pair)
+        if source.sizes != walk.sizes:
+            source = _along(walk, source)
+        views, steps = self._scaling(walk)
+        value = dequantised(element, wide(load(1, views[0].data_type)), self._zero_point(views, 2))
+        target = _along(walk, View.of("OutputTensor", self.output_tensor))
+        return (*before, *steps, Map((source, *views), target, value.to(target.data_type)))
+
+    def _bytes(self, walk: Walk, source: View, pair: int) -> tuple[View, Expr]:
+        """The bytes of the elements, and the number in one: strides are of elements, and even but for one."""
+        steps = [list(steps) for steps in walk.steps(source.strides)]
+        half = None
+        if pair >= 0:
+            half = coordinate(sum(len(parts) for parts in walk.factors[: pair + 1]) - 1)
+        strides = tuple(step // 2 for own in steps for step in own)
+        return View("InputTensor", BYTE, walk.sizes, strides), number_in(load(0, BYTE), source.data_type, half)
+
+
+class Quantize(_Blocks):
+    """Quantises block by block: round(x/scale) + zero_point, halves to even; what is outside takes the nearest end.
+
+    Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
+    """
+
+    def _quantised(self) -> tuple[str, TensorDesc]:
+        return "OutputTensor", self.output_tensor
+
+    def _numbers(self) -> str:
+        return "InputTensor"
+
+    def implied_output_type(self) -> DataType:
+        """The zero point's, or UINT8."""
+        return self.quantization_tensors[1].data_type if self.quantization_tensor_count > 1 else DataType.UINT8
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output has the input's sizes and the zero point's type, and 4-bit elements share bytes with none else."""
+        yield from super().output_rules()
+        if self.quantization_tensor_count > 1:
+            yield from same_data_type(self, "OutputTensor", _ZERO_POINT)
+        if self.output_tensor.data_type.is_half_byte and not self._is_packed() and self._pairs() is None:
+            rule = (
+                "OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size"
+                " and even otherwise"
+            )
+            found = f"strides {self.output_tensor.element_strides} for sizes {self.output_tensor.sizes}"
+            way_out = "an odd count of 4-bit elements across a stride leaves half of a byte; leave Strides out"
+            strides = self.output_tensor.element_strides
+            yield Fault(field="OutputTensor.Strides", rule=rule, value=strides, found=found, way_out=way_out)
+
+    def _is_packed(self) -> bool:
+        view = View.of("OutputTensor", self.output_tensor)
+        plain = packed_strides(view.sizes)
+        return all(size == 1 or own == step for size, own, step in zip(view.sizes, view.strides, plain, strict=True))
+
+    def _pairs(self) -> int | None:
+        """The dimension of an even size along which each two elements share a byte."""
+        view = View.of("OutputTensor", self.output_tensor)
+        pair = pair_dimension(view.sizes, view.strides)
+        if pair is None or pair < 0 or view.strides[pair] != 1 or view.sizes[pair] % 2:
+            return None
+        return pair
+
+    def lower(self) -> tuple[Primitive, ...]:
+        """A map; 4-bit numbers two at once where both are of a block, and else one by one, to be packed then."""
+        walk, kind = self._walk(), self.output_tensor.data_type
+        source, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+        pair = self._pairs() if kind.is_half_byte else None
+        if pair is not None and walk.factors[pair][-1] % 2 == 0:
+            return self._pair_by_pair(walk, source, target, pair)
+        after: tuple[Map, ...] = ()
+        if kind.is_half_byte:
+            target = View("Numbers", whole_type(kind), target.sizes, packed_strides(target.sizes))
+            after = packed("Numbers", "OutputTensor", self.output_tensor) if pair is None else self._strided(pair)
+        views, steps = self._scaling(walk)
+        value = self._value(load(0, source.data_type), views, 1).to(target.data_type)
+        return (*steps, Map((_along(walk, source), *views), _along(walk, target), value), *after)
+
+    def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
+        scale = load(slot, views[0].data_type)
+        found = quantised(wide(x).to(F32) / wide(scale), self._zero_point(views, slot + 1))
+        kind = self.output_tensor.data_type
+        if not kind.is_half_byte:
+            return found
+        low, high = kind.limits
+        return maximum(minimum(found, high), low)
+
+    def _pair_by_pair(self, walk: Walk, source: View, target: View, pair: int) -> tuple[Primitive, ...]:
+        """Both numbers of a byte at once, of every other element and of those between."""
+        kind = whole_type(self.output_tensor.data_type)
+        both, place = walk.halved(pair), sum(len(parts) for parts in walk.factors[: pair + 1])
+        scaling, steps = self._scaling(both)
+        sources, values = [], []
+        for half in (0, 1):
+            views = [_half(view, place, half) for view in (_along(both, source), *scaling)]
+            values.append(self._value(load(len(sources), source.data_type), views[1:], len(sources) + 1).to(kind))
+            sources += views
+        own = _half(_along(both, target), place, 0)
+        written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
+        return (*steps, Map(tuple(sources), written, byte_of(*values)))
+
+    def _strided(self, pair: int) -> tuple[Map, ...]:
+        """Numbers one to a byte into bytes that lie apart."""
+        kind, sizes = whole_type(self.output_tensor.data_type), self.output_tensor.sizes
+        walk = Walk(tuple((size,) for size in sizes)).halved(pair)
+        numbers = _along(walk, View("Numbers", kind, sizes, packed_strides(sizes)))
+        target = _along(walk, View.of("OutputTensor", self.output_tensor))
+        low, high = (_half(numbers, pair + 1, half) for half in (0, 1))
+        own = _half(target, pair + 1, 0)
+        written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
+        return (Map((low, high), written, byte_of(load(0, kind), load(1, kind))),)
+
+
+def _half(view: View, place: int, half: int) -> View:
+    """One of each pair, which a dimension of size 2 counts."""
+    sizes, strides = (of[:place] + of[place + 1 :] for of in (view.sizes, view.strides))
+    return replace(view, sizes=sizes, strides=strides, offset=view.offset + half * view.strides[place])

@@ -1,0 +1,55 @@
+"""The common part of operators that compute: a class of a few lines is a frozen dataclass, and says its expression."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping  # noqa: TC003 - read at run time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, dataclass_transform
+
+from anydml.enums import DataType, FeatureLevel
+from anydml.ir.verbs import Exact
+from anydml.operators.description import OperatorDesc
+
+if TYPE_CHECKING:
+    from anydml.ir.expressions import Expr
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False)
+class Computed(Exact, OperatorDesc):
+    """An operator whose fields are annotations, and whose tensors are of one type where the documents list the same."""
+
+    free_types: ClassVar[tuple[str, ...]] = ()
+    """The tensors whose type is their own although they take the same types as others."""
+    typed_like: ClassVar[Mapping[str, str]] = {}
+    """The tensors that are of another one's type, where the types that they take do not say it."""
+    result_type: ClassVar[DataType | None] = DataType.UINT8
+    """The output's type where that is no input's; None where it depends on attributes."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if inspect.get_annotations(cls):  # without fields of its own it is one by inheritance: 0.5 ms of import each
+            dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.field_types())})"
+
+    @classmethod
+    @functools.cache
+    def typed_alike(cls) -> Mapping[str, str]:
+        """The tensors that must be of another one's type, which stands before them."""
+        if cls.typed_like:
+            return cls.typed_like
+        taken = cls.support.row_at(FeatureLevel.highest()).tensors
+        firsts: dict[frozenset[DataType], str] = {}
+        for field, support in taken.items():
+            if field not in cls.free_types:
+                firsts.setdefault(support.data_types, field)
+        pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
+        return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
+
+
+def wide(element: Expr) -> Expr:
+    """An element as it is computed with: FLOAT16 as FLOAT32."""
+    return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element

@@ -1,0 +1,108 @@
+"""4-bit elements in maps: two share a byte, the first in its low half, and views are of the bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anydml.enums import DataType
+from anydml.ir.expressions import coordinate, load
+from anydml.ir.verbs import Map
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+    from anydml.tensor import TensorDesc
+
+BYTE = DataType.UINT8
+
+
+def whole_type(data_type: DataType) -> DataType:
+    """A type that has the numbers of a 4-bit type, one to a byte; of others the type itself."""
+    return {DataType.INT4: DataType.INT8, DataType.UINT4: DataType.UINT8}.get(data_type, data_type)
+
+
+def number_in(byte: Expr, data_type: DataType, half: Expr | None) -> Expr:
+    """The number in a half of a byte, 0 or 1; in the low one without."""
+    shifted = byte if half is None else byte >> (half.to(BYTE) * 4)
+    bits = shifted & 15
+    return bits if data_type is DataType.UINT4 else (bits ^ 8).to(DataType.INT8) - 8
+
+
+def byte_of(low: Expr, high: Expr | None) -> Expr:
+    """Two numbers in a byte."""
+    halves = [one.bits(BYTE) & 15 for one in (low, high) if one is not None]
+    return halves[0] if high is None else halves[0] | (halves[1] << 4)
+
+
+def pair_dimension(sizes: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The one dimension along which neighbours may share a byte; -1 where none do, and None where several do."""
+    odd = [k for k, (size, stride) in enumerate(zip(sizes, strides, strict=True)) if size > 1 and stride % 2]
+    return (odd or [-1])[0] if len(odd) < 2 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The dimensions of a map as parts of a tensor's: each dimension is a few that follow one another."""
+
+    factors: tuple[tuple[int, ...], ...]
+    """By dimension of the tensor, the sizes of its parts."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of all parts."""
+        return tuple(size for parts in self.factors for size in parts)
+
+    def halved(self, dimension: int) -> Walk:
+        """The same with the last part of a dimension as pairs, which must be even."""
+        *outer, last = self.factors[dimension]
+        return self._with(dimension, (*outer, last // 2, 2))
+
+    def paired(self, dimension: int) -> Walk:
+        """The same for one of each pair."""
+        *outer, last = self.factors[dimension]
+        return self._with(dimension, (*outer, last // 2))
+
+    def _with(self, dimension: int, parts: tuple[int, ...]) -> Walk:
+        return Walk(tuple(parts if k == dimension else own for k, own in enumerate(self.factors)))
+
+    def steps(self, strides: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """By dimension, the strides of the parts, of a tensor with these strides."""
+        return tuple(
+            tuple(stride * math.prod(parts[i + 1 :]) for i in range(len(parts)))
+            for parts, stride in zip(self.factors, strides, strict=True)
+        )
+
+
+def unpacked(field: str, tensor: TensorDesc, name: str) -> tuple[View, tuple[Map, ...]]:
+    """A 4-bit tensor with its numbers one to a byte, in memory of its own, and the steps that make it so."""
+    kind, count = whole_type(tensor.data_type), tensor.extent
+    pairs = count // 2
+    steps = []
+    if pairs:
+        source, target = View(field, BYTE, (pairs, 2), (1, 0)), View(name, kind, (pairs, 2), (2, 1))
+        steps.append(Map((source,), target, number_in(load(0, BYTE), tensor.data_type, coordinate(1))))
+    if count % 2:
+        source, target = View(field, BYTE, (1,), (0,), pairs), View(name, kind, (1,), (0,), count - 1)
+        steps.append(Map((source,), target, number_in(load(0, BYTE), tensor.data_type, None)))
+    seen = View.of(name, tensor)
+    return View(name, kind, seen.sizes, seen.strides), tuple(steps)
+
+
+def packed(name: str, field: str, tensor: TensorDesc) -> tuple[Map, ...]:
+    """The steps that put numbers that lie one to a byte, without gaps, into a 4-bit tensor without gaps."""
+    kind, count = whole_type(tensor.data_type), tensor.element_count
+    pairs, steps = count // 2, []
+    if pairs:
+        low, high = (View(name, kind, (pairs,), (2,), half) for half in (0, 1))
+        target = View(field, BYTE, (pairs,), (1,))
+        steps.append(Map((low, high), target, byte_of(load(0, kind), load(1, kind))))
+    if count % 2:
+        last, target = View(name, kind, (1,), (0,), count - 1), View(field, BYTE, (1,), (0,), pairs)
+        steps.append(Map((last,), target, byte_of(load(0, kind), None)))
+    return tuple(steps)
+
+

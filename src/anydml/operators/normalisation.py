@@ -1,0 +1,193 @@
+"""The normalisations of rows: MEAN_VARIANCE_NORMALIZATION in its three forms, and LP_NORMALIZATION."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.enums import DataType, FeatureLevel
+from anydml.errors import Fault
+from anydml.ir.expressions import absolute, fma, fold, given, maximum, sqrt
+from anydml.operators.fields import Float, Input, OptionalInput, Output, Uint, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.folding import AlongAxes, Folding
+from anydml.operators.fused import OptionalActivation, activation_faults
+from anydml.operators.rules import axis_of_input, like_input, not_negative, repeats_along
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.ir.expressions import Expr
+
+STATISTICS = DataType.FLOAT64
+"""What means, variances and norms accumulate in."""
+
+
+class _Normalised(Folding):
+    """An element of the output for each of the input's; Epsilon keeps a divisor from 0."""
+
+    if TYPE_CHECKING:
+        output_tensor: Output
+        epsilon: Float
+
+    def rules(self) -> Iterator[Fault]:
+        """Epsilon is at least 0."""
+        yield from super().rules()
+        yield from not_negative(self, "epsilon")
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The input's."""
+        return self.input_tensor.sizes
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type and sizes."""
+        yield from like_input(self)
+
+
+class LpNormalization(_Normalised):
+    """Divides each row along Axis by its norm: x/max(‖x‖, Epsilon), with the norm Σ|x| for P = 1 and √Σx² for P = 2.
+
+    Norms accumulate in FLOAT64. Where Epsilon enters the documents leave open: here as in PyTorch's `normalize`.
+    """
+
+    input_tensor: Input
+    output_tensor: Output
+    axis: Uint
+    epsilon: Float = 1e-5
+    p: Uint = 2
+
+    def folded(self) -> tuple[int, ...]:
+        """The axis."""
+        return (self.axis,)
+
+    def rules(self) -> Iterator[Fault]:
+        """The axis is one of the input's, and the norm one of two."""
+        yield from super().rules()
+        yield from axis_of_input(self, self.axis)
+        if self.p not in (1, 2):
+            yield Fault(field="P", rule="P must be 1 or 2", value=self.p, found=str(self.p))
+
+    def value(self, x: Expr) -> Expr:
+        """x/max(‖x‖, Epsilon)."""
+        precise = x.to(STATISTICS)
+        norm = fold("sum", absolute(precise)) if self.p == 1 else sqrt(fold("sum", precise * precise))
+        return x / maximum(norm, given(self.epsilon, STATISTICS)).to(DataType.FLOAT32)
+
+
+class _MeanVariance(_Normalised):
+    """What the three forms share."""
+
+    if TYPE_CHECKING:
+        scale_tensor: OptionalInput
+        bias_tensor: OptionalInput
+        fused_activation: OptionalActivation
+
+    def rules(self) -> Iterator[Fault]:
+        """Scale and bias repeat along the input, and the activation is one that can be fused."""
+        yield from super().rules()
+        for field in list(self.inputs())[1:]:
+            yield from repeats_along(self, field, "InputTensor")
+        yield from activation_faults(self.fused_activation)
+
+    def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        """Before 5_2 Scale and Bias come together or not at all."""
+        yield from super().attribute_level_faults(level, where)
+        first = FeatureLevel.LEVEL_5_2
+        if level < first and (self.scale_tensor is None) != (self.bias_tensor is None):
+            mine, other = ("ScaleTensor", "BiasTensor")[:: 1 if self.bias_tensor is None else -1]
+            rule = f"{mine} without {other} needs {first.dml_name}"
+            yield Fault(field=other, rule=rule, way_out=where, level=first)
+
+    def _normalised(
+        self, x: Expr, scale: Expr | None, bias: Expr | None, *, use_mean: bool = True, use_variance: bool
+    ) -> Expr:
+        """f(Scale·(x - μ)/√(v + Epsilon) + Bias)."""
+        precise = x.to(STATISTICS)
+        centred = precise - self.mean(precise) if use_mean else precise
+        result = centred.to(DataType.FLOAT32)
+        if use_variance:
+            deviation = sqrt(self.mean(centred * centred) + given(self.epsilon, STATISTICS))
+            result = result * (1 / deviation).to(DataType.FLOAT32)
+        if scale is not None and bias is not None:
+            result = fma(result, scale, bias)
+        elif scale is not None or bias is not None:
+            result = result + bias if bias is not None else result * scale  # type: ignore[operator]  # one of the two
+        return result if self.fused_activation is None else self.fused_activation.apply(result)
+
+
+class MeanVarianceNormalization(_MeanVariance):
+    """Makes the mean of each image 0 and its variance 1: f(Scale·(x - μ)/√(v + Epsilon) + Bias).
+
+    μ and v are the mean and the variance (Σ(x - μ)²/n) of each channel, or with CrossChannel of all channels together.
+    Without NormalizeVariance nothing is divided by. Scale and Bias repeat where they have a size of 1. μ and v
+    accumulate in FLOAT64.
+    """
+
+    input_tensor: Input
+    scale_tensor: OptionalInput = None
+    bias_tensor: OptionalInput = None
+    output_tensor: Output
+    cross_channel: bool = False
+    normalize_variance: bool = True
+    epsilon: Float = 1e-5
+    fused_activation: OptionalActivation = None
+
+    def folded(self) -> tuple[int, ...]:
+        """Height and width, and with CrossChannel the channels."""
+        return (1, 2, 3) if self.cross_channel else (2, 3)
+
+    def value(self, x: Expr, scale: Expr | None, bias: Expr | None) -> Expr:
+        """f(Scale·(x - μ)/√(v + Epsilon) + Bias)."""
+        return self._normalised(x, scale, bias, use_variance=self.normalize_variance)
+
+
+class MeanVarianceNormalization1(AlongAxes, _MeanVariance):
+    """Makes the mean of each row along Axes 0 and its variance 1: f(Scale·(x - μ)/√(v + Epsilon) + Bias).
+
+    v is the population's variance, Σ(x - μ)²/n. Without NormalizeVariance nothing is divided by. Scale and Bias repeat
+    where they have a size of 1. μ and v accumulate in FLOAT64.
+    """
+
+    input_tensor: Input
+    scale_tensor: OptionalInput = None
+    bias_tensor: OptionalInput = None
+    output_tensor: Output
+    axes: UintArray
+    normalize_variance: bool = True
+    epsilon: Float = 1e-5
+    fused_activation: OptionalActivation = None
+
+    def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        """Before 4_0 Scale and Bias have the input's channels."""
+        yield from super().attribute_level_faults(level, where)
+        first, channels = FeatureLevel.LEVEL_4_0, 1
+        for field, tensor in list(self.inputs().items())[1:]:
+            sizes = (self.input_tensor.sizes[channels:], tensor.sizes[channels:])
+            if level < first and all(sizes) and sizes[0][0] > 1 and sizes[1][0] == 1:
+                rule = f"{field} that repeats along the channels needs {first.dml_name}"
+                yield Fault(field=f"{field}.Sizes[{channels}]", rule=rule, value=1, way_out=where, level=first)
+
+    def value(self, x: Expr, scale: Expr | None, bias: Expr | None) -> Expr:
+        """f(Scale·(x - μ)/√(v + Epsilon) + Bias)."""
+        return self._normalised(x, scale, bias, use_variance=self.normalize_variance)
+
+
+class MeanVarianceNormalization2(AlongAxes, _MeanVariance):
+    """Makes the mean of each row along Axes 0 and its variance 1, or one of them: layer norm and RMS norm.
+
+    With UseMean and UseVariance it is f(Scale·(x - μ)/√(v + Epsilon) + Bias), v being Σ(x - μ)²/n; without UseMean μ
+    is 0, v being Σx²/n; without UseVariance nothing is divided by. Scale and Bias repeat where they have a size of 1.
+    μ and v accumulate in FLOAT64. The documents say nothing of the operator: this is how ONNX Runtime uses it.
+    """
+
+    input_tensor: Input
+    scale_tensor: OptionalInput = None
+    bias_tensor: OptionalInput = None
+    output_tensor: Output
+    axes: UintArray
+    use_mean: bool = True
+    use_variance: bool = True
+    epsilon: Float = 1e-5
+    fused_activation: OptionalActivation = None
+
+    def value(self, x: Expr, scale: Expr | None, bias: Expr | None) -> Expr:
+        """f(Scale·(x - μ)/√(v + Epsilon) + Bias)."""
+        return self._normalised(x, scale, bias, use_mean=self.use_mean, use_variance=self.use_variance)

@@ -1,0 +1,193 @@
+"""REDUCE, ARGMIN and ARGMAX: rows made one number each."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from anydml.enums import AxisDirection, DataType, ReduceFunction
+from anydml.ir.expressions import absolute, call, const, fold, sqrt, where
+from anydml.operators.elementwise import is_float, type_of
+from anydml.operators.fields import Direction, Input, Output, Reduction, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.folding import AlongAxes
+from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from anydml.errors import Fault
+    from anydml.ir.expressions import Expr
+    from anydml.operators.folding import Folding
+    from anydml.operators.tables import SupportTable
+
+SUMS = DataType.FLOAT64
+"""What sums and products of floats accumulate in."""
+INDEX = DataType.INT64
+"""What indices come out as, where nothing else is asked for: NumPy's and PyTorch's."""
+
+
+class _Reducing(AlongAxes):
+    """The output has the input's sizes, but 1 along the axes."""
+
+    if TYPE_CHECKING:
+        output_tensor: Output
+    result_type: ClassVar[DataType | None] = INDEX
+    usual_axes: ClassVar[Any] = None
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The input's, but 1 along the axes."""
+        return tuple(1 if k in self.axes else size for k, size in enumerate(self.input_tensor.sizes))
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output has those sizes."""
+        yield from super().output_rules()
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        source = "those of InputTensor, but 1 along Axes"
+        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
+
+
+class Reduce(_Reducing):
+    """Makes each row along Axes one number. The output keeps the dimensions, which have a size of 1 there.
+
+    Function is SUM, AVERAGE, MULTIPLY, SUM_SQUARE (Σx²), L1 (Σ|x|), L2 (√Σx²), LOG_SUM (ln Σx), LOG_SUM_EXP (ln Σeˣ),
+    MAX, MIN, ARGMAX or ARGMIN (the row-major index, within the axes, of the first largest or smallest; INT64 where
+    nothing else is asked for).
+
+    Sums and products of floats accumulate in FLOAT64, and integers wrap. MAX and MIN are NaN where one element is, and
+    for ARGMAX and ARGMIN the first NaN is the largest and the smallest, as for NumPy. LOG_SUM_EXP takes the largest
+    element out first, and is -inf for a row of -inf, as PyTorch's. The documents leave all of this open.
+    """
+
+    result_type = None
+
+    function: Reduction
+    input_tensor: Input
+    output_tensor: Output
+    axes: UintArray
+
+    free_types: ClassVar[tuple[str, ...]] = ("OutputTensor",)
+
+    def own_support(self) -> SupportTable:
+        """The rows of the function."""
+        return self.support.of(ReduceFunction(self.function).name)
+
+    def _is_index(self) -> bool:
+        return self.function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
+
+    def implied_output_type(self) -> DataType:
+        """The input's; for indices INT64."""
+        return INDEX if self._is_index() else self.input_tensor.data_type
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type, but for indices."""
+        if not self._is_index():
+            yield from same_data_type(self, "OutputTensor", "InputTensor")
+        yield from super().output_rules()
+
+    def value(self, x: Expr) -> Expr:
+        """The function of a row."""
+        return _FUNCTIONS[ReduceFunction(self.function)](self, x)
+
+
+def _precise(x: Expr) -> Expr:
+    return x.to(SUMS) if is_float(x) else x
+
+
+def _sum(x: Expr) -> Expr:
+    return fold("sum", _precise(x))
+
+
+def _square(x: Expr) -> Expr:
+    return _precise(x) * _precise(x)
+
+
+def _magnitude(x: Expr) -> Expr:
+    return absolute(x) if is_float(x) or type_of(x).is_signed else x
+
+
+def log_of_sum(total: Expr) -> Expr:
+    """The logarithm of a number of FLOAT64, of which FLOAT32's logarithm loses what is near 1."""
+    near = total.to(DataType.FLOAT32)
+    wide = near.to(DataType.FLOAT64)
+    log, rest = call("log", near).to(DataType.FLOAT64), (total - wide) / wide
+    return where(rest < 1, log + rest, log)  # 0/0 and inf/inf are no rest
+
+
+def _log_sum_exp(x: Expr) -> Expr:
+    """An infinity is not taken out: there would be NaN."""
+    largest = fold("max", x)
+    taken = where(absolute(largest).equals(math.inf), const(0, largest.type), largest)
+    return log_of_sum(fold("sum", call("exp", x - taken).to(SUMS))) + taken.to(SUMS)
+
+
+def is_extreme(x: Expr, function: str) -> Expr:
+    """Whether an element is its row's `max` or `min`: a NaN is, where there is one."""
+    found = x.equals(fold(function, x))
+    return found | x.is_nan if is_float(x) else found
+
+
+def first_of(row: Folding, x: Expr, function: str) -> Expr:
+    """The number within the row of the first element that is its `max` or `min`."""
+    return fold("min", where(is_extreme(x, function), row.index(), row.count()))
+
+
+def last_of(row: Folding, x: Expr, function: str) -> Expr:
+    """The number within the row of the last element that is its `max` or `min`."""
+    return fold("max", where(is_extreme(x, function), row.index(), -1))
+
+
+_FUNCTIONS: dict[ReduceFunction, Callable[[Reduce, Expr], Expr]] = {
+    ReduceFunction.ARGMAX: lambda row, x: first_of(row, x, "max"),
+    ReduceFunction.ARGMIN: lambda row, x: first_of(row, x, "min"),
+    ReduceFunction.AVERAGE: lambda row, x: row.mean(_precise(x)),
+    ReduceFunction.L1: lambda _, x: _sum(_magnitude(x)),
+    ReduceFunction.L2: lambda _, x: sqrt(fold("sum", _square(x))),
+    ReduceFunction.LOG_SUM: lambda _, x: log_of_sum(_sum(x)),
+    ReduceFunction.LOG_SUM_EXP: lambda _, x: _log_sum_exp(x),
+    ReduceFunction.MAX: lambda _, x: fold("max", x),
+    ReduceFunction.MIN: lambda _, x: fold("min", x),
+    ReduceFunction.MULTIPLY: lambda _, x: fold("product", _precise(x)),
+    ReduceFunction.SUM: lambda _, x: _sum(x),
+    ReduceFunction.SUM_SQUARE: lambda _, x: fold("sum", _square(x)),
+}
+
+
+class _Arg(_Reducing):
+    """The index of an element of each row."""
+
+    input_tensor: Input
+    output_tensor: Output
+    axes: UintArray
+    axis_direction: Direction = AxisDirection.INCREASING
+
+    def implied_output_type(self) -> DataType:
+        """INT64."""
+        return INDEX
+
+    def _index(self, x: Expr, function: str) -> Expr:
+        find = first_of if self.axis_direction is AxisDirection.INCREASING else last_of
+        return find(self, x, function)
+
+
+class Argmax(_Arg):
+    """The index of each row's largest element: row-major, within the axes. INT64 where nothing else is asked for.
+
+    Of equals AxisDirection takes the first, or the last for DECREASING. A NaN is the largest, as for NumPy: the
+    documents leave it open. The output keeps the dimensions, which have a size of 1 along Axes.
+    """
+
+    def value(self, x: Expr) -> Expr:
+        """argmax(x)."""
+        return self._index(x, "max")
+
+
+class Argmin(_Arg):
+    """The index of each row's smallest element: row-major, within the axes. INT64 where nothing else is asked for.
+
+    Of equals AxisDirection takes the first, or the last for DECREASING. A NaN is the smallest, as for NumPy: the
+    documents leave it open. The output keeps the dimensions, which have a size of 1 along Axes.
+    """
+
+    def value(self, x: Expr) -> Expr:
+        """argmin(x)."""
+        return self._index(x, "min")

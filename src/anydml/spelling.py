@@ -1,0 +1,100 @@
+"""Enumerations that read the spellings people type: values, and names in any case, with DirectML's prefix or not."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from anydml.errors import DescriptionError, Fault, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+E = TypeVar("E", bound=enum.Enum)
+
+
+def no_member(cls: type[enum.Enum], value: object, choices: Iterable[str], way_out: str = "") -> DescriptionError:
+    """What is no member of an enumeration."""
+    rule = f"must be one of {', '.join(choices)}"
+    fault = Fault(field=cls.__name__, rule=rule, value=value, found=show(value), way_out=way_out)
+    return DescriptionError(cls.__name__, fault)
+
+
+def read_name(cls: type[E], value: object, prefix: str) -> E | None:
+    """Find a member by its name: with or without DirectML's prefix, in any case."""
+    if not isinstance(value, str):
+        return None
+    return cls.__members__.get(value.strip().upper().removeprefix(prefix))
+
+
+class SpelledType(enum.EnumMeta):
+    """Lets `_missing_` refuse what the look-up itself would trip over, or take for an int that it merely equals."""
+
+    def __call__(cls, value: Any, *args: Any, **options: Any) -> Any:
+        """Read a spelling."""
+        try:
+            hash(value)
+            strange = isinstance(value, (bool, float, np.generic))
+        except Exception:  # noqa: BLE001 - a list, an array, or a hostile __hash__
+            strange = True
+        missing: Any = cls
+        return missing._missing_(value) if strange else super().__call__(value, *args, **options)
+
+
+class Spelled(enum.IntEnum, metaclass=SpelledType):
+    """An enumeration that reads spellings, in `_missing_`."""
+
+    if TYPE_CHECKING:
+
+        def __new__(cls, value: Any) -> Self:
+            """Take any of the spellings."""
+
+
+class Option(Spelled):
+    """A field's enumeration, such as DML_AXIS_DIRECTION: it reads names with DirectML's prefix and without."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        if (member := read_name(cls, value, cls._prefix())) is None:
+            raise no_member(cls, value, cls.__members__)
+        return member
+
+    @classmethod
+    def _prefix(cls) -> str:
+        return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', cls.__name__).upper()}_"
+
+    @property
+    def dml_name(self) -> str:
+        """DirectML's own constant: `DML_AXIS_DIRECTION_INCREASING`."""
+        return self._prefix() + self.name
+
+
+class Flags(enum.IntFlag, boundary=enum.STRICT, metaclass=SpelledType):
+    """Flags that also read the names: one, or several with | between them."""
+
+    if TYPE_CHECKING:
+
+        def __new__(cls, value: Any) -> Self:
+            """Take any of the spellings."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        flags = [name for name in cls.__members__ if name != "NONE"]
+        if isinstance(value, str):
+            members = [read_name(cls, part, cls._prefix()) for part in value.split("|")]
+            if None not in members:
+                return functools.reduce(lambda a, b: a | b, (member for member in members if member is not None))
+        elif isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            try:
+                return super()._missing_(value)
+            except ValueError:
+                pass
+        raise no_member(cls, value, ["NONE", *flags])
+
+    @classmethod
+    def _prefix(cls) -> str:
+        raise NotImplementedError  # each enumeration of flags names its own

@@ -1,0 +1,113 @@
+"""QUANTIZE and DEQUANTIZE: blocks of every size, 4-bit elements in every layout, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import anydml as dml
+from cases import ENGINES
+from drawing import Tensor, draw_strides, places
+from places import get, put
+from products import dequantised, quantised
+
+Array = np.ndarray[Any, Any]
+T, F32 = dml.TensorDesc, dml.DataType.FLOAT32
+KINDS = [dml.DataType[name] for name in ("INT4", "UINT4", "INT8", "UINT8")]
+SCALES = (0.5, 0.25, 2.0, 0.1, 3.0)
+FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
+
+
+def laid_out(numbers: Array, data_type: dml.DataType, strides: tuple[int, ...]) -> Array:
+    """Numbers in memory with these strides: bytes with two each, or an array."""
+    where = places(numbers.shape, strides)
+    if not data_type.is_half_byte:
+        memory = np.full(max(where) + 1, 77, data_type.dtype)
+        memory[where] = numbers.ravel()
+        steps = [stride * memory.itemsize for stride in strides]
+        return np.lib.stride_tricks.as_strided(memory, numbers.shape, steps)
+    memory = np.full((max(where) + 2) // 2, 0xA5, np.uint8)
+    for place, number in zip(where, numbers.ravel().tolist(), strict=True):
+        byte, half = divmod(place, 2)
+        memory[byte] = memory[byte] & (0xF0 if half == 0 else 0x0F) | (number & 15) << 4 * half
+    return memory
+
+
+def read(memory: Array, tensor: dml.TensorDesc) -> Array:
+    """The numbers of a 4-bit tensor in its bytes; of others the array itself."""
+    if not tensor.data_type.is_half_byte:
+        return memory
+    flat = memory.reshape(-1).view(np.uint8)
+    halves = np.stack([flat & 15, flat >> 4], axis=-1).ravel()[places(tensor.sizes, tensor.element_strides)]
+    numbers = halves.astype(int) - 16 * (halves > 7) if tensor.data_type.is_signed else halves.astype(int)
+    return numbers.reshape(tensor.sizes)
+
+
+@st.composite
+def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
+    """A description, its inputs, and the result."""
+    rank = draw(st.integers(1, 4))
+    blocks = tuple(draw(st.integers(1, 3)) for _ in range(rank))
+    within = tuple(draw(st.integers(1, 4)) for _ in range(rank))
+    sizes = tuple(a * b for a, b in zip(blocks, within, strict=True))
+    kind, real = draw(st.sampled_from(KINDS)), draw(st.sampled_from([F32, dml.DataType.FLOAT16]))
+    rng, (low, high) = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), kind.limits
+    is_quantising, has_zeros = draw(st.booleans()), draw(st.booleans())
+
+    def laid(data_type: dml.DataType, own: tuple[int, ...], *, is_output: bool = False) -> dml.TensorDesc:
+        strides = draw_strides(draw, own, is_output=is_output)
+        strides = None if strides is not None and is_output and data_type.is_half_byte else strides
+        tensor = Tensor(data_type, own, strides)
+        return T(data_type, own, strides=tensor.strides)
+
+    descs = [laid(real if is_quantising else kind, sizes), laid(real, blocks)]
+    descs += [laid(kind, blocks)] if has_zeros else []
+    for i, desc in enumerate(descs):  # what repeats must have one value: it is read back from its memory
+        if desc.overlaps_itself or any(size == 1 for size in desc.sizes):
+            descs[i] = T(desc.data_type, desc.sizes)
+    values = [
+        rng.choice(np.array([-7.5, 0.5, 3, 1.25, 100, -0.5], real.dtype), sizes)
+        if is_quantising
+        else rng.integers(low, high, sizes, endpoint=True),
+        rng.choice(np.array(SCALES, real.dtype), blocks),
+        rng.integers(low, high, blocks, endpoint=True),
+    ]
+    arrays = [laid_out(one, desc.data_type, desc.element_strides) for one, desc in zip(values, descs, strict=False)]
+    x, scale, zero = values[0], *(spread(one, within) for one in values[1:])
+    if not has_zeros:
+        zero = np.full(sizes, 0 if kind.is_signed else (high + 1) // 2)
+    cls = dml.Quantize if is_quantising else dml.Dequantize
+    if is_quantising:
+        wide = quantised((x.astype(np.float32) / scale.astype(np.float32)), zero, np.dtype(np.int64))
+        wanted = np.clip(wide, low, high)
+    else:
+        wanted = dequantised(x, scale, zero).astype(real.dtype)
+    kinds = dml.QuantizationType.SCALE_ZERO_POINT if has_zeros else dml.QuantizationType.SCALE
+    output = laid(kind if is_quantising else real, sizes, is_output=True)
+    desc = cls(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
+    return desc, arrays, wanted
+
+
+def spread(blocks: Array, within: tuple[int, ...]) -> Array:
+    for axis, count in enumerate(within):
+        blocks = np.repeat(blocks, count, axis)
+    return blocks
+
+
+@pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (400 if os.environ.get("CI") else 100))
+@given(case=block_cases())
+def test_blocks_of_every_size_and_layout(engines: list[str], case: Any) -> None:
+    desc, arrays, wanted = case
+    (output,) = desc.outputs().values()
+    for engine in engines:
+        device = dml.Device(engine, feature_level="6_3")
+        got = get(device.compile(desc)(*(put(array, device) for array in arrays)))
+        assert got.dtype == output.data_type.dtype
+        np.testing.assert_array_equal(read(got, output), wanted, str(desc))
