@@ -96,7 +96,8 @@ def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitte
     starts = [f"start{number}" for number in range(len(coordinates))]
     chosen = [f"given{number}" for number in range(len(given))]
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"REACH{view}" for view in views))]
-    bases = [*pointers[:-1], *(f"{start}.to(tl.int64)" for start in starts), "target"]
+    firsts = [f"{start}.to(tl.int64) * REACH{view}.align" for view, start in enumerate(starts, len(loads))]
+    bases = [*pointers[:-1], *firsts, "target"]
     walked = [f"steps{view}, sizes, strides{view}, TILE, REACH{view}" for view in views]
     places = [f"reach({base}, row, first, number, {how})" for base, how in zip(bases, walked, strict=True)]
     computed = {

@@ -44,10 +44,11 @@ class MapProgram:
         rows = (*(view.strides for view in read), *counted, target.strides)
         offsets = (*(view.offset for view in read), *(0 for _ in counted), target.offset)
         loops = simplify(Loops(target.sizes, rows, offsets), len(rows) - 1)
-        starts, views = loops.offsets[len(read) : -1], (*read, target)
+        views = (*read, target)
         widths = [view.data_type.size_in_bytes for view in views]
         widths[-1:-1] = [0 for _ in counted]
         walk = walk_of(loops, widths, figures, is_heavy=made.operations > SHORT)
+        starts = [loops.offsets[k] // walk.reaches[k].align for k in range(len(read), len(rows) - 1)]
         fetched = [primitive.sources[int(node.value)] for node in made.fetches]
         strides = [tuple(stride // fetch_align(view) for stride in view.strides) for view in fetched]
         kernel = Kernel(
