@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
+from anydml.operators.contraction import Product
 from anydml.operators.fields import dml_name
-from anydml.operators.products import Product
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ class Trees:
         return Expr(kind, of, args)
 
     def fold(self, of: DataType, depth: int) -> Expr:
-        """A fold that is exact in any order: floats are added where they are few and whole, multiplied where 1 or -1."""
+        """A fold that is exact in any order: floats are added where they are few and whole, multiplied where ±1."""
         function, outside, self.by_row = self.pick(["sum", "product", "max", "min"]), self.by_row, False
         made, of = of, DataType.FLOAT32 if of is DataType.FLOAT16 else of
         if of.is_float and function == "sum":

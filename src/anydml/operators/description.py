@@ -114,7 +114,7 @@ class OperatorDesc(abc.ABC):
         """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
         found: dict[str, TensorDesc | None] = {}
         for name in self.input_names():
-            found |= self._named([name]) or {dml_name(name): None}
+            found.update(self._named([name]) or {dml_name(name): None})
         return found
 
     def outputs(self) -> dict[str, TensorDesc]:
@@ -189,6 +189,10 @@ class OperatorDesc(abc.ABC):
     def lower(self) -> tuple[Primitive, ...]:
         """The verbs that carry this operator out: most operators need one."""
 
+    def told(self) -> tuple[Primitive, ...]:
+        """The verbs as a picture tells them, with an element of its own for each number."""
+        return self.lower()
+
     def input_window(self) -> tuple[Sequence[int], Sequence[int]] | None:
         """The start and sizes of the part of the input that is considered, for operators that speak of a window."""
         return None
@@ -216,12 +220,18 @@ class OperatorDesc(abc.ABC):
         raise NotImplementedError  # only gathers
 
     @classmethod
-    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
         """How a function sees its inputs, given by DirectML's names, and what sizes they are repeated to."""
         return {field: (own, own) for field, own in sizes.items()}
+
     def own_support(self) -> SupportTable:
         """The rows of `support` that this description is of: an operator of several functions has some for each."""
         return self.support
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:  # noqa: ARG003 - for subclasses
+        """The type and the sizes of an input that nobody said, beside the first: most are like that."""
+        return first.data_type, first.sizes
 
     # What follows
 

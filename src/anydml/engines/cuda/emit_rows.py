@@ -104,12 +104,14 @@ class _Writer:
         views = range(len(self.views) + (not self.form.is_parted))
         targets = [f"target{number}" for number in range(len(self.folds))] if self.form.is_parted else ["target"]
         pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets]
-        numbers = ["count", "length", "parts", "chunk", "row_sizes", "sizes"]
+        numbers = ["count", "length", "parts", "chunks", "row_sizes", "sizes"]
         numbers += [f"{of}{view}" for view in views for of in ("row_strides", "strides")]
         starts = [f"start{number}" for number in range(len(self.coordinates))]
         chosen = [f"given{number}" for number in range(len(self.given))]
         constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in views))]
-        self.say("@triton.jit", f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):")
+        self.say(
+            "@triton.jit", f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):"
+        )
         self.indent = "    "
         self.say("row, is_row, part = rows.begin(count, parts, TILE)")
         for node, number in zip(self.given, chosen, strict=True):
@@ -137,10 +139,10 @@ class _Writer:
 
     # One chunk of a row, or all of it
 
-    def begin(self, first: str, stop: str) -> None:
+    def begin(self, first: str) -> None:
         self.say(f"number = rows.within({first}, TILE)")
         if not self.form.is_even:
-            self.say(f"there = rows.there(number, {stop}, TILE)")
+            self.say("there = rows.there(number, length, TILE)")
 
     def mask(self, by_row: bool, along: bool) -> str:
         parts = ["is_row"] * by_row + ["there"] * (along and not self.form.is_even)
@@ -178,13 +180,14 @@ class _Writer:
     # The two ways
 
     def whole(self) -> None:
-        self.begin("0", "length")
+        self.begin("0")
         self.compute(list(walk(self.value)))
         self.store()
 
     def chunks(self) -> None:
         """A loop along the rows for each level of folds, and one for what is written."""
-        self.say("begin = part.to(tl.int64) * chunk", "end = tl.minimum(begin + chunk, length)")
+        self.say("begin = part.to(tl.int64) * chunks")
+        self.say("end = tl.minimum(begin + chunks, (length + TILE.length - 1) // TILE.length)")
         for level in range(1, max(self.levels.values()) + 1):
             self.loop([node for node in self.folds if self.levels[node] == level])
         if self.form.is_parted:
@@ -205,10 +208,10 @@ class _Writer:
         sums = [f"sum{next(self.fresh)}" for _ in folds]
         for name, fold in zip(sums, folds, strict=True):
             self.say(f"{name} = rows.spread(rows.wide({constant(neutral(fold))}), TILE.rows, TILE.length)")
-        self.say("for first in range(begin, end, TILE.length):")
+        self.say("for step in range(begin, end):")
         outside, kept = self.indent, dict(self.names)
         self.indent += "    "
-        self.begin("first", "end")
+        self.begin("step * TILE.length")
         self.compute([node for node in needed if self.varies[node]])
         for name, fold in zip(sums, folds, strict=True):
             self.say(f"{name} = rows.both_{fold.op.removeprefix('fold_')}({name}, rows.wide({self.filled(fold)}))")

@@ -227,7 +227,8 @@ def with_leaves(
     def change(node: Expr) -> Expr:
         if node.op == "fetch" and fetches is not None:
             return fetches(int(node.value), node.args)
-        return instead.get(node.op, {}).get(int(node.value), node)
+        # The value of another leaf is a number, and may be infinite.
+        return instead[node.op].get(int(node.value), node) if node.op in instead else node
 
     return rewrite(value, change)
 

@@ -30,6 +30,8 @@ BLOCK = 512 if IS_ARM else 256
 64 KiB on an Arm of today, and 32 or 48 on others."""
 COLUMNS = 512
 """The most columns of a unit."""
+LONG = 4096
+"""The most columns of a unit of a few rows."""
 PANEL = 64
 """The most rows or columns of a tile."""
 RIGHT = 512 * 1024
@@ -251,7 +253,16 @@ def _pack_left(text: Steps, first: str, start: str, height: str, steps: str, nam
         text.invoke("pack_left", f"left_{name}", "left_across", "left_step", height, steps, "left_memory")
     with text.when(f"left_mode == {ALONG_STEPS}"):
         text.invoke(
-            "@stage", "left", "left_bases", first, start, height, steps, "left_views - 1", "stage_memory", f"{steps} * 4"
+            "@stage",
+            "left",
+            "left_bases",
+            first,
+            start,
+            height,
+            steps,
+            "left_views - 1",
+            "stage_memory",
+            f"{steps} * 4",
         )
         text.invoke("pack_left", "stage_memory", f"{steps} * 4", 4, height, steps, "left_memory")
     with text.when(f"left_mode == {ALONG_ROWS}"):

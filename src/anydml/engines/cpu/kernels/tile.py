@@ -130,7 +130,9 @@ class _Tile:
                 found = self._load(a, 4 * (tile.pitch * step + i), self.vector)
             if tile.by_lane:
                 lanes = ", ".join([f"i32 {i % tile.lanes}"] * tile.lanes)
-                factor = text.new(f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>")
+                factor = text.new(
+                    f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>"
+                )
             else:
                 one = self._load(a, 4 * (tile.pitch * step + i), SCALARS[tile.kind])
                 factor = text.spread(one, SCALARS[tile.kind], tile.lanes)

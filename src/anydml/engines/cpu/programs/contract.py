@@ -18,6 +18,7 @@ from anydml.engines.cpu.kernels.contract import (
     BLOCK,
     COLUMNS,
     DOTS,
+    LONG,
     RESULT,
     RIGHT,
     SIDE_BY_SIDE,
@@ -54,6 +55,8 @@ SUMS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
 """Types of sums; integers wrap, whatever their sign."""
 TURNS = 4
 """Units for each thread, so that one that is held up leaves its share to the others."""
+FEW_TURNS = 2
+"""Units for each thread of a product of a few rows: longer rows are read at higher speed."""
 FLOPS = 4
 """Operations in the time that a byte is moved in."""
 PACKING = 8
@@ -114,6 +117,8 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
     """Tiles over packed panels, for sums of FLOAT32 and of 32-bit integers."""
     found = match_contraction(primitive)
     if found is None or found.fold.type not in SUMS or not all(primitive.sizes):
+        return None
+    if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
     plan = _Plan(primitive, found)
     return plan.make() if plan.fits else None
@@ -190,15 +195,17 @@ class _Plan:
         right, right_mode, pack_right = self._factor(self.right, self.columns, columns, columns)
         is_direct = self.finish is self.sum and self.target.along(self.columns) == 4
         row_panels, column_panels = -(-self.m // tile.rows), -(-self.n // columns)
-        row_units, column_units, block = self._units(row_panels, column_panels, tile, is_direct)
+        skinny = self._skinny(tile)
+        row_units, column_units, block = self._units(row_panels, column_panels, tile, is_direct, skinny is not None)
         lie = self._lies(self.right)[0]
         if right_mode == AS_IT_LIES and lie.along(self.columns) == lie.width:
             is_small = row_panels <= 2 * row_units or self.k * self.n <= 8192
             right_mode = UNPACKED if is_small and lie.width == 4 else SIDE_BY_SIDE
-        if skinny := self._skinny(tile):
+        if skinny:
             right, right_mode = skinny
-            left, left_mode = (self._computed(self.left, self.rows, is_along=True)[1:] if right_mode == DOTS else (left, left_mode))
             is_direct = False
+            if right_mode == DOTS:
+                _, left, left_mode = self._computed(self.left, self.rows, is_along=True)
         tiles = [
             tile._replace(rows=rows, vectors=vectors)
             for rows in (tile.rows, self.m % tile.rows or tile.rows)
@@ -222,7 +229,9 @@ class _Plan:
     def _size(self) -> int:
         return 2 * self.m * self.n * self.k * self._count(self.batch) // FLOPS
 
-    def _units(self, row_panels: int, column_panels: int, tile: Tile, is_direct: bool) -> tuple[int, int, int]:
+    def _units(
+        self, row_panels: int, column_panels: int, tile: Tile, is_direct: bool, is_skinny: bool
+    ) -> tuple[int, int, int]:
         """Parts of the rows and of the columns, and the steps of a block.
 
         Of those with enough units for the threads the ones that take the least time, both factors' packing for each
@@ -230,9 +239,9 @@ class _Plan:
         """
         threads, batch = get_num_threads(), self._count(self.batch)
         threads = 1 if self._size() <= SMALL else threads
-        wanted = 1 if threads == 1 else TURNS * threads
+        wanted = 1 if threads == 1 else (FEW_TURNS if is_skinny else TURNS) * threads
         width = tile.vectors * tile.lanes
-        fewest = -(-column_panels // (COLUMNS // width))
+        fewest = -(-column_panels // ((LONG if is_skinny else COLUMNS) // width))
         wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
         best = None
         for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
@@ -248,7 +257,7 @@ class _Plan:
         assert best
         _, rows, columns, most = best
         chains = -(-self.k // CHAIN)
-        blocks = -(-chains // (min(most, BLOCK) // CHAIN))
+        blocks = -(-chains // max(min(most, BLOCK) // CHAIN, 1))
         return rows, columns, -(-chains // blocks) * CHAIN
 
     def _factor(self, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:

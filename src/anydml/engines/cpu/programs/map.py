@@ -56,12 +56,15 @@ class MapProgram:
     offsets: tuple[int, ...]
     """In bytes, from the tensors' first elements; of a coordinate the first."""
     fixed: tuple[int, ...]
-    """Between the row's address and the views'."""
+    """Between what the first segment lacks and the views' addresses."""
     words: tuple[int, ...]
     """After the views' addresses."""
     units: int
     size: int
     """In bytes, times the weight of the arithmetic: what threads share work out by."""
+    aligned: int = 0
+    """The bytes of the target's elements where segments begin with lines of the cache; 0 where they need not: written
+    past the cache, lines in one piece take 0.95 of the time for one source, and 0.97 for three."""
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
@@ -69,8 +72,15 @@ class MapProgram:
             places[tensor] + offset if tensor else offset
             for tensor, offset in zip(self.tensors, self.offsets, strict=True)
         ]
-        words = (self.row.address, *self.fixed, *addresses, *self.words)
-        return make_dispatch(get_kernel("rows", make_rows), words, self.units, self.size)
+        less, units = self._align(addresses[-1]) if self.aligned else (0, self.units)
+        words = (self.row.address, less, *self.fixed, *addresses, *self.words)
+        return make_dispatch(get_kernel("rows", make_rows), words, units, self.size)
+
+    def _align(self, target: int) -> tuple[int, int]:
+        """How many elements fewer the first segment has, and the units then."""
+        _, _, count, _, length, _ = self.fixed
+        less = target % LINE // self.aligned
+        return less, -(-(count + less) // length)
 
 
 def plan_map(primitive: Map) -> MapProgram | None:
@@ -121,6 +131,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
         (*(step * width for step, width in zip(steps, widths, strict=True)), *numbers, *table),
         number * -(-count // length) if all(target.sizes) else 0,
         loops.count * sum(widths) * weight,
+        widths[-1] if shape.stream and not outer else 0,
     )
 
 

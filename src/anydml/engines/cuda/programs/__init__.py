@@ -8,6 +8,7 @@ from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
 from anydml.engines.cuda.programs.map import MapProgram
+from anydml.engines.cuda.programs.product import ProductProgram
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
@@ -27,6 +28,7 @@ __all__ = [
     "FillProgram",
     "GatherProgram",
     "MapProgram",
+    "ProductProgram",
     "ReduceProgram",
     "ReverseProgram",
     "ScaleProgram",
@@ -51,7 +53,7 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
-    Reduce: (ReduceProgram.plan,),
+    Reduce: (ProductProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
