@@ -27,11 +27,11 @@ from anydml.engines.cpu.kernels.contract import (
     WORDS,
     make_contract,
 )
-from anydml.engines.cpu.kernels.map import Shape, givens
 from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.octets import FOUR, Octets, make_mend, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rare import find_rare
+from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_dots, make_strip
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile, make_tile
