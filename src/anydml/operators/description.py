@@ -114,7 +114,8 @@ class OperatorDesc(abc.ABC):
         """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
         found: dict[str, TensorDesc | None] = {}
         for name in self.input_names():
-            found.update(self._named([name]) or {dml_name(name): None})
+            own: Mapping[str, TensorDesc | None] = self._named([name])
+            found.update(own or {dml_name(name): None})
         return found
 
     def outputs(self) -> dict[str, TensorDesc]:
