@@ -55,6 +55,24 @@ def test_any_contraction_has_the_bits_of_the_reference(seed: int) -> None:
     assert sum(ours) > 45, ours
 
 
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((600, 700, 530), "float32"), ((610, 1043, 520), "float16"), ((1100, 531, 1025), "float32")]
+)
+@pytest.mark.usefixtures("threads")
+def test_large_products_stay_within_their_scratch(shape: tuple[int, int, int], dtype: str, number: int) -> None:
+    """Several blocks along the steps: what is not in the target between them lies in memory of some size."""
+    dml.set_num_threads(number)
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    left, right = (rng.integers(-3, 4, size).astype(dtype) for size in ((m, k), (k, n)))
+    target = np.full((m, n + 3), 7, dtype)
+    run(product(left, right, target[:, :n]), {"left": left, "right": right, "target": target})
+    wanted = left.astype(np.float32) @ right.astype(np.float32)
+    np.testing.assert_array_equal(target[:, :n], wanted.astype(dtype))
+    assert (target[:, n:] == 7).all()
+
+
 @pytest.mark.parametrize("shape", [(200, 150, 300), (5, 900, 700), (3, 200, 1100)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.usefixtures("threads")
