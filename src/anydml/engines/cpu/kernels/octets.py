@@ -40,17 +40,17 @@ class Octets(NamedTuple):
         return " ".join(map(str, self))
 
 
-def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, sum: str) -> str:
+def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total: str) -> str:
     """Add the products of four bytes to each sum; the two factors are vectors of 32 bits."""
     vector, octets = f"<{lanes} x i32>", f"<{FOUR * lanes} x i8>"
     if is_arm:
         name = "@llvm.aarch64.neon.sdot.v4i32.v16i8"
         text.declared[f"declare {vector} {name}({vector}, {octets}, {octets})"] = None
         a, b = (text.new(f"bitcast {vector} {x} to {octets}") for x in (right, left))
-        return text.new(f"call {vector} {name}({vector} {sum}, {octets} {a}, {octets} {b})")
+        return text.new(f"call {vector} {name}({vector} {total}, {octets} {a}, {octets} {b})")
     name = f"@llvm.x86.avx512.vpdpbusd.{32 * lanes}"
     text.declared[f"declare {vector} {name}({vector}, {vector}, {vector})"] = None
-    return text.new(f"call {vector} {name}({vector} {sum}, {vector} {left}, {vector} {right})")
+    return text.new(f"call {vector} {name}({vector} {total}, {vector} {left}, {vector} {right})")
 
 
 def make_octets(shape: Octets) -> str:
@@ -169,16 +169,14 @@ def make_total(shape: Octets) -> str:
         four = text.new(f"shufflevector {vector} %sum, {vector} poison, <4 x i32> <{mask}>")
         text.add(f"store <4 x i32> {four}, ptr {text.place('target + r * 4')}, align 4")
     text.add("ret void")
-    return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)")
+    return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)", shape.lanes)
 
 
 def make_mend() -> str:
     """`kernel(c, pitch, rows, columns, ra, za, rb, zb, count)`: what zero points add to sums is taken off them."""
     text = Steps()
     with text.loop("i", 0, "rows"):
-        one, zero = (
-            text.new(f"load i32, ptr {text.place(f'{name} + i * 4')}, align 4") for name in ("ra", "za")
-        )
+        one, zero = (text.new(f"load i32, ptr {text.place(f'{name} + i * 4')}, align 4") for name in ("ra", "za"))
         count = text.new("trunc i64 %count to i32")
         less = text.new(f"sub i32 {one}, {text.new(f'mul i32 {count}, {zero}')}")
         rows = [text.spread(x, "i32", GROUP) for x in (less, zero)]

@@ -1,9 +1,9 @@
 """The tile of a contraction: some rows by some vectors of columns, held in registers along the folded dimension.
 
 `kernel(a, b, b.step, c, c.step, count, first)` adds the sum of a[k]·b[k] over `count` steps to the tile at c, or
-writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch` of them; a step of b has the
-columns, `b.step` bytes after those of the step before. Each sum is
-taken in k's order, whatever the tile.
+writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch` of
+them; a step of b has the columns, `b.step` bytes after those of the step before. Each sum is taken in k's order,
+whatever the tile.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class _Tile:
         self._store("write")
         text.add("done:", "ret void")
         head = ", ".join(f"i64 %{name}" for name in ("a", "b", "b.step", "c", "c.step", "count", "first"))
-        return "\n".join([f"define void @kernel({head}) {{", "entry:", *text.lines, "}", *text.declared])
+        # Some CPUs' vectors are halved by LLVM unless a function says that it wants whole ones.
+        wide = f'"min-legal-vector-width"="{32 * tile.lanes}"'
+        return "\n".join([f"define void @kernel({head}) {wide} {{", "entry:", *text.lines, "}", *text.declared])
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
@@ -144,14 +146,14 @@ class _Tile:
         # Nothing is read before it is needed: LLVM would gather the loads of all steps, and be short of registers.
         text.add('call void asm sideeffect "", "~{memory}"()')
 
-    def _multiply(self, factor: str, column: str, sum: str, name: str) -> None:
+    def _multiply(self, factor: str, column: str, total: str, name: str) -> None:
         text, vector = self.text, self.vector
         if self.tile.kind == "f32":
-            made = text.call("fma", vector, [factor, column, sum])
+            made = text.call("fma", vector, [factor, column, total])
         elif self.tile.kind == "i8":
-            made = write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, sum)
+            made = write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, total)
         else:
-            made = text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {sum}")
+            made = text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
         text.lines[-1] = text.lines[-1].replace(made, name, 1)
 
     def _load(self, base: str, offset: int, kind: str) -> str:
