@@ -143,10 +143,11 @@ def _may_overwrite(step: Step) -> list[str]:
     is_by_row = isinstance(step.primitive, Reduce) and step.primitive.is_by_row
     if is_copy(step.primitive) or is_by_row or not isinstance(step.primitive, (Map, Reduce, Scan)):
         return []
-    elsewhere = frozenset() if isinstance(step.primitive, Scan) else fetched(step.primitive.value)
+    if not isinstance(step.primitive, Scan) and fetched(step.primitive.value):
+        return []
     found = {view.tensor: True for view in step.sources}
-    for slot, view in enumerate(step.sources):
-        found[view.tensor] &= slot not in elsewhere and _lies(view) == _lies(step.target)
+    for view in step.sources:
+        found[view.tensor] &= _lies(view) == _lies(step.target)
     return [name for name, is_alike in found.items() if is_alike]
 
 
