@@ -22,9 +22,11 @@ from anydml.engines.cpu.kernels.tile import CHAIN
 WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
-    "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank",
+    "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
+    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at",
 )  # fmt: skip
-"""After the header, and before the batch's sizes; `_at` are the words at which sections stand."""
+"""After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps that
+a packed one has."""
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
 64 KiB on an Arm of today, and 32 or 48 on others."""
@@ -49,7 +51,8 @@ _RIGHT = 64
 _LEFT = _RIGHT + RIGHT + 4 * BLOCK * PANEL
 _STAGE = _LEFT + 4 * BLOCK * PANEL
 _RESULT = _STAGE + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
-SCRATCH = _RESULT + RESULT + 4096
+_TOTALS = _RESULT + RESULT
+SCRATCH = _TOTALS + 8 * (COLUMNS + 2 * PANEL) * 4 + 4096
 """Bytes of a scratch."""
 
 
@@ -108,6 +111,10 @@ def _write_kernel() -> str:
     text = Steps()
     for i, name in enumerate(WORDS):
         text.read(name, f"words + {8 * (HEADER + i)}")
+    for name in ("left_zero", "right_zero"):
+        text.let(name, f"words + {name}_at * 8")
+        text.room(f"{name}_bases", VIEWS)
+        text.read(f"{name}_views", f"{name} + 8")
     for name in ("left", "right", "result"):
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -124,6 +131,8 @@ def _write_kernel() -> str:
     text.let("left_memory", f"scratch + {_LEFT}")
     text.let("stage_memory", f"scratch + {_STAGE}")
     text.let("result_memory", f"scratch + {_RESULT}")
+    for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
+        text.let(name, f"scratch + {_TOTALS + 4 * i * (COLUMNS + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
     with text.loop("unit", "begin", "end"):
         _write_unit(text)
@@ -162,6 +171,9 @@ def _write_unit(text: Steps) -> None:
     for name in ("left", "right", "result"):
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")
+    with text.when("mends"):
+        for name in ("left_zero", "right_zero"):
+            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
     text.read("target_base", "result_bases + target_at")
     for name, line in (("row", "by_row"), ("column", "by_column")):
         side = {"row": "m", "column": "n"}[name]
@@ -177,7 +189,17 @@ def _write_unit(text: Steps) -> None:
         _write_skinny(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
+        text.let("packed", "(steps + together - 1) // together")
         _pack_right(text)
+        with text.when("mends"):
+            text.invoke(
+                "@stage", "right_zero", "right_zero_bases", 0, "n0", 1, "columns", "right_zero_views - 1", "right_zeros", 0
+            )
+            with text.loop("j_t", "n0", "n1", "tile_columns"):
+                text.invoke(
+                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
+                    "right_totals + (j_t - n0) * 4",
+                )  # fmt: skip
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
 
@@ -234,7 +256,7 @@ def _pack_right(text: Steps) -> None:
     with text.when(f"right_mode != {ALONG_ROWS}"):
         with text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
             text.let("width_p", "min(tile_columns, n1 - jp)")
-            text.let("to_p", "right_memory + (jp - n0) * steps * 4")
+            text.let("to_p", "right_memory + (jp - n0) * packed * 4")
             with text.when(f"right_mode == {ALONG_STEPS}"):
                 text.invoke(
                     "@stage", "right", "right_bases", "jp", "k0", "width_p", "steps", "right_views - 1",
@@ -285,12 +307,21 @@ def _write_panel(text: Steps) -> None:
         text.let("tile_used", "tile_here if height == tile_rows else low_here")
         text.let("is_raw", "1 if j < unpacked else 0")
         text.let("from_j", "right_base + j * right_across + k0 * right_step")
-        text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * steps * 4")
+        text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * packed * 4")
         text.let("b_step", "right_step if is_raw != 0 else panel_pitch")
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
-        text.invoke("tile_used", "left_memory", "b", "b_step", "c", "c_step", "steps", "1 if k0 == 0 else 0")
+        text.invoke("tile_used", "left_memory", "b", "b_step", "c", "c_step", "packed", "1 if k0 == 0 else 0")
+    with text.when("mends"):
+        text.invoke("total_left", "left_memory", "packed", "height", "left_totals")
+        text.invoke(
+            "@stage", "left_zero", "left_zero_bases", 0, "i", 1, "height", "left_zero_views - 1", "left_zeros", 0
+        )
+        text.invoke(
+            "mend", "results", "result_pitch", "height", "columns", "left_totals", "left_zeros", "right_totals",
+            "right_zeros", "steps",
+        )  # fmt: skip
     with text.when("k0 + steps == k and direct < n1"):
         text.invoke(
             "@stage", "result", "result_bases", "i", "direct", "height", "n1 - direct", 0,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from anydml.engines.cpu.kernels.nodes import Text
+from anydml.engines.cpu.kernels.octets import write_dot
 from anydml.engines.cpu.kernels.row import LINE
 
 UNROLLED = 8
@@ -19,7 +20,7 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-SCALARS = {"f32": "float", "i32": "i32"}
+SCALARS = {"f32": "float", "i32": "i32", "i8": "i32"}
 
 
 class Tile(NamedTuple):
@@ -33,6 +34,7 @@ class Tile(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
+    """Of elements: `i8` are four bytes of as many steps."""
 
     @property
     def name(self) -> str:
@@ -146,6 +148,8 @@ class _Tile:
         text, vector = self.text, self.vector
         if self.tile.kind == "f32":
             made = text.call("fma", vector, [factor, column, sum])
+        elif self.tile.kind == "i8":
+            made = write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, sum)
         else:
             made = text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {sum}")
         text.lines[-1] = text.lines[-1].replace(made, name, 1)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import SMALL, make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import (
@@ -28,6 +28,7 @@ from anydml.engines.cpu.kernels.contract import (
     make_contract,
 )
 from anydml.engines.cpu.kernels.nodes import kind_of
+from anydml.engines.cpu.kernels.octets import FOUR, Octets, make_mend, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.kernels.row import Shape, givens
@@ -36,10 +37,10 @@ from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_dots, make_stri
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile, make_tile
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.scratch import get_scratch
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
-from anydml.ir.expressions import load
+from anydml.ir.expressions import const, load
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import rewrite, walk, write
 
@@ -111,6 +112,31 @@ class ContractProgram:
         for section in self.sections:
             words += section.bind(places)
         return make_dispatch(self.kernel, words, self.units, self.size)
+
+
+class _Octets(NamedTuple):
+    """A product of bytes."""
+
+    factors: tuple[tuple[Section, Kernel], ...]
+    """With what packs each."""
+    zeros: tuple[Section, ...]
+    """Of both zero points; empty where there is nothing to mend."""
+    kernels: tuple[int, ...]
+
+
+def _byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
+    """The load of a byte, and what is taken off it, in a factor of 32 bits; None for other factors."""
+    number, zero = value.args if value.op == "sub" else (value, const(0, value.type))
+    leaf = number.args[0] if number.op == "cast" else number
+    is_byte = leaf.op == "load" and leaf.type in (DataType.INT8, DataType.UINT8)
+    return (leaf, zero) if is_byte else None
+
+
+def _folded(value: Expr) -> Expr:
+    """A difference of constants as one."""
+    if value.op == "sub" and all(arg.op == "const" for arg in value.args):
+        return const(value.args[0].value - value.args[1].value, value.type)
+    return value
 
 
 def plan_contract(primitive: Reduce) -> ContractProgram | None:
@@ -190,20 +216,28 @@ class _Plan:
     def make(self) -> ContractProgram:
         """Choose tiles, kernels and units."""
         tile = tile_for(self.kind, self.m)
+        skinny = self._skinny(tile)
+        octets = None if skinny else self._octets(tile)
+        if octets:
+            tile = tile._replace(kind="i8")
         columns = tile.vectors * tile.lanes
         left, left_mode, pack_left = self._factor(self.left, self.rows, tile.rows, tile.pitch)
         right, right_mode, pack_right = self._factor(self.right, self.columns, columns, columns)
         is_direct = self.finish is self.sum and self.target.along(self.columns) == 4
+        is_direct = is_direct and not skinny and not (octets and octets.zeros)
         row_panels, column_panels = -(-self.m // tile.rows), -(-self.n // columns)
-        skinny = self._skinny(tile)
-        row_units, column_units, block = self._units(row_panels, column_panels, tile, is_direct, skinny is not None)
+        row_units, column_units, block = self._units(
+            row_panels, column_panels, tile, is_direct and self.n % tile.lanes == 0, skinny is not None
+        )
         lie = self._lies(self.right)[0]
         if right_mode == AS_IT_LIES and lie.along(self.columns) == lie.width:
             is_small = row_panels <= 2 * row_units or self.k * self.n <= 8192
             right_mode = UNPACKED if is_small and lie.width == 4 else SIDE_BY_SIDE
+        if octets:
+            (left, pack_left), (right, pack_right) = octets.factors
+            left_mode, right_mode = AS_IT_LIES, SIDE_BY_SIDE if lie.along(self.columns) == 1 else AS_IT_LIES
         if skinny:
             right, right_mode = skinny
-            is_direct = False
             if right_mode == DOTS:
                 _, left, left_mode = self._computed(self.left, self.rows, is_along=True)
         tiles = [
@@ -211,7 +245,7 @@ class _Plan:
             for rows in (tile.rows, self.m % tile.rows or tile.rows)
             for vectors in (tile.vectors, -(-(self.n % columns or columns) // tile.lanes))
         ]
-        sections = (left, right, self._result())
+        sections = (left, right, self._result(), *(octets.zeros if octets else ()))
         first = HEADER + len(WORDS) + len(self.batch)
         places = [first]
         for section in sections:
@@ -220,7 +254,8 @@ class _Plan:
             self.m, self.n, self.k, row_units, column_units, row_panels, column_panels, tile.rows, columns, block,
             4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
             *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
-            left_mode, right_mode, int(is_direct), *places[:3], len(self.batch),
+            left_mode, right_mode, int(is_direct), *places[:3], len(self.batch), FOUR if octets else 1,
+            *((len(octets.zeros), *octets.kernels) if octets else (0,) * 4), *(places[3:5] if octets and octets.zeros else (0, 0)),
             *(self.found.sizes[k] for k in self.batch),
         )  # fmt: skip
         units = row_units * column_units * self._count(self.batch)
@@ -245,20 +280,24 @@ class _Plan:
         wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
         best = None
         for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
-            each = -(-column_panels // columns)
+            n = -(-column_panels // columns) * width
+            block = self._block(n, tile.kind == "i8")
             lowest = -(-wanted // (batch * columns))
-            if self.k > BLOCK and not is_direct:
-                lowest = max(lowest, -(-row_panels // (RESULT // (4 * each * width) // tile.rows)))
+            if self.k > block and not is_direct:  # results lie in the scratch until the last block
+                lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
             for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
-                m, n = -(-row_panels // rows) * tile.rows, each * width
+                m = -(-row_panels // rows) * tile.rows
                 time = -(-batch * rows * columns // threads) * (m * n + PACKING * (m + n))
                 if best is None or time < best[0]:
-                    best = time, rows, columns, RIGHT // (4 * n)
-        assert best
-        _, rows, columns, most = best
+                    best = time, rows, columns, block
+        assert best  # noqa: S101 - for type checkers: there is one column at least
+        return best[1:]
+
+    def _block(self, columns: int, is_bytes: bool) -> int:
+        """The steps that are packed at once for so many columns, whole chains: sums do not depend on it."""
+        most = max(min(RIGHT // (4 * columns), BLOCK) // CHAIN, 1) * (FOUR if is_bytes else 1)
         chains = -(-self.k // CHAIN)
-        blocks = -(-chains // max(min(most, BLOCK) // CHAIN, 1))
-        return rows, columns, -(-chains // blocks) * CHAIN
+        return -(-chains // -(-chains // most)) * CHAIN
 
     def _factor(self, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
         """The section of a factor, how it is brought, and what packs it."""
@@ -296,6 +335,38 @@ class _Plan:
         steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
         section = self._section((kernel.address, *numbers), [*lies, nowhere], [*steps, 4], [*across, 0])
         return section, STRIP if is_across else DOTS
+
+    def _octets(self, tile: Tile) -> _Octets | None:
+        """How bytes less their zero points are multiplied by dot instructions; None where they are not, or cannot be."""
+        found = [_byte_less_zero(value) for value in (self.left, self.right)]
+        if self.kind != "i32" or None in found or not has_dots(tile.lanes):
+            return None
+        columns = tile.vectors * tile.lanes
+        factors, zeros, totals = [], [], []
+        for part, across, panel, pitch in (
+            (found[0], self.rows, tile.rows, tile.pitch),
+            (found[1], self.columns, columns, columns),
+        ):
+            assert part is not None  # noqa: S101 - for type checkers
+            leaf, zero = part
+            if self.folded and any(lie.along(self.folded) for lie in self._lies(zero)):
+                return None
+            lie, is_left = self._lie(leaf), across is self.rows
+            step, on = lie.along(self.folded), lie.along(across)
+            lies = "p" if on == 1 else "t" if step == 1 else "s"
+            # An Arm takes signed bytes, an x86 unsigned ones on the left.
+            flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM)
+            shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left)
+            pack = get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
+            factors.append((self._section((), [lie], [step], [on]), pack))
+            totals.append(get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address)
+            offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
+            zeros.append((zero - offset, across))
+        kernels = (*totals, get_kernel("mend", make_mend).address)
+        if all(value.op == "const" and not value.value for value in (_folded(value) for value, _ in zeros)):
+            return _Octets(tuple(factors), (), kernels)
+        sections = tuple(self._mapped(value, across, (), Lie("", 0, (), 4), 4) for value, across in zeros)
+        return _Octets(tuple(factors), sections, kernels)
 
     def _is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
         """Whether more of a factor lies along its rows or columns than along what is folded."""
