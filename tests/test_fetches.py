@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 F32, INT64 = DataType.FLOAT32, DataType.INT64
 RNG = np.random.default_rng(5)
-TABLE = RNG.standard_normal((50, 200)).astype("f4")
-ROWS = RNG.standard_normal((70, 200)).astype("f4")
+TABLE = RNG.standard_normal((50, 300)).astype("f4")
+ROWS = RNG.standard_normal((70, 300)).astype("f4")
 IDS = RNG.integers(-49, 50, 70)
 
 
@@ -118,7 +118,7 @@ def test_rows_that_are_gathered_and_computed_with_are_one_pass(engine: str, mode
     assert fetched(model.recipe.steps[0].primitive.value)
     # One row alone, the last before the end of an outer dimension, and parts of rows.
     check_fused(engine, build, TABLE, IDS[:1], ROWS[:1])
-    check_fused(engine, lambda x, i, y: dml.slice(build(x, i, y), [3, 5], [57, 150]), TABLE, IDS, ROWS)
+    check_fused(engine, lambda x, i, y: dml.slice(build(x, i, y), [3, 5], [57, 280]), TABLE, IDS, ROWS)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -138,18 +138,18 @@ def test_a_map_is_computed_where_a_gather_takes_it(engine: str) -> None:
 
 def test_what_a_gather_alone_does_better_stays_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "NEAR", 1024)
-    lengths = RNG.integers(0, 200, (70, 1)).astype("u4")
+    lengths = RNG.integers(0, 300, (70, 1)).astype("u4")
     check_fused("cpu", lambda x, n, y: dml.reverse_subsequences(x, n, 1) + y, ROWS, lengths, ROWS, steps=2)
     check_fused("cpu", lambda x, i, y: dml.gather(x, i, 0) + y, ROWS.ravel(), IDS, ROWS[:, 0], steps=2)
     check_fused("cpu", lambda x, i: dml.gather(x, abs(i), 0), TABLE, IDS, steps=2)  # indices that a kernel reads
     twice = check_fused("cpu", lambda x, i: sum_of_two(dml.gather(x, i, 0)), TABLE, IDS, steps=2)
     assert match_gathered(twice.recipe.steps[0].primitive)
-    across = check_fused("cpu", lambda x, n: dml.reverse_subsequences(x, n, 0), ROWS, lengths[:1].repeat(200, 1))
+    across = check_fused("cpu", lambda x, n: dml.reverse_subsequences(x, n, 0), ROWS, lengths[:1].repeat(300, 1))
     assert isinstance(match_turned(across.recipe.steps[0].primitive), Turned)
 
 
 def sum_of_two(x: Any) -> Any:
-    return dml.slice(x, [0, 0], [60, 200]) + dml.slice(x, [10, 0], [60, 200])
+    return dml.slice(x, [0, 0], [60, 300]) + dml.slice(x, [10, 0], [60, 300])
 
 
 # Checks
@@ -169,7 +169,7 @@ def test_the_first_check_that_fails_is_the_one_that_says_so(engine: str, optimis
         assert sum(step.may_raise for step in model.recipe.steps) < 3  # some became one
     for place, name in enumerate(("first", "second", "third")):
         given = [good] * place + [bad] * (3 - place)
-        out = put(np.full((70, 200), 7, "f4"), engine)
+        out = put(np.full((70, 300), 7, "f4"), engine)
         with pytest.raises(dml.IndexRangeError, match=rf"'{name}': GATHER: indices\[44\] = 50 is outside"):
             model(*(put(x, engine) for x in (TABLE, *given)), out=out)
         assert (get(out) == 7).all()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anydml.ir.patterns import is_copy
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.verbs import Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -141,12 +141,13 @@ def lay_out(recipe: Recipe) -> Arena:
 def _may_overwrite(step: Step) -> list[str]:
     """The stores that a step may write its result into while it reads them: all that it reads there lies alike."""
     is_by_row = isinstance(step.primitive, Reduce) and step.primitive.is_by_row
-    if is_copy(step.primitive) or is_by_row or not isinstance(step.primitive, (Map, Reduce, Scan)):
+    if is_copy(step.primitive) or is_by_row:
         return []
-    elsewhere = frozenset() if isinstance(step.primitive, Scan) else fetched(step.primitive.value)
+    if not isinstance(step.primitive, Scan) and fetched(step.primitive.value):
+        return []
     found = {view.tensor: True for view in step.sources}
-    for slot, view in enumerate(step.sources):
-        found[view.tensor] &= slot not in elsewhere and _lies(view) == _lies(step.target)
+    for view in step.sources:
+        found[view.tensor] &= _lies(view) == _lies(step.target)
     return [name for name, is_alike in found.items() if is_alike]
 
 

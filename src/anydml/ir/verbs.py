@@ -51,8 +51,8 @@ class Check:
 class Map:
     """target[i] = value, an expression of source[i] for each source, and of i: all views have the same sizes.
 
-    But for sources that the expression fetches from, at indices that it computes: those have sizes of their own, and
-    the target must not be their memory. `checks` come first.
+    But for sources that the expression fetches from, at indices that it computes: those have sizes of their own. A map
+    that fetches writes over none of its sources. `checks` come first.
 
     Conversions in it are Direct3D's. A float becomes the nearest of a narrower type, ties to even, and an infinity
     past the largest; NaN stays NaN. To an integer type a float loses its fraction, what lies outside takes the nearest

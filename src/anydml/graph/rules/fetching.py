@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
 
-ROW = 512
-"""Bytes of a row from which on fetching it is as quick as reading one that lies anywhere. A gather and a sum on one
-thread of an Arm Neoverse-N1, fused, take 0.66 of the time for 16,384 rows of 1 KiB, and 1.1 for rows of 256 bytes."""
+ROW = 1024
+"""Bytes of a row from which on a gather and a sum take no longer as one: for 4,096 rows of 3 KiB 0.87 of the time, for
+128 of them 0.73, for 16,384 of 1 KiB 0.98, and of 512 bytes 1.22 (one thread of an Arm Neoverse-N1)."""
 NEAR = 1024 * 1024
 """Bytes of a source up to which its elements are fetched one by one from the cache: 4 Mi out of 64 KiB and a sum take,
 fused, half of the time; out of 64 MiB 1.2 times as much, because a gather alone asks for them ahead."""

@@ -33,7 +33,7 @@ SEGMENT = 128 * 1024
 ACROSS = 256
 """Elements of a row that one unit goes through where a view lies across the rows: as many lines of the cache."""
 AHEAD, MOST_AHEAD = 4096, 16
-"""Bytes of rows to fetch that are asked for ahead, and rows at most: a gather of 16,384 rows of 1 KiB and a sum take
+"""Bytes of rows to fetch that are asked for ahead, and rows at most: 16,384 rows of 1 KiB, fetched and added to, take
 4.6 ms so, 5.9 with 1024 bytes and 12.6 without (one thread of an Arm Neoverse-N1)."""
 FAR = 128 * 1024
 """Bytes of a source from which on its rows are asked for ahead."""
