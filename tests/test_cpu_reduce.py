@@ -78,7 +78,7 @@ def test_random_trees_and_layouts(part: int) -> None:
         slots = [TYPES[k] for k in chance.integers(len(TYPES), size=1 + seed % 3)]
         shape, data_type = shape_of(chance, 4000) or (3,), TYPES[seed % len(TYPES)]
         depth = int(chance.integers(1, len(shape) + 1))
-        trees = Trees(seed, slots, len(shape), depth)
+        trees = Trees(seed, slots, shape, depth)
         trees.by_row = bool(seed % 5 < 3)
         value = trees.fold(data_type, 2) if seed % 2 else trees.grow(data_type, 3)
         sources = [source(chance, shape, slot) for slot in slots]

@@ -141,6 +141,14 @@ def test_random_layouts(seed: int) -> None:
     agree(value, depth, room(chance, sizes, I64), *small)
 
 
+def test_quotients_by_row_are_rounded_once() -> None:
+    chance = np.random.default_rng(4)
+    x = numbers(chance, (40, LENGTHS[-1]), F32)
+    by = np.broadcast_to(numbers(chance, (40, 1), F32), x.shape)
+    got = agree(X / Y + ex.fold("max", X) * 0.0, 1, framed(x), *(np.nan_to_num(a, posinf=1, neginf=2) for a in (x, by)))
+    assert np.isfinite(got).any()
+
+
 def test_in_place() -> None:
     x = framed(np.zeros((3, LENGTHS[-1]), np.float32))
     x[...] = before = values(x.shape, "float32")

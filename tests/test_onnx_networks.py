@@ -10,9 +10,8 @@ import pytest
 pytest.importorskip("torch", reason="networks are exported by PyTorch")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what networks are compared with")
 pytest.importorskip("onnx", reason="PyTorch exports through onnx")
-
-import networks  # isort: skip - after what it needs
-from anydml.onnx import load  # isort: skip
+networks = pytest.importorskip("benchmarks.networks")
+load = pytest.importorskip("anydml.onnx").load
 
 
 @pytest.fixture
@@ -59,10 +58,10 @@ def test_a_decoder_step_agrees_with_onnx_runtime(rng: Any) -> None:
 
 
 def test_a_layer_is_few_passes(rng: Any) -> None:
-    """Six products with what follows them, two norms with what they add, a softmax; and for each head's layout a copy."""
+    """Six products with what follows them, two of attention, a softmax, and two norms with what they add."""
     passes = {}
     for layers in (1, 2):
         model = load(networks.encoder(WIDTH, HEADS, layers))
         model.run(_encoder_feeds(rng, 2, 9))
         passes[layers] = str(model.explain()).partition("compiled ")[2].partition(" passes")[0]
-    assert int(passes[2]) - int(passes[1]) <= 12, passes
+    assert int(passes[2]) - int(passes[1]) <= 11, passes

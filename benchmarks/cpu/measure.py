@@ -75,7 +75,9 @@ def measure(row: CpuRow, device: dml.Device, threads: int, rounds: int, peers: C
     elif not row.is_call:
         timed["copy"] = contestants.copy_limit((row.lines or row.bytes) // 2, threads)
     seconds = dict.fromkeys(timed, float("inf"))
-    repeat = {"tiny": 2000, "compile": 1}.get(row.family) or max(1, min(50, 2**22 // max(row.lines, row.bytes, row.flops // 8)))
+    repeat = {"tiny": 2000, "compile": 1}.get(row.family) or max(
+        1, min(50, 2**22 // max(row.lines, row.bytes, row.flops // 8))
+    )
     for _ in range(rounds):
         for name, compute in timed.items():
             time.sleep(PAUSE)

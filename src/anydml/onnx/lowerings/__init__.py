@@ -101,6 +101,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Trilu": {1: attention.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
     "Where": {9: detours.choice},
+    "com.microsoft.MatMulNBits": {1: quantising.matmul_bits},
     "com.microsoft.SkipLayerNormalization": {1: normalising.skip_norm(use_mean=True)},
     "com.microsoft.SkipSimplifiedLayerNormalization": {1: normalising.skip_norm(use_mean=False)},
 }

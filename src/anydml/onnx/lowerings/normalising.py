@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anydml as dml
 from anydml.enums import ReduceFunction
@@ -121,7 +121,12 @@ def _normalised(
     node: Node, x: Value, axes: Sequence[int], scale: Value | None, bias: Value | None, *, use_mean: bool = True
 ) -> Value:
     """MEAN_VARIANCE_NORMALIZATION2 over axes."""
-    options = {"axes": tuple(axes), "use_mean": use_mean, "use_variance": True, "epsilon": node.real("epsilon")}
+    options: dict[str, Any] = {
+        "axes": tuple(axes),
+        "use_mean": use_mean,
+        "use_variance": True,
+        "epsilon": node.real("epsilon"),
+    }
     given = [value for value in (scale, bias) if value is not None]
     shaped = []
     for value, name in zip(given, ("scale", "bias"), strict=False):
@@ -133,8 +138,8 @@ def _normalised(
         shape = (1,) * (len(x.shape) - len(value.shape)) + value.shape
         shaped.append(convert(node, node.tracer.reshape(value, shape), x.element))
 
-    def call(first: object, *others: object, **named: object) -> object:
-        places = dict(zip(("scale", "bias"), others, strict=False))
+    def call(first: Any, *others: Any, **named: Any) -> Any:
+        places: dict[str, Any] = dict(zip(("scale", "bias"), others, strict=False))
         return dml.mean_variance_normalization2(first, **places, **named)
 
     return node.tracer.apply(call, [x, *shaped], x.shape, **options)
@@ -197,7 +202,7 @@ def lp_norm(node: Node) -> list[Value]:
 def local_response_norm(node: Node) -> list[Value]:
     """LRN: by the squares of the channels around each."""
     x = node.input(0)
-    options = {"alpha": node.real("alpha"), "beta": node.real("beta"), "bias": node.real("bias")}
+    options: dict[str, Any] = {"alpha": node.real("alpha"), "beta": node.real("beta"), "bias": node.real("bias")}
     if len(x.shape) < 3:
         node.refuse("X", "X must have at least 3 dimensions", value=x.shape, found=str(x.shape))
     flat = node.tracer.reshape(x, (*x.shape[:2], x.shape[2], math.prod(x.shape[3:])))

@@ -16,7 +16,7 @@ def _heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     return x.view(batch, count, heads, width // heads).transpose(1, 2)
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
     """A layer of BERT's encoder."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -34,7 +34,7 @@ class Layer(nn.Module):
         return self.norm2(x + self.down(functional.gelu(self.up(x))))
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
     """BERT's: embeddings of tokens and positions, then layers of attention and of two products."""
 
     def __init__(self, width: int, heads: int, layers: int, vocabulary: int = 1000, longest: int = 512) -> None:
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         return x
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
     """A layer of GPT-2's decoder, with a cache of keys and values."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -74,7 +74,7 @@ class Block(nn.Module):
         return x, torch.stack((key, value))
 
 
-class Decoder(nn.Module):
+class Decoder(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
     """GPT-2's: one step, which reads a cache and gives it back longer."""
 
     def __init__(self, width: int, heads: int, layers: int, vocabulary: int = 1000, longest: int = 1024) -> None:
