@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 if "cuda" not in ENGINES:
     # `make test` runs the first three interpreted, in a process of their own; `make test-gpu` runs all.
-    ignored = ("engine", "maps", "expressions", "reduces", "arrays", "graphs")
+    ignored = ("engine", "maps", "expressions", "reduces", "products", "arrays", "graphs")
     collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
 
 

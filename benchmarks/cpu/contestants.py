@@ -77,7 +77,7 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
     assert row.onnx is not None  # noqa: S101 - for type checkers: who asks has looked
     kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
              "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "int64": TensorProto.INT64}  # fmt: skip
-    feeds = dict(zip(("x", "indices"), row.inputs, strict=False))
+    feeds = dict(zip(("x", "second", "third"), row.inputs, strict=False))
     constants = [numpy_helper.from_array(np.array(c, np.int64), f"c{i}") for i, c in enumerate(row.onnx["constants"])]
     node = helper.make_node(
         row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
@@ -87,7 +87,8 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
         [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in feeds.items()],
         [helper.make_tensor_value_info("y", kinds[str(row.inputs[0].dtype)], None)], constants,
     )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), feeds
+    opset = helper.make_opsetid("", row.onnx.get("opset", 14))
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8), feeds
 
 
 def ours_as_model(row: CpuRow, device: dml.Device) -> Contestant:

@@ -10,6 +10,7 @@ import torch
 from benchmarks.cuda.kinds import CudaRow
 from benchmarks.cuda.maps import MapRow
 from benchmarks.cuda.pool import Tensor, signed
+from benchmarks.cuda.reduces import ReduceRow
 
 CHUNK = 2**27
 """Elements that are looked at in one go: a GiB in float64, of which a handful are alive at a time."""
@@ -35,6 +36,8 @@ def same_bits(got: Tensor, wanted: Tensor) -> bool:
 
 def fault(row: CudaRow, inputs: list[Tensor], got: Tensor) -> str:
     """What is wrong with ours, or nothing: to the bit, and for sums and functions of floats within the last places."""
+    if isinstance(row, ReduceRow):
+        return row.fault(inputs, got)
     if not row.exact and isinstance(row, MapRow):
         off = largest(map_units(row, inputs, got))
         return "" if off <= row.units else f"{off:.4g} units in the last place off"

@@ -15,6 +15,7 @@ from benchmarks.chain import Chain
 from benchmarks.cuda.kinds import Call, CudaRow
 from benchmarks.cuda.maps import MapRow
 from benchmarks.cuda.pool import Pool, Tensor, signed
+from benchmarks.cuda.reduces import ReduceRow
 
 Sets = Sequence[Sequence[Tensor]]
 
@@ -38,6 +39,8 @@ class Contestant:
 def ours(row: CudaRow, sets: Sets, outs: Sequence[Tensor], engine: dml.Device) -> Contestant:
     if row.function is not None:
         return Contestant([row.function(x, out) for (x,), out in zip(sets, outs, strict=True)], read=lambda _: outs[0])
+    if isinstance(row, ReduceRow):
+        return Contestant([row.bind(engine, x, out) for x, out in zip(sets, outs, strict=True)], read=lambda _: outs[0])
     chain = row.chain
     if chain is not None and row.family == "compile":
         calls = [_compiling(chain, engine, inputs, out) for inputs, out in zip(sets, outs, strict=True)]

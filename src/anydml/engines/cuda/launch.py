@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -37,6 +38,20 @@ POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """A matrix in place of a pointer, of which the hardware reads blocks by itself: rows of 16 bytes' multiples."""
+
+    kind: str
+    sizes: tuple[int, int]
+    stride: int
+    """From row to row, in elements; within a row it is 1."""
+    block: tuple[int, int]
+
+    def __str__(self) -> str:
+        return f"tensordesc<{self.kind}[{self.block[0]}, {self.block[1]}]>"
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A Triton function with everything fixed but its addresses.
 
@@ -44,7 +59,7 @@ class Kernel:
     """
 
     function: Any
-    pointers: tuple[str, ...]
+    pointers: tuple[str | Block, ...]
     """The element types, as Triton names them: `u32`."""
     numbers: Numbers
     constants: Mapping[str, Any]
@@ -55,6 +70,8 @@ class Kernel:
     """The most that a thread may use; None for as many as the compiler likes."""
     fuses: bool = True
     """Whether a product and a sum may become one operation, which rounds once."""
+    stages: int = 1
+    """Of a loop's loads, how many steps are on their way at once."""
 
     def prepare(self) -> None:
         """Compile it as it will be launched on aligned memory."""
@@ -70,6 +87,8 @@ class Kernel:
         with torch.cuda.device(self.figures.index):
             run, loaded, metadata = compiled.run, compiled.function, compiled.packed_metadata
         programs, index = self.programs, self.figures.index
+        if any(isinstance(pointer, Block) for pointer in self.pointers):
+            return self._by_blocks(compiled, addresses, (*self.numbers, *constants))
         arguments = (*addresses, *self.numbers, *constants)
 
         def start() -> None:
@@ -80,7 +99,8 @@ class Kernel:
     def _compiled(self, aligned: tuple[bool, ...]) -> Any:
         names = self.function.arg_names
         numbers = tuple(_type_of(number) for number in self.numbers)
-        types = (*(f"*{pointer}" for pointer in self.pointers), *numbers, *("constexpr",) * len(self.constants))
+        pointers = (str(of) if isinstance(of, Block) else f"*{of}" for of in self.pointers)
+        types = (*pointers, *numbers, *("constexpr",) * len(self.constants))
         return _compile(
             self.function,
             tuple(zip(names, types, strict=True)),
@@ -89,16 +109,56 @@ class Kernel:
             self.warps,
             self.registers,
             self.fuses,
+            self.stages,
             self.figures.target,
             self.figures.index,
         )
 
+    def _by_blocks(self, compiled: Any, addresses: Sequence[int], others: tuple[Any, ...]) -> Callable[[], Any]:
+        """As `launch`, with descriptors of blocks made now: Triton's own launcher makes them at every launch."""
+        from triton.backends.nvidia.driver import make_tensordesc_arg  # which needs a driver
+
+        found, arguments = iter(compiled.metadata.tensordesc_meta), list[Any]()
+        for of, address in zip(self.pointers, addresses, strict=True):
+            arguments += (
+                make_tensordesc_arg(_Described(of, address), next(found)) if isinstance(of, Block) else [address]
+            )
+        run, index, programs = compiled.run, self.figures.index, self.programs
+        cells = [cell.cell_contents for cell in run.launch.__closure__]
+        (launch,) = (found for found in cells if isinstance(found, BuiltinFunctionType))
+        loaded, metadata = compiled.function, compiled.packed_metadata
+        fixed = (run.launch_cooperative_grid, run.launch_pdl, None, None, metadata, None, None, None)
+        given = (*arguments, *others)
+
+        def start() -> None:
+            launch(programs, 1, 1, current_stream(index), loaded, *fixed, *given)
+
+        return start if torch.cuda.device_count() == 1 else _on_device(start, index)
+
     def _interpreted(self, addresses: Sequence[int], constants: tuple[Any, ...]) -> Callable[[], Any]:
         memory = [
-            torch.from_numpy(numpy_view(address, (1,), (1,), np.dtype(POINTERS[pointer])))
+            torch.from_numpy(numpy_view(address, (1,), (1,), np.dtype(POINTERS[str(pointer)])))
             for address, pointer in zip(addresses, self.pointers, strict=True)
         ]
         return functools.partial(_interpret, self.function[(self.programs,)], *memory, *self.numbers, *constants)
+
+
+class _Described:
+    """A matrix as Triton's maker of descriptors asks for it."""
+
+    padding = "zero"
+
+    def __init__(self, of: Block, address: int) -> None:
+        self.shape, self.strides, self._address = list(of.sizes), [of.stride, 1], address
+
+    @property
+    def base(self) -> _Described:
+        """Itself."""
+        return self
+
+    def data_ptr(self) -> int:
+        """The address."""
+        return self._address
 
 
 def _type_of(number: int | tuple[int, ...]) -> Any:
@@ -114,13 +174,14 @@ def _compile(
     warps: int,
     registers: int | None,
     fuses: bool,
+    stages: int,
     target: Any,
     _index: int,  # a compiled kernel is loaded on one device
 ) -> Any:
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
     source = ASTSource(function, dict(signature), dict(constants), attributes)
     try:
-        options = {"num_warps": warps, "num_stages": 1, "maxnreg": registers, "enable_fp_fusion": fuses}
+        options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers, "enable_fp_fusion": fuses}
         return triton.compile(source, target=target, options=options)
     except Exception as error:
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"

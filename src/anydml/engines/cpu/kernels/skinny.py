@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN, SCALARS
 from anydml.ir.trees import walk

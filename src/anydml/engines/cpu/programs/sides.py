@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
-from anydml.engines.cpu.kernels.map import Shape, givens
+from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.enums import DataType
 from anydml.ir.expressions import load

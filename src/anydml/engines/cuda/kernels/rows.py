@@ -16,6 +16,8 @@ class Rows(NamedTuple):
     """Elements of a row that are in the tile at a time."""
     align: int = 1
     """What divides the length of a row."""
+    row_align: int = 1
+    """What divides the number of rows."""
     is_long: bool = False
     """Whether rows or their elements may be more than 31 bits count."""
 
@@ -34,7 +36,7 @@ def begin(count, parts, TILE: tl.constexpr):
     program = tl.program_id(0)
     part = program % parts.to(tl.int32)
     number = (program // parts.to(tl.int32)).to(tl.int64) * TILE.rows + tl.arange(0, TILE.rows)
-    is_row = (number < count)[:, None]
+    is_row = (number < known(count, TILE.row_align))[:, None]
     if not TILE.is_long:
         number = number.to(tl.int32)
     return number, is_row, part
@@ -48,9 +50,9 @@ def within(first, TILE: tl.constexpr):
 
 
 @triton.jit
-def there(number, stop, TILE: tl.constexpr):
+def there(number, length, TILE: tl.constexpr):
     """Which of those elements there are."""
-    return (number < known(stop, TILE.align))[None, :]
+    return (number < known(length, TILE.align))[None, :]
 
 
 @triton.jit

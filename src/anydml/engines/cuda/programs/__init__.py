@@ -8,12 +8,13 @@ from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
 from anydml.engines.cuda.programs.map import MapProgram
+from anydml.engines.cuda.programs.product import ProductProgram
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
-from anydml.ir.verbs import IndexedCopy, Map, Reduce, Reverse, Scan
+from anydml.ir.verbs import Map, Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ __all__ = [
     "FillProgram",
     "GatherProgram",
     "MapProgram",
+    "ProductProgram",
     "ReduceProgram",
     "ReverseProgram",
     "ScaleProgram",
@@ -50,11 +52,9 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
-    Map: (_copied, _scaled, _filled, MapProgram.plan),
-    Reduce: (ReduceProgram.plan,),
-    IndexedCopy: (GatherProgram.plan,),
+    Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
+    Reduce: (ProductProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
-    Reverse: (ReverseProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 

@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
 
 MOST_WHOLE = 32 if IS_INTERPRETED else 16384
 """Elements of the longest row that a program holds; longer ones are read again for each level of folds."""
-TILE = 64 if IS_INTERPRETED else 4096
-"""Elements of a tile of shorter rows, or of chunks of longer ones."""
+SHORT = 64 if IS_INTERPRETED else 1024
+"""Elements of a tile of shorter rows: a warp folds each without waiting for others."""
+CHUNK = 64 if IS_INTERPRETED else 2048
+"""Elements of a tile of chunks of longer rows."""
 ACROSS = 256
 """Bytes of neighbouring rows in a tile, where they are the neighbours in memory."""
-EACH = 16
-"""Elements a thread."""
+EACH = 32
+"""Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
 PARTS = "partial folds {}"
 
 
@@ -99,21 +102,23 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Sh
     Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
     """
     count, length = walk.rows.count, walk.along.count
-    long, most = ceil_power(length), TILE
+    long = ceil_power(length)
     if walk.is_across:
         width = max(view.data_type.size_in_bytes for view in walk.views)
         rows = min(ceil_power(count), 8 if IS_INTERPRETED else ACROSS // width)
-        long = min(long, most // rows)
+        long = min(long, CHUNK // rows)
     else:
-        long = long if long <= (TILE if is_once else MOST_WHOLE) else most
-        rows = min(max(most // long, 1), ceil_power(count))
+        long = long if long <= (CHUNK if is_once else MOST_WHOLE) else CHUNK
+        rows = min(max(SHORT // long, 1), ceil_power(count))
         while rows > 1 and count < 2 * figures.multiprocessors * rows:
             rows //= 2
     programs, chunks = -(-count // rows), -(-length // long)
     parts = 1
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
-    warps = min(max(rows * long // (32 * EACH), 1), 16)
+    is_wide = all(view.data_type.size_in_bytes >= 4 for view in walk.views)
+    each = EACH // 4 if chunks > 1 or walk.is_across else EACH
+    warps = min(max(rows * long // (32 * each), 1), 8 if is_wide else 16)
     return Shape(rows, long, parts, warps)
 
 
@@ -132,8 +137,10 @@ class ReduceProgram:
         value = expand(primitive.value)
         walk, levels = walk_of(primitive, value), max(levels_of(value).values())
         folds = _folds(value)
-        is_simple = primitive.is_by_row and levels == 1 and not any(
-            node.op == "coordinate" for node in walk_nodes(value, known=folds)
+        is_simple = (
+            primitive.is_by_row
+            and levels == 1
+            and not any(node.op == "coordinate" for node in walk_nodes(value, known=folds))
         )
         shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
         if shape.parts == 1:
@@ -150,9 +157,8 @@ class ReduceProgram:
             places.append((name, at))
             at += -(-math.prod(sizes) * node.type.size_in_bytes // 16) * 16
         loads = [node for node in walk.leaves if node.op == "load"]
-        for view, node in enumerate(loads):
+        for view, source in enumerate(walk.views[:-1]):
             strides = (*walk.rows.strides[view], 0)
-            source = walk.views[view]
             sources.append(View(source.tensor, source.data_type, sizes, strides, walk.rows.offsets[view]))
         made = {node: fold(node.op.removeprefix("fold_"), load(k, node.type)) for k, node in enumerate(folds)}  # type: ignore[arg-type]
         slots = {node: load(len(folds) + k, node.type) for k, node in enumerate(loads)}  # type: ignore[arg-type]
@@ -208,26 +214,32 @@ def _step(
     form = Form(is_whole and not parted, length % shape.length == 0, is_by_row, bool(parted))
     made = emit_rows(value, form, walk.spans)
     count = len(made.slots) + len(made.dimensions) + (not parted)
-    aligns = [_alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)]
+    aligns = [
+        _alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)
+    ]
     if not parted:
         aligns[-1] = _alignment(walk.rows.strides[-1], walk.along.strides[-1])
     chosen = [v if parted or v < count - 1 else -1 for v in range(count)]
-    rows, lines = [], {}
+    rows: list[tuple[int, ...]] = []
+    lines = {}
     for number, view in enumerate(chosen):
         across, along = (of.strides[view] or (0,) for of in (walk.rows, walk.along))
         rows += [over(across, aligns[number]), over(along, aligns[number])]
         lines[f"LINE{number}"] = Line(step_of(across[0]), step_of(along[0]), aligns[number])
-    chunk = -(-length // (shape.parts * shape.length)) * shape.length
+    chunks = -(-length // (shape.parts * shape.length))
     folds = _folds(value) if parted else []
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
     kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(walk.views[-1].data_type)]  # type: ignore[arg-type]
     starts = walk.rows.offsets[len(made.slots) : len(made.slots) + len(made.dimensions)]
-    numbers = (
-        walk.rows.count, length, shape.parts, chunk, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
+    numbers: Numbers = (
+        walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
         *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
     )  # fmt: skip
     is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
-    tile = Rows(shape.rows, shape.length, min(alignment_of((length,)), shape.length), is_long)
+    by_row, by_element = (
+        min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
+    )
+    tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
     programs = -(-walk.rows.count // shape.rows) * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False

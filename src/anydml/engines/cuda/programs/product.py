@@ -1,0 +1,283 @@
+"""Products of matrices, planned: the reduces that sum left·right, with whatever is computed of each sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cuda.emit import bits_of, bounded
+from anydml.engines.cuda.emit_product import AROUND, Parts, emit_product
+from anydml.engines.cuda.kernels.products import Product
+from anydml.engines.cuda.kernels.rows import Line
+from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
+from anydml.engines.cuda.programs.product_shapes import SKINNY, shape_of
+from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
+from anydml.enums import DataType
+from anydml.ir.numerics import expand
+from anydml.ir.patterns import match_contraction
+from anydml.ir.plan import Loops, simplify
+from anydml.ir.trees import rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.cuda.emit_product import Way
+    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
+    from anydml.engines.cuda.programs.product_shapes import Shape
+    from anydml.ir.expressions import Expr
+    from anydml.ir.patterns import Contraction
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.views import View
+
+TERMS = {
+    DataType.FLOAT16: DataType.FLOAT32,
+    DataType.FLOAT32: DataType.FLOAT32,
+    DataType.INT8: DataType.INT32,
+}
+"""By the matrices' type, the type of the sums that the hardware makes of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """A contraction as matrices: by group of dimensions a walk of all that is read, and of the target."""
+
+    rows: Loops
+    columns: Loops
+    terms: Loops
+    batch: Loops
+    parts: Parts
+    sources: tuple[View, ...]
+    """What is read, by load, and the target."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns, terms."""
+        return self.rows.count, self.columns.count, self.terms.count
+
+    def strides(self, view: int) -> dict[str, int]:
+        """From row to row, from column to column, from term to term."""
+        ways = {"row": self.rows, "column": self.columns, "term": self.terms}
+        return {name: sum(loops.strides[view]) for name, loops in ways.items()}
+
+    def pair(self, view: int) -> tuple[int, int]:
+        """Down a tile of the part of the expression that a view is of, and across it."""
+        parts = [part for part, _ in self.parts.views] + ["rest"]
+        down, across = AROUND[parts[view]]
+        return self.strides(view)[down], self.strides(view)[across]
+
+    @property
+    def is_memory(self) -> list[bool]:
+        """By view, whether it is no coordinate."""
+        return [leaf.op == "load" for _, leaf in self.parts.views] + [True]
+
+
+def matrices_of(primitive: Reduce, found: Contraction) -> Matrices | None:
+    """Merge each group of dimensions into one; those of rows and columns that remain are of further matrices."""
+    parts = Parts.of(primitive.value, found)
+    leaves = [leaf for _, leaf in parts.views]
+    strides, offsets, read = [], [], []
+    for leaf in leaves:  # a coordinate is a view of its own numbers
+        if leaf.op == "load":
+            read.append(view := primitive.sources[int(leaf.value)])
+            strides.append(view.strides)
+            offsets.append(view.offset)
+        else:
+            strides.append(tuple(int(k == leaf.value) for k in range(len(found.sizes))))
+            offsets.append(0)
+    rows_of = (*strides, primitive.target.strides)
+    starts = (*offsets, primitive.target.offset)
+    left, right = 0, len(parts.left)
+    groups = []
+    for group, lead in ((found.rows, left), (found.columns, right), (found.folded, right), (found.batch, -1)):
+        sizes = tuple(found.sizes[k] for k in group)
+        own = tuple(tuple(row[k] for k in group) for row in rows_of)
+        loops = simplify(Loops(sizes, own, starts), lead % len(rows_of))
+        starts = loops.offsets
+        groups.append(loops)
+    rows, columns, terms, batch = groups
+    if len(terms.sizes) > 1:
+        return None
+    every = (batch, *(of.pick(range(len(of.sizes) - 1)) for of in (rows, columns)))
+    rows, columns = (of.pick(range(len(of.sizes))[-1:]) for of in (rows, columns))
+    merged = tuple(tuple(step for of in every for step in of.strides[view]) for view in range(len(rows_of)))
+    sizes = tuple(size for of in every for size in of.sizes)
+    batch = simplify(Loops(sizes, merged, starts), len(rows_of) - 1)
+    return Matrices(rows, columns, terms, batch, parts, (*read, primitive.target))
+
+
+def turned(found: Contraction) -> Contraction:
+    """The same with the factors' roles exchanged: the transposed result."""
+    return found._replace(left=found.right, right=found.left, rows=found.columns, columns=found.rows)
+
+
+def kind_of_factor(factor: Expr) -> DataType | None:
+    """The type of the load that a factor is, converted or not, where the hardware multiplies it."""
+    source = factor.args[0] if factor.op == "cast" else factor
+    if source.op != "load" or source.type not in TERMS or TERMS[source.type] is not factor.type:
+        return None
+    return source.type
+
+
+def is_small(factor: Expr) -> bool:
+    """Whether a factor is a byte, or the difference of two: at most 255 either way."""
+    if factor.op == "sub":
+        return all(map(is_small, factor.args))
+    source = factor.args[0] if factor.op == "cast" else factor
+    return source.op == "load" and source.type in (DataType.INT8, DataType.UINT8) and factor.type is DataType.INT32
+
+
+@dataclass(frozen=True, slots=True)
+class ProductProgram:
+    """A product, planned."""
+
+    value: Expr
+    found: Contraction
+    matrices: Matrices
+    shape: Shape
+    is_computed: bool
+    figures: Figures
+    kernels: dict[Way, Kernel] = field(default_factory=dict, repr=False)
+    """By how factors are read, made when they are first asked for."""
+
+    @classmethod
+    def plan(cls, primitive: Reduce, figures: Figures) -> ProductProgram | None:
+        """For sums of products in FLOAT32, and in INT32 of bytes and their differences; None for others."""
+        primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
+        found = match_contraction(primitive)
+        if found is None or not found.folded:
+            return None
+        kinds = [kind_of_factor(factor) for factor in (found.left, found.right)]
+        kind = kinds[0] if kinds[0] is kinds[1] else None
+        factors_are_small = is_small(found.left) and is_small(found.right)
+        if kind is None and found.fold.type is not DataType.FLOAT32 and not factors_are_small:
+            return None
+        rows, columns = (math.prod(found.sizes[k] for k in group) for group in (found.rows, found.columns))
+        is_large = min(rows, columns) > SKINNY
+        if min(rows, SKINNY + 1) > columns or (is_large and _is_better_turned(primitive, found)):
+            found = turned(found)
+        matrices = matrices_of(primitive, found)
+        if matrices is None:
+            return None
+        rows, columns, _ = matrices.shape
+        shape = shape_of(rows, columns, matrices.batch.count, kind, figures)
+        program = cls(primitive.value, found, matrices, shape, kind is None, figures)
+        program.kernel(program.way()).prepare()
+        return program
+
+    def way(self) -> Way:
+        """How factors are read: blocks by descriptor where rows of both are 16 bytes' multiples."""
+        if self.is_computed:
+            return "computed"
+        if IS_INTERPRETED or self.shape.rows <= SKINNY or self.figures.target.arch < 90:
+            return "pointers"
+        return "blocks" if all(self._lines(view) is not None for view in (0, 1)) else "pointers"
+
+    def _lines(self, view: int) -> tuple[bool, int, int] | None:
+        """Of a factor: whether its lines go along the terms, their stride, and the lines from matrix to matrix."""
+        found, width = self.matrices, self.matrices.sources[view].data_type.size_in_bytes
+        steps, batch = found.strides(view), found.batch.strides[view]
+        by_line = steps[("row", "column")[view]]
+        is_along = steps["term"] == 1
+        stride = by_line if is_along else steps["term"]
+        if (by_line != 1 and not is_along) or stride <= 0 or stride * width % ALIGNMENT or len(batch) > 1:
+            return None
+        apart = sum(batch)
+        if apart % stride or apart < 0 or (apart and not is_along and found.shape[2] % self.shape.depth):
+            return None
+        lines = found.shape[view] if is_along else found.shape[2]
+        return (is_along, stride, apart // stride) if apart // stride * found.batch.count + lines < 2**31 else None
+
+    def _reach(self, view: int) -> int:
+        """The largest offset in one matrix of a factor, tiles that go past its ends included."""
+        steps = self.matrices.strides(view)
+        lines = self.matrices.shape[view] + self.shape.cuts[view]
+        return abs(steps[("row", "column")[view]]) * lines + abs(steps["term"]) * self.shape.depth
+
+    def kernel(self, way: Way) -> Kernel:
+        """The kernel that reads factors in a way."""
+        if way not in self.kernels:
+            self.kernels[way] = self._kernel(way)
+        return self.kernels[way]
+
+    def _kernel(self, way: Way) -> Kernel:
+        found, shape = self.matrices, self.shape
+
+        def spans(view: int) -> tuple[bool, bool]:
+            down, across = found.pair(view)
+            return down != 0, across != 0
+
+        made = emit_product(self.value, self.found, way, self.found.fold.type is DataType.INT32, spans)
+        numbers: list[tuple[int, ...]] = []
+        lines = []
+        for view, is_memory in enumerate(found.is_memory):
+            pair, batch = found.pair(view), found.batch.strides[view] or (0,)
+            align = alignment_of((*batch, *(step for step in pair if step_of(step) == 2))) if is_memory else 1
+            numbers += [over(pair, align), over(batch[::-1], align)]
+            lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
+        pointers: list[str | Block] = [kind_of(view.data_type) for view in found.sources]
+        blocks = [self._block(view) for view in (0, 1)] if way == "blocks" else []
+        pointers[: len(blocks)] = blocks
+        cuts = list(zip(found.shape, shape.cuts, strict=True))
+        tile = Product(
+            rows=shape.rows,
+            columns=shape.columns,
+            depth=shape.depth,
+            precision=shape.precision,
+            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # of three
+            is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]
+            is_long=way == "pointers" and max(map(self._reach, (0, 1))) >= 2**31,
+            is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]
+            is_right_turned=way == "blocks" and self._lines(1)[0],  # type: ignore[index]
+        )
+        apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]
+        starts = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if not is_memory]
+        fixed: Numbers = (
+            found.shape,
+            found.batch.sizes[::-1] or (1,),
+            apart,
+            *numbers,
+            *starts,
+            *map(bits_of, made.given),
+        )
+        constants = {"TILE": tile} | {f"LINE{view}": line for view, line in enumerate(lines)}
+        tiles = math.prod(-(-size // cut) for size, cut in cuts[:2])
+        return Kernel(
+            made.function, tuple(pointers), fixed, constants, tiles * found.batch.count, shape.warps, self.figures,
+            fuses=False, stages=shape.stages,
+        )  # fmt: skip
+
+    def _block(self, view: int) -> Block:
+        way = self._lines(view)
+        assert way is not None  # noqa: S101 - for type checkers: it has blocks
+        is_along, stride, apart = way
+        (lines, terms), cut = (self.matrices.shape[view], self.matrices.shape[2]), self.shape.cuts[view]
+        first = (self.matrices.batch.count - 1) * apart
+        sizes = (first + lines, terms) if is_along else (first + terms, lines)
+        block = (cut, self.shape.depth) if is_along else (self.shape.depth, cut)
+        return Block(kind_of(self.matrices.sources[view].data_type), sizes, stride, block)
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in; blocks are read by descriptor where both matrices begin at 16 bytes' multiples."""
+        found = self.matrices
+        offsets = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if is_memory]
+        addresses = [
+            places[view.tensor] + offset * view.data_type.size_in_bytes
+            for view, offset in zip(found.sources, offsets, strict=True)
+        ]
+        way = self.way()
+        is_askew = way == "blocks" and any(address % ALIGNMENT for address in addresses[:2])
+        return self.kernel("pointers" if is_askew else way).launch(addresses)
+
+
+def _is_better_turned(primitive: Reduce, found: Contraction) -> bool:
+    """Whether neighbours are terms in the left matrix alone, of FLOAT32.
+
+    Three products of TF32 want that of the right one: 1.57 of cuBLAS's speed on a H200, and not 1.30.
+    """
+    factors = (found.left, found.right)
+    if not all(factor.op == "load" and factor.type is DataType.FLOAT32 for factor in factors):
+        return False
+    left, right = (primitive.sources[int(factor.value)].strides[found.folded[-1]] for factor in factors)
+    return left == 1 != right

@@ -1,0 +1,71 @@
+"""How products of matrices are cut into tiles: what did best on a H200."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cuda.launch import IS_INTERPRETED
+from anydml.enums import DataType
+
+if TYPE_CHECKING:
+    from anydml.engines.cuda.figures import Figures
+
+
+class Shape(NamedTuple):
+    """How a product is cut: a tile's rows, columns and terms, and what of a multiprocessor it takes."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+    speed: float = 1.0
+    """A tile's share of the hardware's speed, measured on a H200 where tiles fill it."""
+    precision: str = "ieee"
+
+    @property
+    def cuts(self) -> tuple[int, int, int]:
+        """Of rows, columns, terms."""
+        return self.rows, self.columns, self.depth
+
+
+HALF = (
+    Shape(128, 256, 64, 8, 3),
+    Shape(128, 128, 64, 4, 4, 0.95),
+    Shape(64, 128, 64, 4, 5, 0.8),
+    Shape(64, 64, 128, 4, 4, 0.6),
+)
+SINGLE = (Shape(128, 64, 32, 4, 4, 1.0, "tf32x3"), Shape(64, 64, 64, 4, 3, 1.01, "tf32x3"))
+WHOLE = (Shape(128, 128, 128, 8, 3), Shape(64, 64, 64, 4, 4, 0.7))
+COMPUTED = (Shape(128, 64, 32, 4, 3), Shape(64, 64, 32, 4, 3, 0.8))
+"""Of factors that are computed."""
+SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
+    DataType.FLOAT16: HALF,
+    DataType.FLOAT32: SINGLE,
+    DataType.INT8: WHOLE,
+}
+SKINNY = 16
+"""Rows up to which the time is that of reading the other matrix."""
+TINY = Shape(16, 16, 16, 1, 1)
+"""What is interpreted."""
+
+
+def shape_of(rows: int, columns: int, matrices: int, kind: DataType | None, figures: Figures) -> Shape:
+    """The cut that takes the least time, as far as whole rounds of tiles over all multiprocessors tell.
+
+    `kind` is that of the matrices; None where factors are computed.
+    """
+    precision = "ieee" if kind in (DataType.FLOAT16, DataType.INT8) else "tf32x3"
+    if IS_INTERPRETED:
+        return TINY._replace(precision=precision)
+    if rows <= SKINNY:
+        return Shape(16, 32, 256 if kind is DataType.FLOAT16 else 128, 4, 4, 1.0, precision)
+    shapes = SHAPES.get(kind, COMPUTED)
+
+    def time(shape: Shape) -> float:
+        tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * matrices
+        rounds = -(-tiles // figures.multiprocessors)
+        slower = 0.8 if shape.rows * shape.columns <= 4096 and rounds > 2 else 1.0
+        return rounds * shape.rows * shape.columns / (shape.speed * slower)
+
+    return min(shapes, key=time)
