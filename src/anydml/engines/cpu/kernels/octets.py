@@ -169,7 +169,7 @@ def make_total(shape: Octets) -> str:
         four = text.new(f"shufflevector {vector} %sum, {vector} poison, <4 x i32> <{mask}>")
         text.add(f"store <4 x i32> {four}, ptr {text.place('target + r * 4')}, align 4")
     text.add("ret void")
-    return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)", shape.lanes)
+    return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)")
 
 
 def make_mend() -> str:

@@ -162,7 +162,7 @@ class _Strip(_Skinny):
                 self.store(text.new(f"select i1 {test}, {self.vector} {new}, {self.vector} {added}"), place)
         text.add("ret void")
         names = ("w", "bases", "a", "k0", "n0", "columns", "part", "total", "pitch", "steps", "first")
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})", self.shape.lanes)
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _pass(self, step: str, depth: int) -> None:
         """Some steps along all columns."""
@@ -225,7 +225,7 @@ class _Dots(_Skinny):
             self._columns("o", 1)
         text.add("ret void")
         names = ("w", "bases", "a", "a_pitch", "n0", "columns", "total", "pitch", "count")
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})", self.shape.lanes)
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _columns(self, name: str, columns: int) -> None:
         """Some columns along all steps: sums of chains are on the stack."""

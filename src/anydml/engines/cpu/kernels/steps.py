@@ -28,12 +28,8 @@ class Steps(Text):
         super().__init__()
         self._labels = 0
 
-    def define(self, head: str, lanes: int = 4) -> str:
-        """The whole text, given what stands before the body, and the lanes of 32 bits in its vectors.
-
-        LLVM halves the vectors of some CPUs unless a function says that it wants whole ones.
-        """
-        head += f' "min-legal-vector-width"="{32 * lanes}"'
+    def define(self, head: str) -> str:
+        """The whole text, given what stands before the body."""
         numbers = self.numbers
         table = ['%numbers = call ptr asm "", "=r,0"(ptr @numbers)'] if numbers else []
         return "\n".join([*numbers, f"define {head} {{", "entry:", *table, *self.lines, "}", *self.declared])

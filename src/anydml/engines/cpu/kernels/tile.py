@@ -74,9 +74,7 @@ class _Tile:
         self._store("write")
         text.add("done:", "ret void")
         head = ", ".join(f"i64 %{name}" for name in ("a", "b", "b.step", "c", "c.step", "count", "first"))
-        # Some CPUs' vectors are halved by LLVM unless a function says that it wants whole ones.
-        wide = f'"min-legal-vector-width"="{32 * tile.lanes}"'
-        return "\n".join([f"define void @kernel({head}) {wide} {{", "entry:", *text.lines, "}", *text.declared])
+        return "\n".join([f"define void @kernel({head}) {{", "entry:", *text.lines, "}", *text.declared])
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
