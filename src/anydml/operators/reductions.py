@@ -54,8 +54,9 @@ class Reduce(_Reducing):
     MAX, MIN, ARGMAX or ARGMIN (the row-major index, within the axes, of the first largest or smallest; INT64 where
     nothing else is asked for).
 
-    SUM, AVERAGE and L1 of floats accumulate in FLOAT32, in a tree that does not depend on threads; squares, products and
-    exponentials in FLOAT64; integers wrap. MAX and MIN are NaN where one element is, and for ARGMAX and ARGMIN the first NaN is the largest and the smallest, as for NumPy. LOG_SUM_EXP takes the largest
+    SUM, AVERAGE and L1 of floats accumulate in FLOAT32, in a tree that does not depend on threads; squares, products
+    and exponentials in FLOAT64; integers wrap. MAX and MIN are NaN where one element is, and for ARGMAX and ARGMIN the
+    first NaN is the largest and the smallest, as for NumPy. LOG_SUM_EXP takes the largest
     element out first, and is -inf for a row of -inf, as PyTorch's. The documents leave all of this open.
     """
 
