@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,14 +58,17 @@ def _cut(feeds: dict[str, Any], layers: int) -> dict[str, Any]:
 
 
 def _measure(model: bytes, feeds: dict[str, Any], options: argparse.Namespace) -> list[str]:
-    settings = onnxruntime.SessionOptions()  # type: ignore[no-untyped-call]  # it has no types
+    settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
     session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
     start = time.perf_counter()
     ours = anydml.onnx.load(model)
     found = ours.run(feeds)
     first = time.perf_counter() - start
-    contestants = {"anydml": lambda: ours.run(feeds), "ONNX Runtime": lambda: session.run(None, feeds)}
+    contestants: dict[str, Callable[[], Any]] = {
+        "anydml": lambda: ours.run(feeds),
+        "ONNX Runtime": lambda: session.run(None, feeds),
+    }
     apart = max(
         np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found.values(), session.run(None, feeds), strict=True)
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.operators.elementwise import ElementWise
 from drawing import (
     CHOICES,
     OPERATORS,

@@ -90,8 +90,8 @@ def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
         wanted = dequantised(x, scale, zero).astype(real.dtype)
     kinds = dml.QuantizationType.SCALE_ZERO_POINT if has_zeros else dml.QuantizationType.SCALE
     output = laid(kind if is_quantising else real, sizes, is_output=True)
-    desc = cls(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
-    return desc, arrays, wanted
+    made = cls(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
+    return made, arrays, wanted
 
 
 def spread(blocks: Array, within: tuple[int, ...]) -> Array:

@@ -11,9 +11,15 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels.contract import SCRATCH
+from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
+from anydml.engines.cpu.kernels.pack import Packing, make_pack
+from anydml.engines.cpu.kernels.skinny import Skinny, make_dots, make_strip
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
+from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
 from anydml.engines.reference import ReferenceEngine
+from anydml.ir.expressions import load
 from contractions import Drawn, draw, product
 
 if TYPE_CHECKING:
@@ -53,6 +59,35 @@ def test_any_contraction_has_the_bits_of_the_reference(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ours = [check(draw(rng)) for _ in range(60)]
     assert sum(ours) > 45, ours
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((600, 700, 530), "float32"), ((610, 1043, 520), "float16"), ((1100, 531, 1025), "float32")]
+)
+@pytest.mark.usefixtures("threads")
+def test_large_products_stay_within_their_scratch(
+    shape: tuple[int, int, int], dtype: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several blocks along the steps: what is not in the target between them lies in memory of some size.
+
+    All threads share one scratch here, and nothing is written past it.
+    """
+    dml.set_num_threads(number)
+    memory = np.zeros(SCRATCH + 8 * 2**20, np.uint8)
+    start = -memory.ctypes.data % 64
+    memory[start + SCRATCH :] = 77
+    monkeypatch.setattr(contract, "get_scratch", lambda: (memory.ctypes.data + start, 1))
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    left, right = (rng.integers(-3, 4, size).astype(dtype) for size in ((m, k), (k, n)))
+    target = np.full((m, n + 3), 7, dtype)
+    run(product(left, right, target[:, :n]), {"left": left, "right": right, "target": target})
+    wanted = left.astype(np.float32) @ right.astype(np.float32)
+    np.testing.assert_array_equal(target[:, :n], wanted.astype(dtype))
+    assert (target[:, n:] == 7).all()
+    assert (memory[start + SCRATCH :] == 77).all()
+    assert not memory[start : start + 8].any()  # which is free again
 
 
 @pytest.mark.parametrize("shape", [(200, 150, 300), (5, 900, 700), (3, 200, 1100)])
@@ -100,20 +135,48 @@ TARGETS = {
     "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
     "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),
     "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(14, 2, 16, 16, by_lane=False)),
+    "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
+    "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
+    "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
 }
+
+
+def assembly(text: str, triple: str, cpu: str) -> str:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
+    module = llvm.parse_assembly(text)
+    module.verify()
+    written: str = machine.emit_assembly(module)
+    return written
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_vector_of_a_tile_is_spilled(name: str) -> None:
     """Stack slots inside the loop over the steps would cost more than arithmetic: 0.28-0.38 of the peak is left."""
     triple, cpu, tile = TARGETS[name]
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    features = "-prefer-256-bit" if tile.lanes == 16 else ""
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=3)
-    assembly = machine.emit_assembly(llvm.parse_assembly(make_tile(tile)))
-    sums = tile.rows * tile.vectors
-    blocks = re.split(r"^\.LBB\w+:", assembly, flags=re.MULTILINE)
-    loop = max(blocks, key=lambda block: len(re.findall(r"\b(?:fmla|vfmadd\w+)\b", block)))
-    assert len(re.findall(r"\b(?:fmla|vfmadd\w+)\b", loop)) >= UNROLLED * sums
+    blocks = re.split(r"^\.LBB\w+:", assembly(make_tile(tile), triple, cpu), flags=re.MULTILINE)
+    products = re.compile(r"\b(?:fmla|sdot|vfmadd\w+|vpdpbusd)\b")
+    loop = max(blocks, key=lambda block: len(products.findall(block)))
+    assert len(products.findall(loop)) >= UNROLLED * tile.rows * tile.vectors
     assert not re.findall(r".*(?:\bsp\b|%[re]sp).*", loop), loop
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
+    triple, cpu, tile = TARGETS[name]
+    columns, number = tile.vectors * tile.lanes, load(0, dml.DataType.FLOAT32)
+    panels = ((tile.rows, tile.pitch), (columns, columns))
+    texts = [make_pack(Packing(lie, kind, *panel)) for lie in "pts" for kind in ("f32", "f16") for panel in panels]
+    for rows in (1, 8):
+        shape = Skinny(rows, tile.lanes, -(-rows // 4) * 4, tile.by_lane, (number,), "p")
+        texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
+    if tile.kind == "i8":
+        for lie in "pts":
+            for is_left, panel in zip((True, False), panels, strict=True):
+                octets = Octets(lie, True, *panel, tile.lanes, tile.by_lane, is_left)
+                texts += [make_octets(octets), make_total(octets)]
+        texts.append(make_mend())
+    for text in texts:
+        found = assembly(text, triple, cpu)
+        assert not re.findall(r"^\s+(?:bl|callq?|jmp)\s+[A-Za-z_]\w*", found, flags=re.MULTILINE), text

@@ -26,7 +26,7 @@ from anydml.ir.trees import walk, write
 from anydml.ir.verbs import Map
 from test_cpu_engine import guarded
 from test_cpu_maps import run, view
-from trees import Trees, operations, plain_bits, room, shape_of, source
+from trees import Trees, fetched_of, operations, plain_bits, room, shape_of, source
 from trees import numbers as numbers_by
 
 Array = np.ndarray[Any, Any]
@@ -104,8 +104,10 @@ def test_random_trees_and_layouts(part: int) -> None:
         chance = np.random.default_rng(seed)
         slots = [TYPES[k] for k in chance.integers(len(TYPES), size=1 + seed % 4)]
         shape, data_type = shape_of(chance, 4000), TYPES[seed % len(TYPES)]
-        value = Trees(seed, slots, len(shape)).grow(data_type, 4)
+        elsewhere = fetched_of(chance, shape, TYPES)
+        value = Trees(seed, slots, shape, fetched=elsewhere).grow(data_type, 4)
         sources = [source(chance, shape, slot) for slot in slots]
+        sources += [source(chance, sizes, slot) for slot, sizes in elsewhere]
         whole = room(chance, (*shape, 2), data_type)
         check(value, sources, whole[..., 0], whole)
 

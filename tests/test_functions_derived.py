@@ -48,7 +48,8 @@ def small_inputs(cls: type[dml.OperatorDesc]) -> list[np.ndarray[Any, Any]]:
     row = cls.support.row_at(dml.FeatureLevel.highest()).tensors
     made: list[np.ndarray[Any, Any]] = []
     for k, name in enumerate(cls.input_names()):
-        kind, sizes = min(row[dml_name(name)].data_types), (1, 1, 2, 3)
+        kind = min(row[dml_name(name)].data_types)
+        sizes: tuple[int, ...] = (1, 1, 2, 3)
         if made:
             sizes = cls.usual_tensor(dml_name(name), dml.TensorDesc(made[0].dtype, sizes))[1]
         made.append((np.arange(math.prod(sizes)).reshape(sizes) * (k + 1) / 4).astype(kind.dtype))

@@ -87,7 +87,8 @@ def test_sums_are_of_float32_or_better(engine: str, data_type: str) -> None:
     """Against float64: each term is rounded once, and the sum a few times more."""
     device, rng = dml.Device(engine), np.random.default_rng(2)
     a, b, c = (rng.standard_normal(sizes).astype(data_type) for sizes in ((37, 129), (65, 129), (37, 65)))
-    got = get(dml.gemm(*(put(one, device) for one in (a, b, c)), trans_b=True, device=device)).astype(np.float64)
+    left, right, added = (put(one, device) for one in (a, b, c))
+    got = get(dml.gemm(left, right, added, trans_b=True, device=device)).astype(np.float64)
     exact = a.astype(np.float64) @ b.astype(np.float64).T + c
     size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64).T + np.abs(c)
     last = np.finfo(data_type).eps / 2 * np.abs(exact)

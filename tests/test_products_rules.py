@@ -207,12 +207,13 @@ def test_bytes_as_4_bit_elements() -> None:
     out = np.zeros((4, 3), "uint8")
     assert dml.quantize(x, scale, zeros, "uint4", out=out) is out
     np.testing.assert_array_equal(out, data)
-    for call, message in (
+    calls: list[tuple[Any, str]] = [
         (lambda: dml.dequantize(data[:, ::2], scale, data_type="uint4"), "InputTensor must be of UINT4, or bytes of"),
         (lambda: dml.dequantize(data, scale, data_type="int8"), "data_type must be that of x, UINT8, or uint4"),
         (lambda: dml.quantize(x, scale, zeros[:2], "uint4"), r"QuantizationTensors\[1\] must be of UINT4, or bytes"),
         (lambda: dml.quantize(x, scale, data_type="four"), "data_type must be one of"),
-    ):
+    ]
+    for call, message in calls:
         with pytest.raises(dml.DescriptionError, match=message):
             call()
 

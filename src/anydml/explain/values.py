@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
     from anydml.explain.picture import Coordinate
-    from anydml.ir.verbs import IndexedCopy
+    from anydml.ir.fetches import Gathered
     from anydml.tensor import TensorDesc
 
 _LONGEST_NUMBER = 10
@@ -130,7 +130,7 @@ class CountedIndices:
     """Tuples that pick from the end to the beginning: always valid, and no picture of the identity."""
 
     tensor: TensorDesc
-    primitive: IndexedCopy
+    primitive: Gathered
     frame: tuple[int, ...]
     """The sizes of the dimensions that count."""
     note: str = "No indices were given: these pick the elements from the last to the first."

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.builder import Expression
 from anydml.calls import Attempt, make_call
 from anydml.describing import described
 from anydml.enums import DataType, QuantizationType
 from anydml.errors import DescriptionError, Fault
+from anydml.expression import Expression
 from anydml.operators import Dequantize, Quantize
 from anydml.parse import read_enum
 

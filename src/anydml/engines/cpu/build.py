@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {"dots", "line", "map", "pack", "reduce", "strip", "team", "tile"}
+_TEXTS = {"dots", "line", "map", "mend", "octets", "pack", "reduce", "strip", "team", "tile", "total"}
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 """A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
@@ -88,7 +88,16 @@ class Kernel:
 def _cpu() -> tuple[str, str]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    features = llvm.get_host_cpu_features().flatten()
+    return llvm.get_host_cpu_name(), f"{features},+dotprod" if IS_ARM and _has_dots() else features
+
+
+def _has_dots() -> bool:
+    """Whether an Arm has dot products of bytes, which LLVM does not say: Linux does, and every Mac has them."""
+    try:
+        return "asimddp" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return sys.platform == "darwin"
 
 
 def _machine() -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.cuda.emit import bounded, constant, from_bits, function_of, text_of, type_of
+from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, const
 from anydml.ir.trees import rewrite, walk
 
@@ -70,8 +71,7 @@ def leaves_of(value: Expr) -> list[list[Expr]]:
 
 def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]]) -> EmittedRows:
     """A kernel for a tree of operations and folds; `spans` says if a leaf varies from row to row, and along a row."""
-    value = rewrite(value, bounded)
-    writer = _Writer(value, form, spans)
+    writer = _Writer(rewrite(value, bounded), form, spans)
     return EmittedRows(
         function_of(writer.text()),
         tuple(int(node.value) for node in writer.loads),
@@ -154,8 +154,17 @@ class _Writer:
                 self.put(node, self.leaf(node))
             elif node.op in FOLDS:
                 self.put(node, f"rows.{node.op}({self.filled(node)})")
+            elif self.is_shared(node):
+                self.put(node, "rows.divided({}, {})".format(*(self.names[arg] for arg in node.args)))
             elif node.op != "given":
                 self.put(node, text_of(node, self.names))
+
+    def is_shared(self, node: Expr) -> bool:
+        """Whether elements are divided by what is folded of their row: one inverse serves all of them."""
+        if node.op != "div" or node.type is not DataType.FLOAT32:
+            return False
+        by = node.args[1]
+        return self.varies[node.args[0]] and not self.varies[by] and self.levels[by] > 0
 
     def leaf(self, node: Expr) -> str:
         view, (by_row, along) = self.views[node], self.spans[node]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.folds import across, combine, combine_all, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.reduce import Shape
     from anydml.ir.expressions import Expr
 
-BESIDE = 2
-"""Vectors folded side by side."""
+BESIDE = 2 if IS_ARM else 4
+"""Vectors folded side by side, so that 4 additions or more are under way: they are 4 registers of an Arm's, or less."""
 BLOCK = 2048
 """Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
 

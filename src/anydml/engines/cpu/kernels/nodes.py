@@ -199,15 +199,25 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
 
 
-def write_tree(text: Text, nodes: Sequence[Expr], found: dict[Expr, str], lanes: int) -> str:
+def write_tree(
+    text: Text,
+    nodes: Sequence[Expr],
+    found: dict[Expr, str],
+    lanes: int,
+    fetch: Callable[[Expr, Sequence[str]], str] | None = None,
+) -> str:
     """A tree, its nodes each after its arguments, into the names found so far, its leaves' among them. The last's.
 
-    It may end in another block than it begins in.
+    It may end in another block than it begins in. Fetches that are not found are written by `fetch`.
     """
 
     def write(some: Sequence[Expr]) -> None:
         for node in some:
-            if node not in found:
+            if node in found:
+                continue
+            if node.op == "fetch" and fetch is not None:
+                found[node] = fetch(node, [found[arg] for arg in node.args])
+            else:
                 found[node] = write_node(text, node, found, lanes)
 
     if rare := find_rare(nodes):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.folds import vector_of
-from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
 from anydml.engines.cpu.kernels.passes import find_passes
+from anydml.engines.cpu.kernels.row import givens
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:

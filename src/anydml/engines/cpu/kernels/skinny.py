@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN, SCALARS
 from anydml.ir.trees import walk
@@ -119,11 +119,11 @@ class _Skinny:
         masks = [", ".join(f"i32 {own * j + k}" for k in range(own)) for j in range(lanes // own)]
         return [self.text.new(f"shufflevector {wide} {value}, {wide} poison, <{own} x i32> <{mask}>") for mask in masks]
 
-    def multiply(self, a: str, b: str, sum: str) -> str:
+    def multiply(self, a: str, b: str, total: str) -> str:
         text, vector = self.text, self.vector
         if self.kind == "f32":
-            return text.call("fma", vector, [a, b, sum])
-        return text.new(f"add {vector} {text.new(f'mul {vector} {a}, {b}')}, {sum}")
+            return text.call("fma", vector, [a, b, total])
+        return text.new(f"add {vector} {text.new(f'mul {vector} {a}, {b}')}, {total}")
 
     def add(self, a: str, b: str) -> str:
         return self.text.new(f"{'fadd' if self.kind == 'f32' else 'add'} {self.vector} {a}, {b}")
@@ -176,12 +176,14 @@ class _Strip(_Skinny):
                 columns = [self.parts(each, lanes) for each in wide]
                 for i in range(shape.rows):
                     factors = [self._factor(step, d, i) for d in range(depth)]
-                    places = [f"part + {i} * pitch + ({name} + {shape.lanes * j}) * 4" for j in range(lanes // shape.lanes)]
+                    places = [
+                        f"part + {i} * pitch + ({name} + {shape.lanes * j}) * 4" for j in range(lanes // shape.lanes)
+                    ]
                     sums = [self.load(place) for place in places]
                     for d in range(depth):
-                        sums = [self.multiply(factors[d], columns[d][j], sum) for j, sum in enumerate(sums)]
-                    for place, sum in zip(places, sums, strict=True):
-                        self.store(sum, place)
+                        sums = [self.multiply(factors[d], columns[d][j], old) for j, old in enumerate(sums)]
+                    for place, made in zip(places, sums, strict=True):
+                        self.store(made, place)
 
     def _read_factors(self, step: str, depth: int) -> None:
         """The vectors of the left factor, where they are taken by the lane."""
@@ -253,11 +255,11 @@ class _Dots(_Skinny):
             for x in self.compute(rows, "whole", WIDE, "count")
         ]
         for place, (i, j) in zip(places, sums, strict=True):
-            sum = self.load(place)
+            total = self.load(place)
             for p in range(WIDE // self.shape.lanes):
                 a = self.load(f"a + {i} * a_pitch + (whole + {self.shape.lanes * p}) * 4")
-                sum = self.multiply(a, parts[j][p], sum)
-            self.store(sum, place)
+                total = self.multiply(a, parts[j][p], total)
+            self.store(total, place)
 
     def _chain(self, name: str, rows: list[str], sums: list[tuple[int, int]]) -> list[str]:
         """The sums of a chain, in registers."""
@@ -269,7 +271,9 @@ class _Dots(_Skinny):
             text.add(f"%{name}.s{s} = phi {self.vector} [ zeroinitializer, %{before} ], [ %{name}.t{s}, %{body} ]")
         test = text.new(f"icmp slt i64 %{name}_k, %{name}_stop")
         text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        parts = [self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, ahead=AHEAD if shape.rows <= 2 else 0)]
+        parts = [
+            self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, ahead=AHEAD if shape.rows <= 2 else 0)
+        ]
         now = {s: f"%{name}.s{s}" for s in range(len(sums))}
         for p in range(WIDE // shape.lanes):
             loaded = [self.load(f"a + {i} * a_pitch + ({name}_k + {shape.lanes * p}) * 4") for i in range(shape.rows)]

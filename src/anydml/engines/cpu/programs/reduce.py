@@ -11,8 +11,8 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
 from anydml.engines.cpu.kernels.along import BLOCK, make_along
-from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
+from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
 from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
@@ -32,8 +32,8 @@ UNIT = 64 * 1024
 """Bytes of rows that one unit of work goes through, if there are several."""
 STRIP = 1024
 """Rows that are folded together where vectors lie across them."""
-NARROW = 256
-"""Such rows that one unit has at least."""
+NARROW, WIDE = 64, 256
+"""Such rows that one unit has at least: with values for their elements, and with one for each."""
 SEGMENT = 64 * 1024
 """Elements of a segment of rows that are cut."""
 NEAR = 1024 * 1024
@@ -74,8 +74,12 @@ def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
     kept, folded, _ = walk_
     if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
         return None
-    beside = min(kept.sizes[-1], STRIP) if _is_across(walk_, list(walk(primitive.value))) else 1
-    if kept.count // beside >= FEW:
+    beside, few = 1, FEW
+    if _is_across(walk_, list(walk(primitive.value))):
+        is_narrow = not primitive.is_by_row and folded.count * max(walk_.widths) * NARROW <= ROOM
+        beside, few = (NARROW, FEW // 4) if is_narrow else (STRIP, FEW)
+        beside = min(beside, kept.sizes[-1])
+    if kept.count // beside >= few:
         return None
     first = len(primitive.sizes) - primitive.depth
     dimension = max(range(first, len(primitive.sizes)), key=lambda k: primitive.sizes[k])
@@ -98,7 +102,9 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
     weight = min(1 + len(nodes) // 8, 16)
     length = max(UNIT // (folded.count * sum(widths) * weight), 1)
     if shape.strip:
-        least = shape.strip if kept.count >= 8 * shape.strip else NARROW
+        least = NARROW
+        if primitive.is_by_row:
+            least = STRIP if kept.count >= 8 * STRIP else WIDE
         length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
     table = [
@@ -133,15 +139,14 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
     lanes = 1
     while 2 * lanes <= min(most, along.sizes[-1]):
         lanes *= 2
-    strip = _strip(walk_, lanes) if is_across else 0
     shape = Shape(
         leaves_of(primitive),
         letters,
         "".join("y" if any(row) else "n" for row in folded.strides),
         len(folded.sizes),
         lanes,
-        strip,
-        primitive.is_by_row,
+        strip=lanes if is_across else 0,
+        by_row=primitive.is_by_row,
         keep="stack",
         long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
@@ -149,10 +154,23 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
     )
     passes = shape.passes(primitive.value)
     keeps = [node for step in passes for node in step.keeps]
-    needed = folded.count * max(strip, 1) * max(map(width_of, keeps), default=0) * len(keeps)
-    if needed <= ROOM:
+    row = folded.count * max(map(width_of, keeps), default=0) * len(keeps)
+    if is_across:
+        shape = shape._replace(strip=_strip(shape, passes, row))
+    if row * max(shape.strip, 1) <= ROOM:
         return shape
     return shape._replace(keep="target", stream=False) if _target_keeps(shape, passes) else shape._replace(keep="")
+
+
+def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
+    """Rows that are folded together: fewer where there is room for what is kept of them, or they are gathered."""
+    held = sum(width_of(node) for step in passes for node in (*step.folds, *step.once)) or 1
+    most = min(STRIP, ROOM // 2 // held)  # a kernel has 64 KiB of stack
+    if "s" in shape.letters:
+        most = shape.lanes
+    elif row and NARROW * row <= ROOM:
+        most = min(most, ROOM // row)
+    return max(most // shape.lanes, 1) * shape.lanes
 
 
 def _target_keeps(shape: Shape, passes: list[Pass]) -> bool:
@@ -217,12 +235,6 @@ def _is_across(walk_: _Walk, nodes: list[Expr]) -> bool:
         return kept.sizes[-1] >= min(lanes, 4) or kept.sizes[-1] >= folded.sizes[-1]
     is_short = folded.sizes[-1] < 2 * lanes and folded.sizes[-1] % lanes > 0
     return is_short and kept.sizes[-1] >= 4 * lanes
-
-
-def _strip(walk_: _Walk, lanes: int) -> int:
-    """Rows that are folded together: many where they lie side by side."""
-    kept = walk_.kept
-    return lanes if any(row[-1] not in (0, 1) for row in kept.strides) else STRIP
 
 
 def _streams(walk_: _Walk, letters: str) -> bool:
