@@ -12,9 +12,10 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.contract import SCRATCH
+from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
-from anydml.engines.cpu.kernels.skinny import Skinny, make_dots, make_strip
+from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
