@@ -21,7 +21,7 @@ from anydml.ir.views import View
 from test_cpu_engine import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from anydml.ir.verbs import Primitive
 
@@ -280,11 +280,12 @@ def test_large_reversals(shape: tuple[int, ...], threads: int, stores: str) -> N
 def test_targets_that_are_not_aligned_to_their_elements(dtype: str, stores: str) -> None:
     x = values((70, 192), "float32")
     bits = values((70, 192), dtype)
-    for primitive_of in (
+    makers: tuple[Callable[[Any], Any], ...] = (
         lambda y: scaled(view("x", x), view("y", y)),
         lambda y: filled(view("y", y), 3, 2),
         lambda y: turned(view("b", bits), view("n", np.full((70, 1), 150, "u4")), view("y", y), 1),
-    ):
+    )
+    for primitive_of in makers:
         y = np.zeros(bits.nbytes + 1, "uint8")[1:].view(dtype).reshape(bits.shape)
         lengths = np.full((70, 1), 150, "u4")
         same(primitive_of(y), x=x, b=bits, n=lengths, y=y)

@@ -17,9 +17,9 @@ from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
 from anydml.ir.trees import write
-from anydml.ir.verbs import Reduce
+from anydml.ir.verbs import Map, Reduce
 from test_cpu_engine import guarded
-from test_cpu_maps import view
+from test_cpu_maps import run, view
 from trees import Trees, numbers, room, shape_of, source
 
 Array = np.ndarray[Any, Any]
@@ -184,3 +184,11 @@ def test_the_place_of_the_largest() -> None:
         x = np.random.default_rng(0).integers(0, 50, shape).astype("f4")
         got = compute(value, [x], np.empty((shape[0], 1), "i8"), threads=2)
         assert_same(got[:, 0], x.argmax(1))
+
+
+def test_the_exponential_of_what_is_not_above_0_has_the_bits_of_any() -> None:
+    x = -np.concatenate([[0.0], np.linspace(0, 110, 9999), np.geomspace(1e-30, 120, 9999), [np.inf]], dtype="f4")[None]
+    got = compute(ex.call("exp", X - fold("max", X)), [x], np.empty_like(x), threads=1)
+    wanted = np.empty_like(x)
+    run(CpuEngine(), Map((view("x", x),), view("y", wanted), ex.call("exp", X)), {"x": x, "y": wanted})
+    assert_same(got, wanted)

@@ -110,7 +110,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("far")
 @pytest.mark.parametrize("mode", ["raise", "clamp"])
-def test_rows_that_are_gathered_and_computed_with_are_one_pass(engine: str, mode: str) -> None:
+def test_rows_that_are_gathered_and_computed_with_are_one_pass(engine: str, mode: Any) -> None:
     def build(x: Any, i: Any, y: Any) -> Any:
         return abs(dml.gather(x, i, 0, index_mode=mode) + y) * 0.5
 

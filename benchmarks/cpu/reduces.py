@@ -12,7 +12,7 @@ import numpy as np
 import anydml as dml
 from benchmarks.cpu.rows import CpuRow
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[str, Any, str, str, float]] = {
     # name: the function's, NumPy's, PyTorch's and ONNX's, and the goal
     "sum": ("SUM", np.sum, "sum", "ReduceSum", 1.05),
     "mean": ("AVERAGE", np.mean, "mean", "ReduceMean", 1.05),

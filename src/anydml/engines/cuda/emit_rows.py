@@ -71,7 +71,7 @@ def leaves_of(value: Expr) -> list[list[Expr]]:
 
 def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]]) -> EmittedRows:
     """A kernel for a tree of operations and folds; `spans` says if a leaf varies from row to row, and along a row."""
-    writer = _Writer(rewrite(divided_once(value, spans), bounded), form, spans)
+    writer = _Writer(rewrite(value, bounded), form, spans)
     return EmittedRows(
         function_of(writer.text()),
         tuple(int(node.value) for node in writer.loads),
@@ -79,25 +79,6 @@ def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]
         tuple(writer.given),
         max(writer.levels.values()),
     )
-
-
-def divided_once(value: Expr, spans: Callable[[Expr], tuple[bool, bool]]) -> Expr:
-    """A tree in which a division by what a row has one of is a product with its inverse, in FLOAT64: 4 and not 12.
-
-    Of two FLOAT32 that gives the nearest to the quotient, which is no nearer than 2^-49 of it to the middle of two.
-    """
-    varies: dict[Expr, bool] = {}
-    made: dict[Expr, Expr] = {}
-    for node in walk(value):
-        args = tuple(made[arg] for arg in node.args)
-        is_leaf = node.op in ("load", "coordinate")
-        varies[node] = spans(node)[1] if is_leaf else node.op not in FOLDS and any(varies[arg] for arg in node.args)
-        made[node] = node if args == node.args else Expr(node.op, node.type, args, node.value)
-        if node.op != "div" or not varies[node.args[0]] or varies[node.args[1]]:
-            continue
-        if node.type is DataType.FLOAT32 or (node.type is DataType.FLOAT64 and args[0].op == "cast"):
-            made[node] = (args[0].to(DataType.FLOAT64) * (1.0 / args[1].to(DataType.FLOAT64))).to(node.type)
-    return made[value]
 
 
 class _Writer:
@@ -173,8 +154,17 @@ class _Writer:
                 self.put(node, self.leaf(node))
             elif node.op in FOLDS:
                 self.put(node, f"rows.{node.op}({self.filled(node)})")
+            elif self.is_shared(node):
+                self.put(node, "rows.divided({}, {})".format(*(self.names[arg] for arg in node.args)))
             elif node.op != "given":
                 self.put(node, text_of(node, self.names))
+
+    def is_shared(self, node: Expr) -> bool:
+        """Whether elements are divided by what is folded of their row: one inverse serves all of them."""
+        if node.op != "div" or node.type is not DataType.FLOAT32:
+            return False
+        by = node.args[1]
+        return self.varies[node.args[0]] and not self.varies[by] and self.levels[by] > 0
 
     def leaf(self, node: Expr) -> str:
         view, (by_row, along) = self.views[node], self.spans[node]

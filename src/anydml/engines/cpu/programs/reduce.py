@@ -165,7 +165,7 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
 def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
     """Rows that are folded together: fewer where there is room for what is kept of them, or they are gathered."""
     held = sum(width_of(node) for step in passes for node in (*step.folds, *step.once)) or 1
-    most = min(STRIP, ROOM // held)
+    most = min(STRIP, ROOM // 2 // held)  # a kernel has 64 KiB of stack
     if "s" in shape.letters:
         most = shape.lanes
     elif row and NARROW * row <= ROOM:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
+from anydml.engines.cuda.kernels import arithmetic
 from anydml.engines.cuda.kernels.places import far, known, place
 
 
@@ -73,6 +74,23 @@ def _far(number, sizes, strides, STEP: tl.constexpr, ALIGN: tl.constexpr):
         return far(number.to(tl.int64), strides[0], STEP, ALIGN)
     else:
         return place(number, sizes, strides, ALIGN)
+
+
+@triton.jit
+def divided(a, b):
+    """Quotients by one number a row, of FLOAT32: 6 operations an element and not 12.
+
+    The divisor is made a number of 1 to 2, whose inverse is the nearest there is; a quotient put right by what it
+    leaves is then the nearest too, but for numerators below 2^-100, where it may be the one beside it.
+    """
+    exponent = b.to(tl.int32, bitcast=True) & 0x7F800000
+    scale = tl.maximum(0x7F000000 - exponent, 0x00800000).to(tl.float32, bitcast=True)
+    divisor = b * scale
+    inverse = tl.div_rn(tl.full((), 1.0, tl.float32), divisor)
+    quotient = a * inverse
+    left = arithmetic.fma(-divisor, quotient, a)
+    better = arithmetic.fma(left, inverse, quotient)
+    return tl.where(tl.abs(left) > 0, better, quotient) * scale  # of infinities NaN is left
 
 
 # Folds: an operation of two, and of all elements of each row of a tile

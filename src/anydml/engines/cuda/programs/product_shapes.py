@@ -45,21 +45,25 @@ SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
     DataType.INT8: WHOLE,
 }
 SKINNY = 16
-"""Rows up to which the time is that of reading the other matrix."""
+"""Columns up to which the time is that of reading the left matrix."""
 TINY = Shape(16, 16, 16, 1, 1)
 """What is interpreted."""
 
 
-def shape_of(rows: int, columns: int, matrices: int, kind: DataType | None, figures: Figures) -> Shape:
+def shape_of(
+    rows: int, columns: int, matrices: int, kind: DataType | None, figures: Figures, *, is_along: bool
+) -> Shape:
     """The cut that takes the least time, as far as whole rounds of tiles over all multiprocessors tell.
 
-    `kind` is that of the matrices; None where factors are computed.
+    `kind` is that of the matrices; None where factors are computed. `is_along` where neighbours in the left one are
+    terms.
     """
     precision = "ieee" if kind in (DataType.FLOAT16, DataType.INT8) else "tf32x3"
     if IS_INTERPRETED:
         return TINY._replace(precision=precision)
-    if rows <= SKINNY:
-        return Shape(16, 32, 256 if kind is DataType.FLOAT16 else 128, 4, 4, 1.0, precision)
+    if columns <= SKINNY:
+        is_long = is_along and kind is DataType.FLOAT16
+        return Shape(32, 16, 256 if is_long else 128, 4, 4 if is_long else 5, 1.0, precision)
     shapes = SHAPES.get(kind, COMPUTED)
 
     def time(shape: Shape) -> float:
