@@ -8,7 +8,7 @@ from benchmarks.row import Row
 
 Result = dict[str, Any]
 
-AT_LEAST = {"vs_best_peer": "<", "share_of_copy": "c", "vs_compile": "t"}
+AT_LEAST = {"vs_best_peer": "<", "share_of_copy": "c", "share_of_peak": "p", "vs_compile": "t"}
 AT_MOST = {"device_us": "l", "host_us": "h", "vs_single": "s", "compile_ms": "m"}
 MARKS = AT_LEAST | AT_MOST
 """The goals, and the mark of a row that misses one."""
@@ -19,9 +19,9 @@ class DeviceLostError(Exception):
 
 
 def result(row: Row, seconds: dict[str, float], **more: Any) -> Result:
-    """The figures of a row from each contestant's time; `copy` is the machine's own, `single` a chain's limit."""
+    """The figures of a row from each contestant's time; `copy` and `peak` are the machine's own, `single` a chain's."""
     ours, copy = seconds.get("anydml"), seconds.get("copy")
-    apart = ("anydml", "copy", "single", "compile" if row.vs_compile else "")
+    apart = ("anydml", "copy", "peak", "single", "compile" if row.vs_compile else "")
     peers = {name: t for name, t in seconds.items() if name not in apart}
     best = min(peers, key=lambda name: peers[name], default=None)
     lines = row.lines or row.bytes
@@ -37,6 +37,7 @@ def result(row: Row, seconds: dict[str, float], **more: Any) -> Result:
         "best_peer": best,
         "vs_best_peer": peers[best] / ours if ours and best else None,
         "goal": row.goals,
+        **({"share_of_peak": seconds["peak"] / ours if ours and "peak" in seconds else None} if row.flops else {}),
         **_of_a_graph(row, seconds),
         **more,
     }

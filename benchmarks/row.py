@@ -19,7 +19,8 @@ class Row:
 
     name: str
     family: str
-    """`slice`, `gather`, `scan`, `chain` or `map`; `tiny`, `launch` or `compile` of a size where only the call counts."""
+    """`slice`, `gather`, `scan`, `chain`, `map`, `reduce` or `product`; `tiny`, `launch` or `compile` of a size where only
+    the call counts."""
     desc: dml.OperatorDesc
     """What is computed; of a chain, the one operator that it amounts to."""
     chain: Chain | None = None
@@ -42,6 +43,10 @@ class Row:
     """The most milliseconds that a graph should take to be compiled, bound and run once."""
     lines: int = 0
     """Bytes of whole cache lines that memory must deliver and take, where that is more than the elements needed."""
+    flops: int = 0
+    """Of a product, its additions and multiplications: the machine's arithmetic is its limit, not its memory."""
+    peak: float = 0.0
+    """The share of the machine's arithmetic it should reach."""
     exact: bool = True
     rtol: float = 2e-2
     """How far answers that are not exact may lie apart, as a part of them."""
@@ -71,6 +76,7 @@ class Row:
         return {
             "vs_best_peer": self.goal,
             "share_of_copy": self.share,
+            "share_of_peak": self.peak,
             "device_us": self.device_us,
             "host_us": self.host_us,
             "vs_single": self.vs_single,

@@ -14,6 +14,7 @@ NAMES = {"torch": "PyTorch", "compile": "torch.compile", "cupy": "CuPy", "jax": 
 FIGURES = {
     "vs_best_peer": "vs peer",
     "share_of_copy": "of copy",
+    "share_of_peak": "of peak",
     "vs_single": "vs single",
     "vs_compile": "vs t.compile",
 }

@@ -39,6 +39,26 @@ BESIDE = ("InputGradientTensor",)
 INEXACT = {*FUNCTIONS, "sqrt", "div"}
 """Operations after which engines may differ in the last place, or numbers are long."""
 
+_A, _B = 'np.array([[1, 2], [3, 4]], "{}")', 'np.array([[1, 0], [1, 1]], "{}")'
+_LINE = 'np.array([-1.5, 0.5, 2], "float32")'
+CALLS = {
+    "gemm": f"gemm({_A.format('float32')}, {_B.format('float32')}, 10)",
+    "matrix_multiply_integer": f"matrix_multiply_integer({_A.format('uint8')}, {_B.format('int8')}, 1)",
+    "matrix_multiply_integer_to_float": (
+        f"matrix_multiply_integer_to_float({_A.format('uint8')}, 0.5, {_B.format('int8')}, 0.25)"
+    ),
+    "quantized_linear_matrix_multiply": (
+        f"quantized_linear_matrix_multiply({_A.format('uint8')}, 0.5, {_B.format('int8')}, 0.25, 0.125, 0, 0, 100)"
+    ),
+    "quantize_linear": f"quantize_linear({_LINE}, 0.5, 128)",
+    "dequantize_linear": 'dequantize_linear(np.array([125, 129, 132], "uint8"), 0.5, 128)',
+    "quantized_linear_add": (
+        'quantized_linear_add(np.array([1, 2, 3], "uint8"), 0.5, np.array([10, 20, 30], "uint8"), 0.25, 0.5)'
+    ),
+    "dynamic_quantize_linear": f"dynamic_quantize_linear({_LINE})[0]",
+}
+"""The calls of products and of what quantises, whose inputs are of different sizes and types."""
+
 
 def examples() -> dict[str, list[str]]:
     """The call and the result of each function, by its name."""
@@ -47,6 +67,8 @@ def examples() -> dict[str, list[str]]:
 
 def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
     """The first call that shows something, and its result."""
+    if name in CALLS:
+        return [CALLS[name], repr(eval(CALLS[name], {"np": np, name: _on_reference(cls)}))]  # noqa: S307 - ours
     row = cls.support.row_at(FeatureLevel.highest()).tensors
     given = arguments_of(cls)
     needed = [field for field in cls.input_names() if given[argument_name(field)] is MISSING]

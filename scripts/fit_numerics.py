@@ -74,24 +74,9 @@ def erfc(x: D) -> D:
     return +found
 
 
-def asin(x: D) -> D:
-    """By the arc tangent."""
-    return atan(x / (1 - x * x).sqrt())
-
-
-def asinh(x: D) -> D:
-    """By a logarithm."""
-    return (x + (x * x + 1).sqrt()).ln()
-
-
 def atanh(x: D) -> D:
     """By a logarithm."""
     return ((1 + x) / (1 - x)).ln() / 2
-
-
-def tanh(x: D) -> D:
-    """By exponentials."""
-    return ((2 * x).exp() - 1) / ((2 * x).exp() + 1)
 
 
 with localcontext(prec=2 * DIGITS + 20):
@@ -222,6 +207,25 @@ def tail(terms: int, c: str, scale: str) -> Fit:
     return Fit(lambda u: mills(u, D(c), D(scale)), terms, D(-1), D(1), lambda u: 1 / mills(u, D(c), D(scale)))
 
 
+def fall(low: D, high: D) -> Fit:
+    """1 - e^-r = r + r²·P(r)."""
+    return Fit(lambda r: (1 - (-r).exp() - r) / r**2, 5, low, high, lambda r: r**2 * r.exp())
+
+
+def gelu_slope(terms: int, middle: D, last: D, high: D) -> Fit:
+    """S(t) - ½ for Φ(-t) = ½·e^-(t²/2 + t·S(t)), by t - middle; from the last on Φ(-t) counts beside 1."""
+
+    def target(u: D) -> D:
+        t = u + middle
+        return -(erfc(t / D(2).sqrt()).ln() + t * t / 2) / t - D("0.5")
+
+    def weight(u: D) -> D:
+        t = u + middle
+        return t if t <= last else t * erfc(t / D(2).sqrt())
+
+    return Fit(target, terms, D("1e-6") - middle, high - middle, weight)
+
+
 JOBS: dict[str, Fit] = {
     "exp": Fit(lambda r: (r.exp() - 1 - r) / r**2, 6, -LN2 * D("0.5003"), LN2 * D("0.5003"), lambda r: r**2 / r.exp()),
     "log": Fit(
@@ -234,11 +238,11 @@ JOBS: dict[str, Fit] = {
     "sin": odd(sin, 4, "0.7865"),
     "cos": Fit(lambda s: (cos(s.sqrt()) - 1 + s / 2) / s**2, 4, D(0), D("0.7865") ** 2, lambda s: s**2),
     "tan": odd(lambda x: sin(x) / cos(x), 8, "0.7865"),
-    "asin": odd(asin, 6, "0.5"),
+    "asin": odd(lambda x: atan(x / (1 - x * x).sqrt()), 6, "0.5"),
     "atan": odd(atan, 11, "1"),
     "sinh": odd(sinh, 4, "1"),
-    "tanh": odd(tanh, 6, "0.75"),
-    "asinh": odd(asinh, 7, "0.5"),
+    "tanh": odd(lambda x: 1 - 2 / ((2 * x).exp() + 1), 6, "0.75"),
+    "asinh": odd(lambda x: (x + (x * x + 1).sqrt()).ln(), 7, "0.5"),
     "atanh": odd(atanh, 7, "0.5"),
     "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 7, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
     "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.89"), D("4"), lambda x: x * erfc(x) / erf(x)),
@@ -250,6 +254,9 @@ JOBS: dict[str, Fit] = {
     "gelu_near": Fit(
         lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())
     ),
+    "fall": fall(-LN2 * D("0.5003"), LN2 * D("0.5003")),
+    "gelu_fall": fall(D("-0.31"), D("0.46")),
+    "gelu_slope": gelu_slope(11, D(2), D(5), D("5.6")),
     "gelu": tail(14, "1.5", "2.1875"),
     "lean_gelu": tail(12, "1.5", "2.21484375"),
     # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)

@@ -22,7 +22,6 @@ from anydml.functions import WRITTEN, derived_classes
 from anydml.functions.derived import arguments_of, document, parameters_of
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.computed import Computed
-from anydml.operators.elementwise import ElementWise
 from anydml.operators.fields import dml_name
 from anydml.operators.fused import FusedActivation
 from scripts.examples import examples
@@ -110,13 +109,13 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     alike = cls.typed_alike() if issubclass(cls, Computed) else {}
     output = dml_name(cls.output_names()[0])
     like = alike.get(output, output)
-    shares = like in inputs
+    shares = like in inputs and inputs[like] not in map(argument_name, cls.optional_inputs())
     kept = {field: shares and alike.get(field, field) == like for field in inputs}
     arrays = {field: "NDArray[_S]" if kept[field] else "NDArray[Any]" for field in inputs}
-    own = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
-    result = "NDArray[_S]" if shares else f"NDArray[np.{own.name.lower()}]" if own else "NDArray[Any]"
+    made = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
+    result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
     many = "list[{}]" if cls.gives_several() else "{}"
-    number = " | _Number" if issubclass(cls, ElementWise) and len(inputs) > 1 else ""
+    number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
     cases = (
         (arrays, " | _Plain", result, f"out: {many.format(result)} | None = None, device: _Device | None = None"),
         (

@@ -30,6 +30,7 @@ from breaking import (
 )
 from cases import CASES
 from drawing import SEEDS, UINT32_MAX, Case, Operator, Tensor, slots
+from products import PRODUCTS
 from strategies import cases
 
 NO_FILLS = tuple(cls for cls in EVERY if cls.input_names())
@@ -69,7 +70,7 @@ for table in (WHOLE, ELEMENTS):
 
 @always_wrong()
 def _no_tensor(spec: Spec, chance: random.Random) -> None:
-    spec.tensors[chance.choice(list(spec.tensors))] = chance.choice(NO_NUMBERS)
+    spec.tensors[chance.choice(list(spec.tensors))] = chance.choice(NO_NUMBERS[1:])  # None is none that is optional
 
 
 @always_wrong()
@@ -84,7 +85,7 @@ def _too_many_elements(spec: Spec, chance: random.Random) -> None:
     tensor["sizes"] = (UINT32_MAX,) * max(len(tensor["sizes"]), 2)
 
 
-@always_wrong(*NO_FILLS)
+@always_wrong(*(cls for cls in NO_FILLS if cls not in PRODUCTS))
 def _another_dimension_count(spec: Spec, chance: random.Random) -> None:
     tensor = any_tensor(spec, chance)
     tensor["sizes"] = tensor["sizes"][1:] or (1, *tensor["sizes"])
@@ -156,7 +157,7 @@ def _low_level(spec: Spec, chance: random.Random) -> None:
 # Attributes, by their type
 
 
-@always_wrong(*with_attributes("UINT_ARRAY", "INT_ARRAY"))
+@always_wrong(*(cls for cls in with_attributes("UINT_ARRAY", "INT_ARRAY") if "axes" not in cls.field_types()))
 def _list_of_another_length(spec: Spec, chance: random.Random) -> None:
     for name in [chance.choice(names)] if (names := spec.lists()) else []:
         values = spec.attributes[name]
@@ -180,7 +181,9 @@ def _element_that_is_none(spec: Spec, chance: random.Random) -> None:
 def _number_out_of_range(spec: Spec, chance: random.Random) -> None:
     name = chance.choice([name for name, kind in spec.kinds().items() if kind.type == "UINT"])
     counts = [len(spec.tensor(slot)["sizes"]) for slot in spec.tensors]
-    spec.attributes[name] = chance.choice((-1, 99, UINT32_MAX, 2**32, max(counts) + 1))
+    counts_dimensions = name == "axis" or name.endswith(("dimensions", "count"))
+    large = (99, UINT32_MAX, max(counts) + 1) if counts_dimensions else ()
+    spec.attributes[name] = chance.choice((-1, 2**32, *large))
 
 
 # What is broken
@@ -217,6 +220,8 @@ def typical(cls: Operator) -> Case:
         value: Any = getattr(desc, name)
         if kind.is_tensor_array:
             tensors |= slots(name, [Tensor(one.data_type, one.sizes) for one in value])
+        elif kind.kind in ("input", "output") and value is None:
+            continue
         elif kind.kind in ("input", "output"):
             tensors[name] = Tensor(value.data_type, value.sizes)
         else:

@@ -59,15 +59,17 @@ class Spec:
 
     def inputs(self) -> list[str]:
         """The slots of the inputs that are data, without indices and lengths."""
-        return [name for name in self.tensors if not name.startswith(("output_", "indices_", "sequence_"))]
+        apart = ("indices_tensor", "sequence_lengths_tensor", *self.cls.output_names())
+        return [name for name in self.tensors if name.partition("[")[0] not in apart]
 
     def kinds(self) -> dict[str, FieldType]:
-        """The kinds of the attributes that are given."""
-        return {name: kind for name, kind in self.cls.field_types().items() if name in self.attributes}
+        """The kinds of the attributes."""
+        kinds = self.cls.field_types().items()
+        return {name: kind for name, kind in kinds if kind.kind not in ("input", "output")}
 
     def outputs(self) -> list[str]:
         """The slots of the outputs."""
-        return [name for name in self.tensors if name.startswith("output_")]
+        return [name for name in self.tensors if name.partition("[")[0] in self.cls.output_names()]
 
     def number(self, name: str, position: int | None = None, otherwise: int = 1) -> int:
         """An attribute, or an element of one that is a list; another number where an earlier breakage took it away."""

@@ -15,7 +15,7 @@ from anydml.functions.derived import function_name
 from anydml.operators.fields import dml_name
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
 from folding import SMALL
-from products import PRODUCTS, in_order
+from products import PRODUCTS, in_order, infer
 from products import SMALL as FIXED
 from products import small_example as fixed_example
 
@@ -164,8 +164,7 @@ class FixedCase(Case):
         self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
     ) -> dml.OperatorDesc:
         """The description."""
-        tensors = {name: dml.TensorDesc(x.dtype, x.shape) for name, x in zip(self.fields, self.sources, strict=True)}
-        return self.operator.infer(**tensors, **self.attributes)
+        return infer(self.operator, dict(zip(self.fields, self.sources, strict=True)), self.attributes)
 
     @property
     def fields(self) -> list[str]:
@@ -187,8 +186,10 @@ class FixedCase(Case):
 
     def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
         """The derived function, which takes optional inputs last."""
-        inputs = {argument_name(name): x for name, x in zip(self.fields, arrays, strict=True)}
-        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
+        names = {"quantization_tensors[0]": "scale", "quantization_tensors[1]": "zero_point"}
+        inputs = {names.get(name, argument_name(name)): x for name, x in zip(self.fields, arrays, strict=True)}
+        attributes = {name: value for name, value in self.attributes.items() if name != "quantization_type"}
+        return getattr(dml, function_name(self.operator.type))(**inputs, **attributes, **options)
 
 
 def _fixed(operator: type[dml.OperatorDesc]) -> FixedCase:

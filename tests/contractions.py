@@ -38,8 +38,8 @@ class Drawn(NamedTuple):
 class Drawing:
     """One contraction in the making: every dimension of the walk has a letter of its own."""
 
-    def __init__(self, rng: np.random.Generator, sizes: dict[str, int]) -> None:
-        self.rng, self.sizes = rng, sizes
+    def __init__(self, rng: np.random.Generator, sizes: dict[str, int], kind: dml.DataType) -> None:
+        self.rng, self.sizes, self.kind = rng, sizes, kind
         self.sources: list[View] = []
         self.arrays: dict[str, Array] = {}
 
@@ -49,29 +49,27 @@ class Drawing:
         order = list(rng.permutation(len(letters))) if rng.random() < 0.7 else list(range(len(letters)))
         steps = [int(rng.choice([1, 1, 1, 1, 2, -1])) for _ in letters]
         shape = [self.sizes[letters[k]] * abs(steps[k]) for k in order]
-        low, high = (0, 9) if dtype.startswith("u") else (-8, 9)
+        wide = {"uint8": (0, 256), "int8": (-128, 128)} if self.kind is INT32 else {"uint8": (0, 9)}
+        low, high = wide.get(dtype, (-8, 9))
         memory = rng.integers(low, high, shape).astype(dtype)
         self.arrays[name] = memory
         part = memory[tuple(slice(None, None, steps[k]) for k in order)].transpose(np.argsort(order))
         strides = dict(zip(letters, (s // memory.itemsize for s in part.strides), strict=True))
         offset = (part.__array_interface__["data"][0] - memory.__array_interface__["data"][0]) // memory.itemsize
-        walk = tuple(self.sizes) if name != "target" else tuple(x for x in self.sizes)
-        sizes = tuple(self.sizes[x] if name != "target" or x in letters else 1 for x in walk)
-        return View(
-            name, dml.DataType(dtype), sizes,
-            tuple(strides.get(x, 0) if self.sizes[x] > 1 else 0 for x in walk), int(offset),
-        )  # fmt: skip
+        sizes = tuple(size if name != "target" or x in letters else 1 for x, size in self.sizes.items())
+        steps_of = tuple(strides.get(x, 0) if size > 1 else 0 for x, size in self.sizes.items())
+        return View(name, dml.DataType(dtype), sizes, steps_of, int(offset))
 
     def load(self, letters: str, dtype: str) -> Expr:
         """An element of a new source that varies along some dimensions."""
         self.sources.append(self.place(f"source{len(self.sources)}", letters, dtype))
         return load(len(self.sources) - 1, dml.DataType(dtype))
 
-    def factor(self, letters: str, side: str, kind: dml.DataType) -> Expr:
+    def factor(self, letters: str, side: str) -> Expr:
         """A tensor's elements, converted, or less a zero point and times a scale for each row or column."""
         rng = self.rng
-        if kind is INT32:
-            x = self.load(letters, str(rng.choice(["int8", "uint8", "int32"]))).to(INT32)
+        if self.kind is INT32:
+            x = self.load(letters, str(rng.choice(["int8", "uint8", "int8", "uint8", "int32"]))).to(INT32)
             return x - self.load(side, "uint8").to(INT32) if rng.random() < 0.5 else x
         way = rng.random()
         if way < 0.5:
@@ -104,14 +102,14 @@ def draw(rng: np.random.Generator, integer: bool | None = None) -> Drawn:
     kept = "".join(rng.permutation(list(kept))) if rng.random() < 0.4 else kept
     sizes = {x: int(rng.choice((1, 2, 3) if x in "bcpq" else SIDES)) for x in kept}
     sizes["k"] = int(rng.choice([*SIDES, 127, 129, 300, 700]))
-    made = Drawing(rng, sizes)
     if integer is None:
         integer = bool(rng.random() < 0.3)
     kind = INT32 if integer else FLOAT32
+    made = Drawing(rng, sizes, kind)
     batch, rows, columns = sides
     some = "".join(x for x in batch if rng.random() < 0.7)
-    left = made.factor(f"{batch}{rows}k", rows, kind)
-    right = made.factor(f"{some}{columns}k", columns, kind)
+    left = made.factor(f"{batch}{rows}k", rows)
+    right = made.factor(f"{some}{columns}k", columns)
     value = made.finish(fold("sum", left * right), kept)
     assert value.type is not None
     target = made.place("target", kept, value.type.dtype.name)

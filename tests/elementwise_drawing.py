@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from drawing import Tensor
 
 STYLES = ("small", "normal", "special", "zeros")
+FACTORS, TERMS = (1.0, -1.0, 0.5, 3.0, 2.0**30, 0.1, 0.0), (0.0, 1.0, -0.0, 0.25, -300.0, 0.7, math.inf)
 LEVELS = tuple(reversed(dml.FeatureLevel))
 
 
@@ -36,8 +38,9 @@ def element_wise_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
         channels = pick(draw, (1, 3))
         sizes = (sizes[0], channels, *sizes[2:])
         attributes["bias"] = [0.1, -3, 7][:channels]
-    if "scale_bias" in cls.field_types() and cls is not dml.ElementWiseIdentity:
-        attributes["scale_bias"] = pick(draw, (None, (0.5, 0.25)))
+    if "scale_bias" in cls.field_types():
+        pair = (pick(draw, FACTORS), pick(draw, TERMS)) if cls is dml.ElementWiseIdentity else (0.5, 0.25)
+        attributes["scale_bias"] = pick(draw, (None, pair))
     if level < dml.FeatureLevel.LEVEL_5_1:
         attributes.pop("fused_activation", None)
     tensors: dict[str, Tensor] = {}

@@ -50,16 +50,18 @@ def reduce(desc: Any, x: Array) -> list[Answer]:
     if name in ("ARGMAX", "ARGMIN"):
         return [(index_of(x, axes, np.argmax if name == "ARGMAX" else np.argmin), 0)]
     total = np.abs(x).sum(axes, keepdims=True) if not is_whole(x) else 0
+    count = np.prod([x.shape[k] for k in axes])
+    links = min(count, 64)  # of the longest chain in a tree of FLOAT32
     functions: dict[str, Callable[[], Answer]] = {
-        "AVERAGE": lambda: (x.mean(axes, keepdims=True), 0),
-        "L1": lambda: (np.abs(x).sum(axes, keepdims=True), 0),
+        "AVERAGE": lambda: (x.mean(axes, keepdims=True), total * links / count),
+        "L1": lambda: (np.abs(x).sum(axes, keepdims=True), total * links),
         "L2": lambda: (np.sqrt((x * x).sum(axes, keepdims=True)), 0),
         "LOG_SUM": lambda: (np.log(x.sum(axes, keepdims=True)), 1e-6 * total),
         "LOG_SUM_EXP": lambda: (log_sum_exp(x, axes), 4),
         "MAX": lambda: (x.max(axes, keepdims=True), 0),
         "MIN": lambda: (x.min(axes, keepdims=True), 0),
         "MULTIPLY": lambda: (x.prod(axes, keepdims=True), 0),
-        "SUM": lambda: (x.sum(axes, keepdims=True), 1e-6 * total),
+        "SUM": lambda: (x.sum(axes, keepdims=True), total * links),
         "SUM_SQUARE": lambda: ((x * x).sum(axes, keepdims=True), 0),
     }
     return [functions[name]()]

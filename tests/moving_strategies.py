@@ -100,19 +100,7 @@ def _indexed(
     )
 
 
-# ELEMENT_WISE_IDENTITY and CAST
-
-
-def _identity(draw: st.DrawFn, cls: Operator, level: dml.FeatureLevel, data_type: dml.DataType, count: int) -> Case:
-    sizes = draw_sizes(draw, count, 64)
-    output = draw_tensor(draw, data_type, sizes, is_output=True)
-    is_in_place = pick(draw, (False, True))
-    source = output if is_in_place else draw_tensor(draw, data_type, sizes)
-    factors, terms = (1.0, -1.0, 0.5, 3.0, 2.0**30, 0.1, 0.0), (0.0, 1.0, -0.0, 0.25, -300.0, 0.7, float("inf"))
-    scale_bias = pick(draw, (None, (pick(draw, factors), pick(draw, terms))))
-    tensors = {"input_tensor": source, "output_tensor": output}
-    attributes = {"scale_bias": scale_bias}
-    return make_case(draw, cls, level, tensors, attributes, is_in_place=is_in_place, styles=CONVERTED)
+# CAST
 
 
 def _cast(draw: st.DrawFn, cls: Operator, level: dml.FeatureLevel, data_type: dml.DataType, count: int) -> Case:
@@ -208,7 +196,6 @@ def _lengths(tensor: Tensor, size: int, seed: int) -> Array:
 MORE_MAKERS: dict[Operator, Maker] = {
     dml.Gather: _gather,
     dml.GatherElements: _gather_elements,
-    dml.ElementWiseIdentity: _identity,
     dml.Cast: _cast,
     dml.Join: _join,
     dml.Split: _split,

@@ -116,6 +116,27 @@ def quantised_sum(desc: Any, arrays: Arrays) -> Array:
     return quantised((a + b) / arrays["OutputScaleTensor"], zero_point, desc.output_tensor.data_type.dtype)
 
 
+def in_blocks(desc: Any, arrays: Arrays, kind: dml.DataType) -> tuple[Array, Array, Array]:
+    """The input, and a scale and a zero point for each of its elements."""
+    x, *others = (arrays[slot] for slot in ("InputTensor", *_BLOCK_SLOTS) if slot in arrays)
+    for i, one in enumerate(others):
+        for axis, (size, own) in enumerate(zip(x.shape, one.shape, strict=True)):
+            others[i] = np.repeat(others[i], size // own, axis)
+    middle = 0 if kind.is_signed else (kind.limits[1] + 1) // 2
+    scale, zero_point = (*others, np.full(x.shape, middle))[:2]
+    return x, scale, zero_point
+
+
+def quantise_blocks(desc: Any, arrays: Arrays) -> Array:
+    kind = desc.output_tensor.data_type
+    x, scale, zero_point = in_blocks(desc, arrays, kind)
+    return quantised(x.astype(F32) / scale.astype(F32), zero_point, kind.dtype)
+
+
+def dequantise_blocks(desc: Any, arrays: Arrays) -> Array:
+    return dequantised(*in_blocks(desc, arrays, desc.input_tensor.data_type))
+
+
 def quantise_dynamically(desc: Any, arrays: Arrays) -> list[Array]:
     x, dtype = arrays["InputTensor"].astype(F32), desc.output_tensor.data_type.dtype
     low = np.minimum(x.min(), F32(0))
@@ -135,7 +156,10 @@ ORACLE: dict[str, Callable[[Any, Arrays], Any]] = {
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": dequantise,
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": quantised_sum,
     "DYNAMIC_QUANTIZE_LINEAR": quantise_dynamically,
+    "QUANTIZE": quantise_blocks,
+    "DEQUANTIZE": dequantise_blocks,
 }
+_BLOCK_SLOTS = ("QuantizationTensors[0]", "QuantizationTensors[1]")
 
 
 def expected(desc: dml.OperatorDesc, arrays: Arrays) -> list[Array]:
@@ -163,6 +187,7 @@ _OUTPUT = {"OutputScaleTensor": _array("float32", 0.5), "OutputZeroPointTensor":
 _LINE = {"InputTensor": _array("float32", [-3, 0.25, 0.75, 1, 100, -90], 1, 1, 2, 3)}
 _LINE_SCALES = {"ScaleTensor": _array("float32", [0.5] * 6, 1, 1, 2, 3)}
 _LINE_ZEROS = {"ZeroPointTensor": _array("uint8", [128] * 6, 1, 1, 2, 3)}
+_BLOCKS = (_array("float32", [0.5, 0.25], 1, 1, 2, 1), _array("uint8", [128, 100], 1, 1, 2, 1))
 SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
     # DxDispatch's dml_gemm
     "GEMM": (
@@ -191,21 +216,39 @@ SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
         {"ATensor": _BYTES["ATensor"], "BTensor": _BYTES["ATensor"] * 2, **_SCALES, **_OUTPUT},
         {},
     ),
+    "QUANTIZE": (
+        {**_LINE, **dict(zip(_BLOCK_SLOTS, _BLOCKS, strict=True))},
+        {"quantization_type": "SCALE_ZERO_POINT"},
+    ),
+    "DEQUANTIZE": (
+        {"InputTensor": _array("uint8", range(125, 131), 1, 1, 2, 3), _BLOCK_SLOTS[0]: _BLOCKS[0]},
+        {"quantization_type": "SCALE"},
+    ),
     "DYNAMIC_QUANTIZE_LINEAR": ({"InputTensor": _array("float32", [0, 2, -13.75, -2.5, 50, 0.5], 1, 1, 2, 3)}, {}),
 }
 
 
 def in_order(cls: type[dml.OperatorDesc], arrays: Arrays) -> dict[str, Array]:
-    """Arrays by the fields' own names, in binding order."""
-    return {name: arrays[dml_name(name)] for name in cls.input_names() if dml_name(name) in arrays}
+    """Arrays by the slots' own names, in binding order."""
+    slots = [slot for name in cls.input_names() for slot in (name, f"{name}[0]", f"{name}[1]")]
+    return {slot: arrays[dml_name(slot)] for slot in slots if dml_name(slot) in arrays}
+
+
+def infer(cls: type[dml.OperatorDesc], given: dict[str, Array], attributes: dict[str, Any]) -> dml.OperatorDesc:
+    """The description of packed arrays, given by slots."""
+    tensors: dict[str, Any] = {}
+    for slot, array in given.items():
+        name, several, _ = slot.partition("[")
+        tensor = dml.TensorDesc(array.dtype, array.shape)
+        tensors[name] = [*tensors.get(name, []), tensor] if several else tensor
+    return cls.infer(**tensors, **attributes)
 
 
 def small_example(cls: type[dml.OperatorDesc]) -> tuple[dml.OperatorDesc, list[Array], list[Array]]:
     """The description, the inputs in binding order, and what comes out."""
     arrays, attributes = SMALL[cls.type.name]
     given = in_order(cls, arrays)
-    tensors = {name: dml.TensorDesc(array.dtype, array.shape) for name, array in given.items()}
-    desc = cls.infer(**tensors, **attributes)
+    desc = infer(cls, given, attributes)
     return desc, list(given.values()), expected(desc, arrays)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
+from anydml import DataType, FeatureLevel
+from anydml.operators.contraction import Product
 from anydml.operators.fields import dml_name
-from anydml.operators.products import Product
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from anydml.operators.tables import LevelSupport
     from drawing import Array, Tensor
 
-DataType, FeatureLevel = dml.DataType, dml.FeatureLevel
 LEVELS = tuple(reversed(FeatureLevel))
 SCALES = (0.5, 0.25, 1.0, 2.0, 0.1, 3.0, -0.5)
 ACTIVATIONS: tuple[Any, ...] = (

@@ -16,8 +16,9 @@ from anydml.enums import NUMPY_TYPES, DataType
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.ir.expressions import coordinate, given, load, maximum, where
+from anydml.ir.fetches import gathered, turned
 from anydml.ir.patterns import copy_of, filled, scaled
-from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
+from anydml.ir.verbs import Map, Scan
 from anydml.ir.views import View
 from anydml.memory import numpy_address, span
 from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
@@ -232,7 +233,7 @@ class Random:
         clamp = pick(self.draw, (False, True))
         indices = self.indices(data_type, sizes, 9 if clamp else least)
         target = self.target(source.data_type, (*sizes[:-1], *source.sizes[batch + depth :]))
-        return self.does(IndexedCopy(source, indices, target, batch, clamp))
+        return self.does(gathered(source, indices, target, batch, clamp=clamp))
 
     def indices(self, data_type: DataType, sizes: tuple[int, ...], below: int) -> View:
         """Indices of a tensor of their own, or of a slice of a larger one."""
@@ -280,7 +281,7 @@ class Random:
         axis = pick(self.draw, range(len(source.sizes)))
         sizes = tuple(1 if k == axis else size for k, size in enumerate(source.sizes))
         lengths = self.indices(DataType.UINT32, sizes, source.sizes[axis] + 2)
-        return self.does(Reverse(source, lengths, self.target(source.data_type, source.sizes), axis))
+        return self.does(turned(source, lengths, self.target(source.data_type, source.sizes), axis))
 
     def join(self, source: View) -> View:
         """Several windows of a tensor, or what fits otherwise, side by side in one store."""

@@ -24,7 +24,11 @@ from drawing import (
     upto,
 )
 from elementwise_drawing import element_wise_cases
+from folding import FOLDING
+from folding_drawing import folding_cases
 from moving_strategies import MORE_MAKERS
+from products import PRODUCTS
+from products_drawing import product_cases
 
 if TYPE_CHECKING:
     from drawing import Maker
@@ -36,7 +40,8 @@ __all__ = ["OPERATORS", "Array", "Case", "Operator", "cases"]
 def cases(draw: st.DrawFn, cls: Operator) -> Case:
     """A valid description of an operator, with data."""
     if cls not in OPERATORS:
-        return draw(element_wise_cases((cls,)))
+        family = folding_cases if cls in FOLDING else product_cases if cls in PRODUCTS else element_wise_cases
+        return draw(family((cls,)))
     levels = CHOICES[cls, "data"]
     level = pick(draw, tuple(levels))
     data_types, counts = levels[level]

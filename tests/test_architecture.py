@@ -25,6 +25,7 @@ LAYERS = [
     ["engines"],
     ["runtime"],
     ["arithmetic"],
+    ["expression"],
     ["builder"],
     ["describing"],
     ["broadcasting"],

@@ -16,12 +16,13 @@ from benchmarks.__main__ import main
 from benchmarks.chain import chains, twelve
 from benchmarks.chart import draw
 from benchmarks.cpu.measure import PEERS, measure
+from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, chain_row, gather_row, rows, scan_row, slice_row
 from benchmarks.results import judge, marks, result, trouble
 from benchmarks.row import Row, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 NAMES = ("anydml", "torch", "compile", "copy")
@@ -217,6 +218,15 @@ def test_the_cpu_benchmark_has_the_chains() -> None:
     assert {row.goals["vs_single"] for row in made if "chain" in row.name} == {1.15}
     assert [row.goals["compile_ms"] for row in made if row.family == "compile"] == [50.0]
     assert not [row.name for row in made if not any(row.goals.values())]
+
+
+@pytest.mark.parametrize("make", products(np.random.default_rng(0), quick=True, side=24))
+def test_a_product_is_checked_and_measured_against_arithmetic_or_reading(make: Callable[[], CpuRow]) -> None:
+    row = make()
+    found = measure(row, dml.Device("cpu"), 1, 1, PEERS)
+    assert {"anydml", "peak" if row.flops else "copy"} <= set(found["seconds"])
+    assert found["best_peer"] in PEERS
+    assert ("share_of_peak" in found) == bool(row.flops)
 
 
 @pytest.mark.parametrize("row", cpu_rows(), ids=lambda row: row.name)

@@ -90,8 +90,8 @@ def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
         wanted = dequantised(x, scale, zero).astype(real.dtype)
     kinds = dml.QuantizationType.SCALE_ZERO_POINT if has_zeros else dml.QuantizationType.SCALE
     output = laid(kind if is_quantising else real, sizes, is_output=True)
-    desc = cls(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
-    return desc, arrays, wanted
+    made = cls(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
+    return made, arrays, wanted
 
 
 def spread(blocks: Array, within: tuple[int, ...]) -> Array:
@@ -111,3 +111,36 @@ def test_blocks_of_every_size_and_layout(engines: list[str], case: Any) -> None:
         got = get(device.compile(desc)(*(put(array, device) for array in arrays)))
         assert got.dtype == output.data_type.dtype
         np.testing.assert_array_equal(read(got, output), wanted, str(desc))
+
+
+@pytest.mark.parametrize("strides", [(8, 1), (1, 4), (10, 1)])
+@pytest.mark.parametrize("blocks", [(4, 1), (4, 2), (4, 3), (4, 6), (2, 1)])
+def test_bytes_that_lie_apart_are_written_alone(engine: str, strides: tuple[int, int], blocks: tuple[int, int]) -> None:
+    """Halves of other bytes stay; with a gap, with the columns side by side, and blocks of every length."""
+    device, sizes = dml.Device(engine), (4, 6)
+    output = T("int4", sizes, strides=strides)
+    scales = np.linspace(0.5, 1.5, math.prod(blocks), dtype="float32").reshape(blocks)
+    x = np.arange(-12, 12, dtype="float32").reshape(sizes)
+    desc = dml.Quantize(
+        input_tensor=T(F32, sizes),
+        quantization_type="SCALE",
+        quantization_tensors=[T(F32, blocks)],
+        output_tensor=output,
+    )
+    room = np.full(output.data_type.bytes_of(output.extent), 0xA5, np.uint8)
+    out = put(room.copy(), device)
+    device.compile(desc)(put(x, device), put(scales, device), out=out)
+    wanted = np.clip(np.rint(x / spread(scales, tuple(a // b for a, b in zip(sizes, blocks, strict=True)))), -8, 7)
+    np.testing.assert_array_equal(get(out), laid_out(wanted.astype(int), output.data_type, strides))
+
+
+def test_an_owned_tensor_of_4_bits_is_kept_by_its_bytes(engine: str) -> None:
+    device, numbers = dml.Device(engine), np.arange(24).reshape(4, 6) % 16
+    for strides in ((6, 1), (7, 1), (1, 5)):
+        tensor = T("uint4", (4, 6), strides=strides, flags="OWNED_BY_DML")
+        desc = dml.Dequantize.infer(
+            input_tensor=tensor, quantization_type="SCALE", quantization_tensors=[T(F32, (4, 1))]
+        )
+        run = device.compile(desc).initialize(put(laid_out(numbers, tensor.data_type, strides), device))
+        scale = put(np.full((4, 1), 0.5, "float32"), device)
+        np.testing.assert_array_equal(get(run(scale)), (numbers - 8) / 2)

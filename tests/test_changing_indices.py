@@ -13,8 +13,9 @@ import pytest
 
 import anydml as dml
 from anydml.engines import reference
-from anydml.engines.cpu.programs import gather
-from anydml.ir.verbs import IndexedCopy, IndexFault
+from anydml.engines.cpu.programs import check as checking
+from anydml.ir.fetches import gathered
+from anydml.ir.verbs import Check, IndexFault
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def mended(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
     """Arrays whose indices are all inside again when the check has found one that was not."""
     arrays: list[Array] = []
 
-    def resolve(primitive: IndexedCopy, indices: Array) -> list[Array]:
+    def find_outside(check: Check, indices: Array) -> IndexFault | None:
         for array in arrays:
             array[...] = 0
-        return reference.resolve(primitive, indices)
+        return reference.find_outside(check, indices)
 
-    monkeypatch.setattr(gather, "resolve", resolve)
+    monkeypatch.setattr(checking, "find_outside", find_outside)
     return arrays
 
 
@@ -81,7 +82,7 @@ class Changing(np.ndarray[Any, Any]):
 
 def test_the_reference_engine_reads_indices_once() -> None:
     indices = np.array([[1], [-1]]).view(Changing)
-    primitive = IndexedCopy(
+    primitive = gathered(
         View("x", dml.DataType.FLOAT32, (4, 3), (3, 1)),
         View("i", dml.DataType.INT64, (2, 1), (1, 1)),
         View("y", dml.DataType.FLOAT32, (2, 3), (3, 1)),
@@ -89,24 +90,24 @@ def test_the_reference_engine_reads_indices_once() -> None:
         clamp=False,
     )
     y = np.zeros((2, 3), "float32")
-    reference.gather(primitive, X, indices, y)
+    reference.compute(primitive, X, indices, indices, y)
     np.testing.assert_array_equal(y, X[[1, -1]])
 
 
 def test_the_cuda_engine_says_it_too() -> None:
-    programs = pytest.importorskip("anydml.engines.cuda.programs.gather", reason="needs torch and triton")
-    primitive = IndexedCopy(
+    programs = pytest.importorskip("anydml.engines.cuda.programs.check", reason="needs torch and triton")
+    primitive = gathered(
         View("x", dml.DataType.FLOAT32, (4,), (1,)),
         View("i", dml.DataType.INT64, (3, 1), (1, 1)),
         View("y", dml.DataType.FLOAT32, (3,), (1,)),
         0,
         clamp=False,
     )
-    checked = object.__new__(programs._Checked)
-    checked._primitive = primitive
+    look = object.__new__(programs._Look)
+    look._check = primitive.checks[0]
     for index, found in ((9, ((1,), (9,), 0, 4)), (3, ((), (), 0, 0))):
-        checked._report = [1, index]
-        fault = checked._fault()
+        look._report = [1, index]
+        fault = look.fault()
         assert isinstance(fault, IndexFault)
         assert fault.args == found
 

@@ -46,6 +46,8 @@ def test_support_has_every_row_of_every_operator() -> None:
 def test_support_at_a_level() -> None:
     assert "INT64" not in printed("support cumulative_summation --feature-level 4_0")
     assert "INT64" in printed("support DML_OPERATOR_CUMULATIVE_SUMMATION --feature-level DML_FEATURE_LEVEL_5_0")
+    assert "INT8" not in printed("support reduce --feature-level 2_0")
+    assert printed("support reduce --feature-level 2_1").count("REDUCE") == 5  # groups of functions
     assert printed("support slice1 --feature-level 1.0") == "SLICE1 needs DML_FEATURE_LEVEL_2_1\n"
 
 
@@ -53,7 +55,8 @@ def test_support_for_machines_is_the_descriptions_own() -> None:
     found = json.loads(printed("support --json"))
     assert {row["operator"] for row in found} == {kind.dml_name for kind in dml.OPERATORS}
     for row in found:
-        support = dml.support(row["operator"], row["feature_level"])
+        table = dml.OPERATORS[dml.OperatorType(row["operator"])].support
+        support = (table.of(row["functions"][0]) if "functions" in row else table).at(row["feature_level"])
         assert support is not None
         for name, allowed in support.tensors.items():
             data = row["tensors"][name]
@@ -133,10 +136,10 @@ def test_every_command_has_help_with_examples_that_run(name: str, monkeypatch: p
 @pytest.mark.parametrize(
     ("line", "status", "message"),
     [
-        ("support gemm", 3, "GEMM: the operator is not built yet; there are"),
+        ("support convolution", 3, "CONVOLUTION: the operator is not built yet; there are"),
         ("support slice9", 2, "must be the name or the number of a DirectML operator"),
         ("support slice --feature-level 9_9", 2, "must be one of 1_0, 2_0"),
-        ("explain gemm", 3, "GEMM: the operator is not built yet"),
+        ("explain convolution", 3, "CONVOLUTION: the operator is not built yet"),
         ("run nowhere.json", 2, "nowhere.json: the file cannot be read"),
         ("run model.onnx", *((2, "the file cannot be read") if HAS_ONNX else (3, "needs onnx"))),
         ("walk", 2, "No such command 'walk'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,11 +12,15 @@ import test_cpu_maps
 from agreement import values
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.near import PLACES
-from anydml.engines.cpu.programs import gather
+from anydml.engines.cpu.programs import CheckedProgram, GatherProgram, gather
 from anydml.engines.reference import ReferenceEngine
-from anydml.ir.verbs import IndexedCopy, IndexFault
+from anydml.ir.fetches import gathered
+from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
 from test_cpu_maps import Array, empty, run, same, view
+
+if TYPE_CHECKING:
+    from anydml.ir.verbs import Map
 
 threads = test_cpu_maps.threads
 
@@ -35,11 +40,11 @@ def along(name: str, array: Array, axis: int) -> View:
     return view(name, array if axis == 1 else array.T)
 
 
-def elements(x: Array, indices: Array, y: Array, axis: int, *, clamp: bool = True) -> IndexedCopy:
+def elements(x: Array, indices: Array, y: Array, axis: int, *, clamp: bool = True) -> Map:
     """What GATHER_ELEMENTS of matrices is: one element for every index."""
     tuples = along("i", indices, axis)
     tuples = View("i", tuples.data_type, (*tuples.sizes, 1), (*tuples.strides, 0))
-    return IndexedCopy(along("x", x, axis), tuples, along("y", y, axis), 1, clamp)
+    return gathered(along("x", x, axis), tuples, along("y", y, axis), 1, clamp=clamp)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_indices_that_every_row_uses(dtype: str, count: int, threads: int) -> No
     for source in (x, x[:, ::-1], np.asfortranarray(x)):
         indices, y = choose((count,), 50, "int64"), empty((70, count), dtype)
         tuples = View("i", view("i", indices).data_type, (70, count, 1), (0, 1, 0))
-        same(IndexedCopy(view("x", source), tuples, view("y", y), 1, True), x=source, i=indices, y=y)
+        same(gathered(view("x", source), tuples, view("y", y), 1, clamp=True), x=source, i=indices, y=y)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -82,8 +87,10 @@ def test_the_first_index_outside_is_named_whatever_the_walk(axis: int, threads: 
 def test_indices_that_every_row_uses_are_checked_once() -> None:
     x, y, indices = values((50, 60), "float32"), np.zeros((50, 9), "float32"), np.arange(9)
     tuples = View("i", view("i", indices).data_type, (50, 9, 1), (0, 1, 0))
-    program = gather.GatherProgram.plan(IndexedCopy(view("x", x), tuples, view("y", y), 1, clamp=False))
-    assert program.tuples == (9, 50 * 9)
+    program = CpuEngine().compile(gathered(view("x", x), tuples, view("y", y), 1, clamp=False))
+    assert isinstance(program, CheckedProgram)
+    assert isinstance(program.program, GatherProgram)
+    assert (program.tuples, program.program.tuples) == (9, 50 * 9)
 
 
 @pytest.mark.parametrize("index_type", ["int64", "uint32"])
@@ -95,13 +102,13 @@ def test_rows_as_each_kind_of_cpu_takes_them(
     for length, count in itertools.product((4, 8, 16, 25, 128, 1500), (1, 2, 333)):
         x, y = values((60, length), "float32"), empty((count, length), "float32")
         indices = choose((count, 1), 60, index_type)
-        same(IndexedCopy(view("x", x), view("i", indices), view("y", y), 0, True), x=x, i=indices, y=y)
+        same(gathered(view("x", x), view("i", indices), view("y", y), 0, clamp=True), x=x, i=indices, y=y)
         inside = np.where(indices < 60, indices, 0) if index_type[0] == "u" else indices % 120 - 60
         inside = inside.astype(index_type)
-        same(IndexedCopy(view("x", x), view("i", inside), view("y", y), 0, False), x=x, i=inside, y=y)
+        same(gathered(view("x", x), view("i", inside), view("y", y), 0, clamp=False), x=x, i=inside, y=y)
         pairs = np.concatenate([choose((count, 1), 5, index_type), choose((count, 1), 12, index_type)], 1)
         deep = x.reshape(5, 12, length)
-        same(IndexedCopy(view("x", deep), view("i", pairs), view("y", y), 0, True), x=deep, i=pairs, y=y)
+        same(gathered(view("x", deep), view("i", pairs), view("y", y), 0, clamp=True), x=deep, i=pairs, y=y)
 
 
 @pytest.mark.parametrize("is_arm", [True, False], ids=["in batches", "one by one"])
@@ -110,4 +117,4 @@ def test_batches_of_rows_as_each_kind_of_cpu_takes_them(is_arm: bool, monkeypatc
     for length in (8, 16, 40):
         x, y = values((7, 30, length), "float32"), empty((7, 11, length), "float32")
         indices = choose((7, 11, 1), 30, "int64")
-        same(IndexedCopy(view("x", x), view("i", indices), view("y", y), 1, True), x=x, i=indices, y=y)
+        same(gathered(view("x", x), view("i", indices), view("y", y), 1, clamp=True), x=x, i=indices, y=y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,56 +11,64 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.programs import reduce as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.enums import DataType
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
 from anydml.ir.trees import write
-from anydml.ir.verbs import Reduce
+from anydml.ir.verbs import Map, Reduce
 from test_cpu_engine import guarded
 from test_cpu_maps import run, view
 from trees import Trees, numbers, room, shape_of, source
 
 Array = np.ndarray[Any, Any]
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
-TYPES = list(DataType)
+TYPES = list(NUMPY_TYPES)
 X = load(0, F32)
-MEAN = fold("sum", X) / 1000.0
-CENTRED = X - MEAN
 RAISED = ex.call("exp", X - fold("max", X))
-SOFTMAX = RAISED / fold("sum", RAISED)
-NORMAL = CENTRED / ex.sqrt(fold("sum", CENTRED * CENTRED) / 1000.0 + 1e-5)
+SOFTMAX = RAISED * (1 / fold("sum", RAISED))
+
+
+def normal(count: int) -> Expr:
+    """Layer normalisation of rows of so many."""
+    centred = X - fold("sum", X) / count
+    return centred / ex.sqrt(fold("sum", centred * centred) / count + 1e-5)
 
 
 def reduced(value: Expr, sources: list[Array], target: Array, depth: int) -> Reduce:
     return Reduce(tuple(view(f"x{i}", x) for i, x in enumerate(sources)), view("y", target), value, depth)
 
 
-def compute(engine: CpuEngine | ReferenceEngine, primitive: Reduce, sources: list[Array], target: Array) -> None:
-    arrays = {**{f"x{i}": x for i, x in enumerate(sources)}, "y": target}
-    run(engine, primitive, arrays)
-
-
-def check(value: Expr, sources: list[Array], target: Array, depth: int, whole: Array | None = None) -> None:
-    """The reference's bits, and nothing beside them: the target may lie in a larger array, which is compared whole."""
-    whole = target if whole is None else whole
-    before = whole.copy()
-    primitive = reduced(value, sources, target, depth)
-    compute(ReferenceEngine(), primitive, sources, target)
-    wanted = whole.copy()
-    for threads in (1, 2):
-        whole[...] = before
-        with_threads(threads, primitive, sources, target)
-        assert_same(np.where(whole == 0, 0, whole), np.where(wanted == 0, 0, wanted), (write(value), sources[:1], target.shape))
-
-
-def with_threads(number: int, primitive: Reduce, sources: list[Array], target: Array) -> None:
-    before = dml.get_num_threads()
-    dml.set_num_threads(number)
+def compute(value: Expr, sources: list[Array], target: Array, depth: int = 1, threads: int = 0) -> Array:
+    """On the cpu engine with so many threads, or on the reference engine."""
+    primitive, before = reduced(value, sources, target, depth), dml.get_num_threads()
+    program = CpuEngine().compile(primitive) if threads else ReferenceEngine().compile(primitive)
+    assert isinstance(program, ReferenceProgram) == (not threads)
+    places = {**{f"x{i}": x for i, x in enumerate(sources)}, "y": target}
+    dml.set_num_threads(threads or 1)
     try:
-        compute(CpuEngine(), primitive, sources, target)
+        program.bind({name: int(array.__array_interface__["data"][0]) for name, array in places.items()})()
     finally:
         dml.set_num_threads(before)
+    return target
+
+
+def unsigned(array: Array) -> Array:
+    """A copy without -0.0: which of two zeros is the largest is left open."""
+    return np.where(array == 0, np.zeros_like(array), array)
+
+
+def check(value: Expr, sources: list[Array], target: Array, depth: int = 1, whole: Array | None = None) -> None:
+    """The reference's numbers, and nothing beside them: the target may lie in an array, which is compared whole."""
+    whole = target if whole is None else whole
+    before = whole.copy()
+    compute(value, sources, target, depth)
+    wanted = unsigned(whole)
+    for threads in (1, 2):
+        whole[...] = before
+        compute(value, sources, target, depth, threads)
+        assert_same(unsigned(whole), wanted, write(value))
 
 
 @pytest.mark.parametrize("part", range(6))
@@ -69,10 +78,117 @@ def test_random_trees_and_layouts(part: int) -> None:
         slots = [TYPES[k] for k in chance.integers(len(TYPES), size=1 + seed % 3)]
         shape, data_type = shape_of(chance, 4000) or (3,), TYPES[seed % len(TYPES)]
         depth = int(chance.integers(1, len(shape) + 1))
-        trees = Trees(seed, slots, len(shape), depth)
+        trees = Trees(seed, slots, shape, depth)
         trees.by_row = bool(seed % 5 < 3)
         value = trees.fold(data_type, 2) if seed % 2 else trees.grow(data_type, 3)
         sources = [source(chance, shape, slot) for slot in slots]
         sizes = (*shape[:-depth], *[1] * depth) if trees.by_row else shape
         whole = room(chance, (*sizes, 2), data_type)
         check(value, sources, whole[..., 0], depth, whole)
+
+
+def test_random_trees_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As rows are that are few and long."""
+    monkeypatch.setattr(planning, "SEGMENT", 16)
+    monkeypatch.setattr(planning, "FEW", 1000)
+    for part in (2, 3):
+        test_random_trees_and_layouts(part)
+
+
+def sums(x: Array) -> Array:
+    """Of rows, exact but for a rounding."""
+    return np.array([[math.fsum(row)] for row in x.tolist()])
+
+
+@pytest.mark.parametrize("data_type", [t for t in TYPES if t.is_float])
+def test_sums_of_floats(data_type: DataType) -> None:
+    """Along and across rows, of any length: off by less than a rounding an addition."""
+    chance = np.random.default_rng(1)
+    wide = F64 if data_type is F64 else F32
+    value = fold("sum", load(0, data_type).to(wide)).to(data_type)
+    for rows, count in ((3, 1), (300, 3), (5, 37), (70, 100), (2, 5000), (100, 17), (17, 64)):
+        x = chance.standard_normal((rows, count)).astype(data_type.dtype)
+        for layout in (x, x[:, ::-1], x[::2], np.asfortranarray(x)):
+            exact, sizes = sums(layout), sums(np.abs(layout))
+            got = compute(value, [layout], np.empty((len(layout), 1), data_type.dtype), threads=2)
+            bound = count * np.finfo(wide.dtype).eps * sizes + np.finfo(data_type.dtype).eps * np.abs(exact)
+            assert (np.abs(got - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("data_type", [F32, F64, DataType.INT64])
+def test_sums_are_the_same_for_any_number_of_threads(data_type: DataType) -> None:
+    numbers = load(0, data_type)
+    for shape, depth in (((1, 700_001), 1), ((3, 210_000), 1), ((70_000, 9), 1), ((300, 999), 2), ((2, 40_000, 5), 2)):
+        x = np.random.default_rng(0).integers(-1000, 1000, shape).astype(data_type.dtype)
+        x = x / 7 if data_type.is_float else x
+        for layout in (x, x.transpose(*range(len(shape) - depth, len(shape)), *range(len(shape) - depth))):
+            folded = depth if layout is x else len(shape) - depth
+            if not folded:
+                continue
+            target = np.empty((*layout.shape[: len(shape) - folded], *[1] * folded), data_type.dtype)
+            one, two, five = (
+                compute(
+                    fold("sum", numbers.to(data_type)), [np.asarray(layout, data_type.dtype)], target, folded, k
+                ).copy()
+                for k in (1, 2, 5)
+            )
+            assert_same(one, two)
+            assert_same(one, five)
+            exact = np.sum(
+                layout, axis=tuple(range(len(shape) - folded, len(shape))), keepdims=True, dtype=data_type.dtype
+            )
+            np.testing.assert_allclose(one, exact, rtol=1e-3, atol=0.5)
+
+
+@pytest.mark.parametrize("shape", [(5, 70), (130, 9), (9, 130), (40, 3), (2, 9007), (1, 300_001)])
+def test_values_for_each_element(shape: tuple[int, ...]) -> None:
+    """Softmax and layer normalisation along and across, also in place, with equal bits on two threads."""
+    for turned in (False, True):
+        x = np.random.default_rng(2).standard_normal(shape).astype("f4") * 3
+        x = x.T if turned else x
+        for value in (SOFTMAX, normal(x.shape[1])):
+            wanted = compute(value, [x.astype("f8").astype("f4")], np.empty_like(x))
+            got = compute(value, [x], np.empty_like(x), threads=1)
+            np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
+            place = x.copy(order="K")
+            assert_same(compute(value, [place], place, threads=2), got)
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_rows_of_every_length_stay_inside_their_views(at_end: bool) -> None:
+    chance = np.random.default_rng(0)
+    largest = ex.maximum(fold("max", X), fold("min", X) * 2.0)
+    for n in (*range(1, 20), 31, 32, 33, 47, 63, 64, 65, 70):
+        for shape in ((1, n), (3, n), (n, 3)):
+            x = guarded(numbers(chance, (shape[0] * shape[1],), F32), at_end).reshape(shape)
+            check(largest, [x], guarded(np.zeros(shape[0], "f4"), at_end).reshape(-1, 1))
+            check(largest, [x.T], guarded(np.zeros(shape[1], "f4"), at_end).reshape(-1, 1))
+            check(X - fold("max", X), [x], guarded(np.zeros(x.size, "f4"), at_end).reshape(shape))
+            check(X - fold("max", X), [x.T], guarded(np.zeros(x.size, "f4"), at_end).reshape(shape).T)
+
+
+def test_the_largest_is_nan_where_one_is() -> None:
+    for data_type in (t for t in TYPES if t.is_float):
+        for n in (5, 33, 100):
+            x = np.random.default_rng(n).standard_normal((n, n)).astype(data_type.dtype)
+            np.fill_diagonal(x, np.nan)
+            for layout in (x, x.T):
+                for function in ("max", "min"):
+                    target = np.zeros((n, 1), data_type.dtype)
+                    assert np.isnan(compute(fold(function, load(0, data_type)), [layout], target, threads=1)).all()
+
+
+def test_the_place_of_the_largest() -> None:
+    value = fold("min", where(X.equals(fold("max", X)), coordinate(1), ex.const(10**6, DataType.INT64)))
+    for shape in ((7, 1000), (1000, 7), (1, 300_000)):
+        x = np.random.default_rng(0).integers(0, 50, shape).astype("f4")
+        got = compute(value, [x], np.empty((shape[0], 1), "i8"), threads=2)
+        assert_same(got[:, 0], x.argmax(1))
+
+
+def test_the_exponential_of_what_is_not_above_0_has_the_bits_of_any() -> None:
+    x = -np.concatenate([[0.0], np.linspace(0, 110, 9999), np.geomspace(1e-30, 120, 9999), [np.inf]], dtype="f4")[None]
+    got = compute(ex.call("exp", X - fold("max", X)), [x], np.empty_like(x), threads=1)
+    wanted = np.empty_like(x)
+    run(CpuEngine(), Map((view("x", x),), view("y", wanted), ex.call("exp", X)), {"x": x, "y": wanted})
+    assert_same(got, wanted)

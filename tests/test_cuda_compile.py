@@ -21,9 +21,11 @@ from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
 from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
+from anydml.engines.cuda.programs.check import check_kernel
 from anydml.ir import expressions as ex
+from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
-from anydml.ir.verbs import Map, Reverse
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -81,7 +83,8 @@ def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
     program: Any = plan(primitive, figures)
     if isinstance(program, CopyProgram | FillProgram | GatherProgram | ReverseProgram):
         widest = program.kernel(program.widest())
-        return [widest, program.check()] if isinstance(program, GatherProgram) else [widest]
+        checks = program.checks if isinstance(program, GatherProgram) else ()
+        return [widest, *(check_kernel(check, figures) for check in checks)]
     return [program.kernel]
 
 
@@ -139,9 +142,23 @@ def mapped(source: str, target: str, **numbers: float) -> Map:
     return scaled(rows_of(source), rows_of(target, "y"), **numbers)
 
 
-def blocks_reversed() -> Reverse:
+def blocks_reversed() -> Map:
     x, y = (View(name, dml.DataType.FLOAT16, (512, 64, N), (64 * N, N, 1)) for name in "xy")
-    return Reverse(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
+    return turned(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
+
+
+def rows_fetched() -> Map:
+    """Rows by indices that are checked, and a sum."""
+    pick = gathered((N, N), (N, 1)).lower()[0]
+    assert isinstance(pick, Map)
+    value = pick.value + ex.load(len(pick.sources), dml.DataType.FLOAT32)
+    return Map((*pick.sources, rows_of("float32", "z")), rows_of("float32", "y"), value, pick.checks)
+
+
+def test_rows_that_are_fetched_move_sixteen_bytes_at_once_too() -> None:
+    text = assembly(kernels(rows_fetched(), 90)[0])
+    assert not re.search(r"ld\.global\S*\.b32", text.replace("v4.b32", ""))
+    assert re.search(r"st\.global\S*\.(v4\.b32|v2\.b64)", text)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 from places import why_not_interpreted
-from trees import Trees, numbers, room, shape_of, source
+from trees import Fetched, Trees, fetched_of, numbers, room, shape_of, source
 
 if TYPE_CHECKING:
     from anydml.engines.cuda.programs import MapProgram
@@ -52,12 +52,14 @@ def agree(value: Expr, target: Array, *sources: Array, engine: CudaEngine = CUDA
     return got
 
 
-def drawn(seed: int) -> tuple[Expr, list[DataType], tuple[int, ...]]:
-    """A random tree, of the type that the seed says, what it reads, and the sizes of all of it."""
+def drawn(seed: int) -> tuple[Expr, list[Fetched], tuple[int, ...]]:
+    """A random tree, of the type that the seed says, what it reads, and the sizes of the walk."""
     chance = np.random.default_rng(seed)
     sources = [TYPES[k] for k in chance.integers(0, len(TYPES), chance.integers(0, 4))]
     shape = shape_of(chance, MOST)
-    return Trees(seed, sources, len(shape)).grow(TYPES[seed % len(TYPES)], 4), sources, shape
+    elsewhere = fetched_of(chance, shape, TYPES)
+    value = Trees(seed, sources, shape, fetched=elsewhere).grow(TYPES[seed % len(TYPES)], 4)
+    return value, [*((one, shape) for one in sources), *elsewhere], shape
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -65,12 +67,12 @@ def test_random_trees(seed: int) -> None:
     value, sources, shape = drawn(seed)
     assert value.type is not None
     chance = np.random.default_rng(seed)
-    agree(value, room(chance, shape, value.type), *(source(chance, shape, one) for one in sources))
+    agree(value, room(chance, shape, value.type), *(source(chance, sizes, one) for one, sizes in sources))
 
 
 def test_random_trees_are_of_every_operation() -> None:
     found = {node.op for seed in SEEDS for node in walk(drawn(seed)[0])}
-    assert found == {*ex.OPERATIONS, *ex.LEAVES}
+    assert found == {*ex.OPERATIONS, *ex.LEAVES, "fetch"}
 
 
 @pytest.mark.parametrize("function", ex.FUNCTIONS)

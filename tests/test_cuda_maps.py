@@ -14,13 +14,14 @@ from agreement import answer, assert_same, bits, columns, framed, padded, run, s
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import NUMPY_TYPES
+from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
-from anydml.ir.verbs import Map, Reverse
 from anydml.memory import numpy_address
 from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
+    from anydml.ir.verbs import Map
     from anydml.ir.views import View
 
 if reason := why_not_interpreted():
@@ -205,8 +206,8 @@ def test_a_fill_leaves_its_start_as_it_is(dtype: str) -> None:
 
 
 def reverse(x: Array, lengths: Array, axis: int, layout: Any = framed) -> Array:
-    def make(source: View, lengths: View, target: View) -> Reverse:
-        return Reverse(source, lengths, target, axis)
+    def make(source: View, lengths: View, target: View) -> Map:
+        return turned(source, lengths, target, axis)
 
     return agree(make, x, layout, source=x, lengths=lengths)
 

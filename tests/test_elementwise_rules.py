@@ -262,7 +262,7 @@ def test_tensors_may_be_optional_and_sizes_of_two(monkeypatch: pytest.MonkeyPatc
         size: Size2D
 
         def value(self, x: Any, *others: Any) -> Any:
-            return sum(others, x)
+            return sum((other for other in others if other is not None), x)
 
     byte = dml.TensorDesc("int8", (2, 3))
     common: dict[str, Any] = {"input_tensor": T, "scale_tensor": T, "output_tensor": byte, "size": (2, 3)}

@@ -17,6 +17,8 @@ import anydml as dml
 from anydml.enums import NUMPY_TYPES
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
+from folding import FOLDING
+from products import PRODUCTS
 from test_explain import OPERATORS as OTHERS
 from test_explain_maps import MAPS
 
@@ -249,7 +251,8 @@ MAKERS: dict[Operator, Callable[[st.DrawFn], Case]] = {
 
 
 def test_every_operator_is_drawn_here_or_there() -> None:
-    assert {*MAKERS, *OTHERS, *MAPS} == set(dml.OPERATORS.values())
+    """Those that fold, and products, are drawn with the documents' examples."""
+    assert {*MAKERS, *OTHERS, *MAPS, *FOLDING, *PRODUCTS} == set(dml.OPERATORS.values())
 
 
 @pytest.mark.parametrize("cls", MAKERS, ids=lambda cls: cls.type.name)

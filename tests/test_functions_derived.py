@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
+import math
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,13 @@ def default_is(default: object) -> bool:
 def small_inputs(cls: type[dml.OperatorDesc]) -> list[np.ndarray[Any, Any]]:
     """Arrays of the smallest type that each input takes, of sizes that every operator takes."""
     row = cls.support.row_at(dml.FeatureLevel.highest()).tensors
-    made = []
+    made: list[np.ndarray[Any, Any]] = []
     for k, name in enumerate(cls.input_names()):
         kind = min(row[dml_name(name)].data_types)
-        made.append((np.arange(6).reshape(1, 1, 2, 3) * (k + 1) / 4).astype(kind.dtype))
+        sizes: tuple[int, ...] = (1, 1, 2, 3)
+        if made:
+            sizes = cls.usual_tensor(dml_name(name), dml.TensorDesc(made[0].dtype, sizes))[1]
+        made.append((np.arange(math.prod(sizes)).reshape(sizes) * (k + 1) / 4).astype(kind.dtype))
     return made
 
 
@@ -73,7 +77,8 @@ def test_a_function_is_what_its_class_says(name: str) -> None:
     descs = {field: dml.TensorDesc.of(x) for field, x in zip(cls.input_names(), inputs, strict=True)}
     folded = {"axes": folded_axes(cls, named)} if "axes" in cls.field_types() else {}
     wanted = as_list(REFERENCE.compile(cls.infer(**descs, **{**named, **typed, **folded}))(*inputs))
-    by_place = [*inputs[: len(needed)], *named.values(), *inputs[len(needed) :]]
+    others = [x for field, x in zip(cls.input_names(), inputs, strict=True) if is_optional(cls, field)]
+    by_place = [*(given[key] for key in needed), *named.values(), *others]
     outs = [np.empty_like(one) for one in wanted]
     back = function(*by_place, out=outs if cls.gives_several() else outs[0], device=REFERENCE)
     assert all(one is out for one, out in zip(as_list(back), outs, strict=True))

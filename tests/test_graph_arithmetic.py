@@ -121,7 +121,7 @@ def test_what_is_no_operand_is_refused() -> None:
         ),
         (lambda: 300 - x, r"ATensor must lie in 0 \.\. 255"),
         (lambda: x * [1, 2, 3.5], r'BTensor must be a whole number, .* pass cast\(a, "float32"\)'),
-        (lambda: [1, 2] * y, r"ATensor.Sizes and BTensor.Sizes must be equal .*; got \(2,\) and \(2, 3\)"),
+        (lambda: [1, 2] * y, r"ATensor.Sizes and BTensor.Sizes must be equal .*; got \(2,\) and \(2, 3\)"),  # type: ignore[operator]  # lists of Python's know no expressions
         (lambda: x - ["text"], "BTensor must be an Expression, as another tensor is; got a list"),
         (lambda: y * 1e300, "BTensor must be a number that the type can hold"),
         (lambda: x + WHOLE, r"BTensor must be an Expression, .*Graph\.constant\(array\)"),

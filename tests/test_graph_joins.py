@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from anydml.enums import DataType
@@ -19,8 +20,10 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
+from anydml.ir.fetches import gathered as gather
+from anydml.ir.fetches import match_turned, turned
 from anydml.ir.patterns import copy_of, filled, is_copy, scaled
-from anydml.ir.verbs import IndexedCopy, Map, Reverse, Scan
+from anydml.ir.verbs import Map, Scan, reading
 from recipes import recipe, run, view
 
 if TYPE_CHECKING:
@@ -39,8 +42,8 @@ def summed(source: View, target: View, axis: int = 0) -> Scan:
     return Scan(source, target, axis, "sum", reverse=False, exclusive=False)
 
 
-def gathered(source: View, indices: View, target: View) -> IndexedCopy:
-    return IndexedCopy(source, replace(indices, data_type=DataType.UINT32), target, 0, clamp=False)
+def gathered(source: View, indices: View, target: View) -> Map:
+    return gather(source, replace(indices, data_type=DataType.UINT32), target, 0, clamp=False)
 
 
 def made(stores: dict[str, StoreKind], *steps: tuple[Primitive, str], **sizes: int) -> Recipe:
@@ -203,8 +206,8 @@ def test_a_transposed_copy_is_the_strides_of_its_reader() -> None:
         (scaled(columns, view("y", (4, 6)), 2.0), scaled(view("x", (4, 6)), view("y", (4, 6)), 2.0)),
         (scaled(view("s", (6, 4)), view("y", (6, 4))), scaled(view("x", (6, 4), (1, 6)), view("y", (6, 4)))),
         (
-            Reverse(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
-            Reverse(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            turned(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            turned(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
         ),
     ):
         stores: dict[str, StoreKind] = XSY | {"l": "input"}
@@ -217,9 +220,9 @@ def test_a_slice_of_lengths_is_read_at_once() -> None:
     given = recipe(
         stores,
         copy_of(view("l", (4, 1), (2, 0), 1), view("s", (4, 1), (1, 0))),
-        Reverse(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
+        turned(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
     )
-    wanted = Reverse(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
+    wanted = turned(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
     assert forward(given) == made(stores, (wanted, "ab"))
 
 
@@ -246,15 +249,26 @@ def test_of_a_fill_that_counts_what_is_read_is_written() -> None:
     assert run(optimise(given), "reference", {}) == run(given, "reference", {})
 
 
-def test_a_reversal_needs_its_whole_axis() -> None:
+@pytest.mark.parametrize("axis", [0, 1])
+def test_of_a_reversal_what_is_read_is_computed(axis: int) -> None:
+    """Along the axis it is another map, that reads lines as long as they were; across it a smaller reversal."""
     stores: dict[str, StoreKind] = XSY | {"l": "input"}
-    lengths = replace(view("l", (5, 1), (1, 0)), data_type=DataType.UINT32)
-    given = recipe(stores, Reverse(view("x", (5, 6)), lengths, view("s", (5, 6)), 1), READ)
-    part = Reverse(
-        view("x", (2, 6), (12, 1), 6), replace(lengths, sizes=(2, 1), strides=(2, 0), offset=1), view("s", (2, 6)), 1
-    )
-    rest = copy_of(view("s", (2, 3), (6, 2), 1), view("y", (2, 3)))
-    assert narrow(given) == made(stores, (part, "a"), (rest, "b"), s=48)
+    sizes = (1, 6) if axis == 0 else (5, 1)
+    lengths = replace(view("l", sizes), data_type=DataType.UINT32)
+    given = recipe(stores, turned(view("x", (5, 6)), lengths, view("s", (5, 6)), axis), READ)
+    (step,) = optimise(given).steps
+    assert step.target == READ.target
+    assert step.sources[0].sizes == ((5, 3) if axis == 0 else (2, 6))
+    assert isinstance(step.primitive, Map)
+    assert match_turned(step.primitive) is None
+    across = copy_of(view("s", (5, 2), (6, 2), 1) if axis == 0 else view("s", (2, 6), (12, 1), 6), view("y", (5, 2)))
+    across = replace(across, target=view("y", across.source.sizes))
+    (whole,) = optimise(recipe(stores, given.steps[0].primitive, across)).steps
+    assert isinstance(whole.primitive, Map)
+    assert match_turned(whole.primitive) is not None
+    contents = {"x": np.arange(100, dtype="f4"), "l": np.arange(100, dtype="u4") % 7}
+    for engine in ("reference", "cpu"):
+        assert run(optimise(given), engine, contents) == run(given, engine, contents)
 
 
 @pytest.mark.parametrize(
@@ -269,8 +283,8 @@ def test_a_reversal_needs_its_whole_axis() -> None:
             scaled(view("x", (6,)), replace(view("z", (6,)), data_type=DataType.INT32)),
         ),
         (
-            Reverse(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
-            Reverse(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
+            turned(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
+            turned(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
         ),
     ],
 )
@@ -286,7 +300,7 @@ def test_what_differs_is_computed_apart(one: Primitive, other: Primitive) -> Non
         filled(view("y", (6,)), -0.0, 0.0),
         filled(view("y", (6,)), float("nan"), 0.0),
         scaled(view("x", (6,)), view("y", (6,)), 2.0, -0.0),
-        Reverse(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
+        turned(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
     ],
 )
 def test_what_is_the_same_is_computed_once(one: Primitive) -> None:
@@ -320,7 +334,8 @@ def test_every_part_of_an_output_is_held_back_from_a_gather() -> None:
     # The gather needs nothing, and is put first.
     assert guard(given) == made(stores, (back, "b"), (front, "a"))
     second = gathered(view("x", (9, 4)), view("y", (1, 1), (0, 0)), view("z", (1, 4)))
-    needy = recipe(stores | {"z": "output"}, front, back, replace(second, indices=replace(second.indices, offset=3)))
+    later = reading(second, lambda one: replace(one, offset=3) if one.tensor == "y" else one)
+    needy = recipe(stores | {"z": "output"}, front, back, later)
     found = guard(needy)
     assert found.stores["y held back"] == Store("scratch", 400)
     written = [step.target.tensor for step in found.steps]

@@ -19,8 +19,10 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
+from anydml.ir.fetches import gathered as gather
+from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import copy_of, scaled
-from anydml.ir.verbs import IndexedCopy, Scan
+from anydml.ir.verbs import Map, Scan
 from cases import ENGINES
 from recipes import RANDOM, Drawn, assert_same_outputs, random_recipes, recipe, run, view
 
@@ -37,8 +39,8 @@ def summed(source: View, target: View, axis: int = 0, *, reverse: bool = False, 
     return Scan(source, target, axis, "sum", reverse, exclusive)
 
 
-def gathered(source: View, indices: View, target: View, *, batch: int = 0, clamp: bool = False) -> IndexedCopy:
-    return IndexedCopy(source, replace(indices, data_type=DataType.UINT32), target, batch, clamp)
+def gathered(source: View, indices: View, target: View, *, batch: int = 0, clamp: bool = False) -> Map:
+    return gather(source, replace(indices, data_type=DataType.UINT32), target, batch, clamp=clamp)
 
 
 def made(stores: dict[str, StoreKind], *steps: tuple[Primitive, str], **sizes: int) -> Recipe:
@@ -206,21 +208,18 @@ def test_several_readers_are_given_what_they_read_between_them() -> None:
 @pytest.mark.parametrize("clamp", [False, True])
 def test_a_gather_that_may_raise_looks_at_all_of_its_tuples(clamp: bool) -> None:
     stores: dict[str, StoreKind] = XSY | {"i": "input"}
-    given = recipe(
-        stores,
-        gathered(view("x", (2, 7, 4)), view("i", (2, 3, 1)), view("s", (2, 3, 4)), batch=1, clamp=clamp),
-        copy_of(view("s", (2,), (2,), 13), view("y", (2,))),
-    )
-    if clamp:
-        gather = gathered(
-            view("x", (1, 7, 2), (0, 4, 2), 29), view("i", (1, 1, 1), (0, 0, 0), 3), view("s", (1, 1, 2), (0, 0, 1)),
-            batch=1, clamp=True,
-        )  # fmt: skip
-        wanted = made(stores, (gather, "a"), (copy_of(view("s", (2,)), view("y", (2,))), "b"), s=8)
-    else:
-        gather = gathered(view("x", (2, 7, 2), (28, 4, 2), 1), view("i", (2, 3, 1)), view("s", (2, 3, 2)), batch=1)
-        wanted = made(stores, (gather, "a"), (copy_of(view("s", (2,), (1,), 6), view("y", (2,))), "b"), s=48)
+    whole = gathered(view("x", (2, 7, 4)), view("i", (2, 3, 1)), view("s", (2, 3, 4)), batch=1, clamp=clamp)
+    given = recipe(stores, whole, copy_of(view("s", (2,), (2,), 13), view("y", (2,))))
+    part = gathered(
+        view("x", (1, 7, 2), (0, 4, 2), 29), view("i", (1, 1, 1), (0, 0, 0), 3), view("s", (1, 1, 2), (0, 0, 1)),
+        batch=1, clamp=True,
+    )  # fmt: skip
+    part = replace(part, checks=whole.checks)
+    wanted = made(stores, (part, "a"), (copy_of(view("s", (2,)), view("y", (2,))), "b"), s=8)
     _assert_same_but_for_strides_of_single_elements(narrow(given), wanted)
+    found = narrow(given).steps[0].primitive
+    assert isinstance(found, Map)
+    assert match_gathered(found) is not None
 
 
 def _assert_same_but_for_strides_of_single_elements(got: Recipe, wanted: Recipe) -> None:

@@ -57,10 +57,13 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ),
     (
         "dispatchables.sum.type",
-        "DML_OPERATOR_GEMM",
+        "DML_OPERATOR_CONVOLUTION",
         3,
         "$.dispatchables.sum.type",
-        f"GEMM: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; `anydml support` lists them",
+        (
+            f"CONVOLUTION: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; "
+            "`anydml support` lists them"
+        ),
     ),
     (
         "dispatchables.sum.type",
@@ -451,7 +454,7 @@ def test_every_fault_is_found_at_once_in_the_order_of_the_file(tmp_path: Path) -
         dispatchables={
             "sum": changed(SUM, "desc.Axis", 9),
             "crop": {"type": "SLICE1", "desc": {"InputTensor": {"DataType": "INT5", "Sizes": [0]}, "OutputTensor": 1}},
-            "gemm": {"type": "GEMM"},
+            "gemm": {"type": "CONVOLUTION"},
         },
         commands=[DISPATCH, {"type": "print", "resource": "nothing"}],
     )

@@ -21,9 +21,12 @@ from cases import ENGINES
 from onnx_models import node, onnx, slice_model
 
 from anydml.onnx import Backend  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.contrib import KINDS as CONTRIB  # isort: skip
 from anydml.onnx.functions import is_made_of_others  # isort: skip
 from anydml.onnx.lowerings import find_lowering, lowered_kinds  # isort: skip
 from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
+
+from onnx.reference import ReferenceEvaluator  # isort: skip - onnx may be missing
 
 ROOT = Path(__file__).parent.parent
 TENSOR = "tensor_type"
@@ -109,25 +112,46 @@ def kinds_of(model: Any) -> set[str]:
     return {n.op_type for n in model.graph.node}
 
 
+DOUBLE: int = onnx.TensorProto.DOUBLE
 NO_DOUBLE = "must be of .*; got FLOAT64"
 RANDOM = "Dropout in training is not supported"
 REFUSED = {
-    "test_mod_float64_mixed_sign_fmod_0": NO_DOUBLE,
-    "test_mod_float_edge_cases_fmod_0_float64": NO_DOUBLE,
-    "test_mod_mixed_sign_float64": NO_DOUBLE,
     "test_training_dropout": RANDOM,
     "test_training_dropout_default": RANDOM,
     "test_training_dropout_default_mask": RANDOM,
     "test_training_dropout_mask": RANDOM,
 }
-"""Tests of node types that are here, and why they are refused: DirectML's element-wise operators have no FLOAT64, and
-what a Dropout drops in training is what NumPy's generator says."""
+"""Tests of node types that are here, and why they are refused: what a Dropout drops in training is what NumPy's
+generator says."""
+
+
+ROUNDED = {"test_attention_4d_causal_fp16_expanded"}
+"""What ONNX expects in FLOAT16, rounded at every step of every sum, and with a tolerance of less than one unit."""
+
+
+def check_nearer(model: Any) -> None:
+    """Ours has more digits of a causal attention than ONNX's own evaluator, neither of them all that float64 has."""
+    rng = np.random.default_rng(16)
+    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
+    inputs = {name: rng.random(shape).astype(np.float16) for name, shape in shapes.items()}
+    q, k, v = (x.astype(np.float64) for x in inputs.values())
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    powers = np.exp(np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf))
+    exact = powers / powers.sum(-1, keepdims=True) @ v
+    (theirs,) = ReferenceEvaluator(model).run(None, inputs)
+    (ours,) = Backend.run_model(model, list(inputs.values()))
+    assert np.abs(ours - exact).mean() < np.abs(theirs - exact).mean()
 
 
 def is_made_here(model: Any) -> bool:
     """Whether every node is of a type that has a lowering, or that ONNX makes of others that have."""
     version = max((entry.version for entry in model.opset_import if not entry.domain), default=0)
     return all(find_lowering(kind, version) or is_made_of_others(kind, version) for kind in kinds_of(model))
+
+
+def input_types(model: Any) -> set[int]:
+    """ONNX's numbers of the types that a model is given."""
+    return {i.type.tensor_type.elem_type for i in model.graph.input}
 
 
 def may_be_refused(model: Any) -> bool:
@@ -152,17 +176,25 @@ def test_onnx_judges(engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytes
             f"\nONNX backend node tests on {engine}: {len(found.passed):,} passed ({by_operator}),"
             f" {len(found.refused):,} refused"
         )
-    assert not found.failed
+    rounded = {f"{name}_{engine}" for name in ROUNDED}
+    assert found.failed.keys() <= rounded, found.failed
+    for name in rounded:
+        check_nearer(found.models[name])
     assert len(found.passed) + len(found.refused) > 1500
 
     # Of the operators that are here, everything passes but what DirectML has no types for; of others, nothing.
     ours = {name for name, model in found.models.items() if is_made_here(model)}
     lacking = {f"{name}_{engine}": reason for name, reason in REFUSED.items()}
-    wanted = {name for name in ours if not may_be_refused(found.models[name])} - lacking.keys()
-    assert set(found.passed) == wanted
+    lacking |= {  # DirectML's operators do not compute in FLOAT64
+        name: NO_DOUBLE for name in ours & found.refused.keys() if DOUBLE in input_types(found.models[name])
+    }
+    wanted = {name for name in ours if not may_be_refused(found.models[name])} - lacking.keys() - rounded
+    unlike = (set(found.passed) - rounded) ^ wanted
+    assert not unlike, {name: found.refused.get(name, "passed") for name in sorted(unlike)}
     for name, reason in lacking.items():
         assert re.search(reason, found.refused[name]), found.refused[name]
-    assert set(lowered_kinds()) <= {kind for name in found.passed for kind in kinds_of(found.models[name])}
+    passed_kinds = {kind for name in found.passed for kind in kinds_of(found.models[name])}
+    assert set(lowered_kinds()) - set(CONTRIB) <= passed_kinds
 
     for category in ("Simple", "PyTorchOperator", "PyTorchConverted"):
         others = run_tests(cases[f"OnnxBackend{category}ModelTest"], engine)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr
+from anydml.ir.fetches import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Array = np.ndarray[Any, Any]
+Fetched = tuple[DataType, tuple[int, ...]]
+"""A source that is fetched from: its type and sizes."""
 FLOATS = (DataType.FLOAT32, DataType.FLOAT64)
 """What is computed in; FLOAT16 is converted before."""
 WIDE = {8 * size: [one for one in NUMPY_TYPES if one.size_in_bytes == size] for size in (1, 2, 4, 8)}
@@ -19,9 +25,18 @@ WIDE = {8 * size: [one for one in NUMPY_TYPES if one.size_in_bytes == size] for 
 class Trees:
     """Trees made by chance: every node is computed with numbers that its operation is defined for."""
 
-    def __init__(self, seed: int, sources: list[DataType], rank: int, folded: int = 0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        sources: list[DataType],
+        shape: tuple[int, ...],
+        folded: int = 0,
+        fetched: Sequence[Fetched] = (),
+    ) -> None:
+        """Of sources, and after them those that are fetched from."""
         self.chance = np.random.default_rng(seed)
-        self.sources, self.rank, self.folded = sources, rank, folded
+        self.sources, self.fetched, self.folded = sources, fetched, folded
+        self.shape, self.rank = shape, len(shape)
         self.by_row = False
         """Whether what stands outside of folds is the same for a whole row."""
 
@@ -47,6 +62,29 @@ class Trees:
         value = numbers(self.chance, (), of).item()
         return ex.given(value, of) if kind == "given" else ex.const(value, of)
 
+    def fetch(self, depth: int) -> Expr:
+        """An element of a source: on a line along the walk, at a place that a source says, or anywhere."""
+        number = int(self.chance.integers(len(self.fetched)))
+        of, sizes = self.fetched[number]
+        indices = [self.index(size, depth - 1) for size in sizes]
+        if self.chance.random() < 0.3:
+            return ex.fetch_or(
+                len(self.sources) + number, of, [i - 1 for i in indices], sizes, self.grow(of, depth - 1)
+            )
+        return ex.fetch(len(self.sources) + number, of, indices)
+
+    def index(self, size: int, depth: int) -> Expr:
+        fitting = [k for k, count in enumerate(self.shape) if count <= size]
+        kind = self.pick(["line", "line", "nearest", "number"])
+        if kind == "line" and fitting:
+            k = fitting[-1] if self.chance.random() < 0.5 else self.pick(fitting)
+            step = int(self.chance.choice([1, 1, -1, 2])) if self.shape[k] * 2 <= size + 1 else 1
+            start = self.shape[k] - 1 if step < 0 else 0
+            return ex.coordinate(k) * step + start if (start, step) != (0, 1) else ex.coordinate(k)
+        if kind == "number":
+            return ex.given(int(self.chance.integers(size)), DataType.INT64)
+        return nearest(self.grow(self.pick([DataType.INT64, DataType.UINT32, DataType.INT8]), depth), size)
+
     def truth(self, depth: int) -> Expr:
         if depth > 0 and self.chance.random() < 0.3:
             kind = self.pick(["and", "or", "xor", "not", "where"])
@@ -59,7 +97,7 @@ class Trees:
         """A tree that gives a type, at most so deep."""
         if depth <= 0:
             return self.leaf(of)
-        kinds = ["where", "cast", "bits"] + ["fold"] * 8 * bool(self.folded)
+        kinds = ["where", "cast", "bits"] + ["fold"] * 8 * bool(self.folded) + ["fetch"] * 3 * bool(self.fetched)
         if of in FLOATS:
             kinds += ["add", "sub", "mul", "div", "fma", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "rint"] * 2
         elif not of.is_float:
@@ -69,6 +107,8 @@ class Trees:
             return self.fold(of, depth - 1)
         if kind == "where":
             return ex.where(self.truth(depth - 1), self.grow(of, depth - 1), self.grow(of, depth - 1))
+        if kind == "fetch":
+            return self.fetch(depth).to(of)
         if kind == "cast":
             return self.grow(self.pick(list(NUMPY_TYPES)), depth - 1).to(of)
         if kind == "bits":
@@ -83,9 +123,8 @@ class Trees:
             args = (args[0], _shift(args[1]))
         return Expr(kind, of, args)
 
-
     def fold(self, of: DataType, depth: int) -> Expr:
-        """A fold that is exact in any order: floats are added where they are few and whole, multiplied where 1 or -1."""
+        """A fold that is exact in any order: floats are added where they are few and whole, multiplied where ±1."""
         function, outside, self.by_row = self.pick(["sum", "product", "max", "min"]), self.by_row, False
         made, of = of, DataType.FLOAT32 if of is DataType.FLOAT16 else of
         if of.is_float and function == "sum":
@@ -153,6 +192,15 @@ def numbers(chance: np.random.Generator, shape: tuple[int, ...], of: DataType) -
         special = chance.choice(np.array([*odd, *odd, *borders], of.dtype), shape)
     kind = chance.random(shape)
     return np.asarray(np.where(kind < 0.6, common, np.where(kind < 0.85, bits, special)), of.dtype)
+
+
+def fetched_of(chance: np.random.Generator, shape: tuple[int, ...], types: Sequence[DataType]) -> list[Fetched]:
+    """Up to two sources to fetch from, some of their sizes those of the walk."""
+    found = []
+    for _ in range(int(chance.integers(3))):
+        sizes = [int(chance.choice([*shape, 1, 3, 7])) for _ in range(int(chance.integers(0, 3)))]
+        found.append((types[int(chance.integers(len(types)))], (*sizes, shape[-1] if shape else 5)))
+    return found
 
 
 def shape_of(chance: np.random.Generator, most: int) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 import anydml as dml
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.tiles import tile_for
 
 if TYPE_CHECKING:
     from benchmarks.cpu.rows import CpuRow
@@ -74,7 +77,7 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
     assert row.onnx is not None  # noqa: S101 - for type checkers: who asks has looked
     kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
              "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "int64": TensorProto.INT64}  # fmt: skip
-    feeds = dict(zip(("x", "indices"), row.inputs, strict=False))
+    feeds = dict(zip(("x", "second", "third"), row.inputs, strict=False))
     constants = [numpy_helper.from_array(np.array(c, np.int64), f"c{i}") for i, c in enumerate(row.onnx["constants"])]
     node = helper.make_node(
         row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
@@ -84,7 +87,8 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
         [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in feeds.items()],
         [helper.make_tensor_value_info("y", kinds[str(row.inputs[0].dtype)], None)], constants,
     )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), feeds
+    opset = helper.make_opsetid("", row.onnx.get("opset", 14))
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8), feeds
 
 
 def ours_as_model(row: CpuRow, device: dml.Device) -> Contestant:
@@ -151,3 +155,36 @@ def copy_limit(count: int, threads: int) -> Callable[[], object]:
         dispatch()
 
     return copy
+
+
+SUMS = 24
+"""Vectors that are added to at once, more than an instruction takes cycles."""
+
+
+def peak_limit(flops: int, threads: int) -> Callable[[], object]:
+    """As many additions and multiplications in registers alone, split over the threads."""
+    lanes = tile_for("f32", 64).lanes
+    parts = 4 * threads
+    rounds = max(-(-flops // (2 * lanes * SUMS * parts)), 1)
+    kernel = get_kernel(f"peak {lanes} {SUMS}", partial(_write_peak, lanes))
+    return make_dispatch(kernel, (rounds,), parts, flops if threads > 1 else 0)
+
+
+def _write_peak(lanes: int) -> str:
+    """`rounds` steps of a sum in each of some registers, for each unit."""
+    kind, name = f"<{lanes} x float>", f"@llvm.fma.v{lanes}f32"
+    loop = [f"%s{i} = phi {kind} [ zeroinitializer, %entry ], [ %t{i}, %loop ]" for i in range(SUMS)]
+    steps = [f"%t{i} = call {kind} {name}({kind} %x, {kind} %x, {kind} %s{i})" for i in range(SUMS)]
+    sums = [f"%a{i} = fadd {kind} %{'t0' if i == 1 else f'a{i - 1}'}, %t{i}" for i in range(1, SUMS)]
+    return "\n".join([
+        "define i64 @kernel(i64 %words, i64 %begin, i64 %end) {", "entry:",
+        f"%at = add i64 %words, {8 * HEADER}", "%place = inttoptr i64 %at to ptr", "%rounds = load i64, ptr %place",
+        "%units = sub i64 %end, %begin", "%count = mul i64 %rounds, %units",
+        "%f = sitofp i64 %end to float", f"%one = insertelement {kind} poison, float %f, i32 0",
+        f"%x = shufflevector {kind} %one, {kind} poison, <{lanes} x i32> zeroinitializer",
+        "br label %loop", "loop:", "%i = phi i64 [ 0, %entry ], [ %i1, %loop ]", *loop, *steps,
+        "%i1 = add i64 %i, 1", "%is.on = icmp slt i64 %i1, %count", "br i1 %is.on, label %loop, label %out", "out:",
+        *sums, f"%last = extractelement {kind} %a{SUMS - 1}, i32 0",
+        "%bits = bitcast float %last to i32", 'call void asm sideeffect "", "r"(i32 %bits)',
+        "ret i64 0", "}", f"declare {kind} {name}({kind}, {kind}, {kind})",
+    ])  # fmt: skip

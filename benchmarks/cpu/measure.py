@@ -10,6 +10,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.cpu import contestants
+from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, rows
 from benchmarks.results import Result, result
 
@@ -22,7 +23,7 @@ def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: 
     """Every row, as it is done."""
     dml.set_num_threads(threads)
     device = dml.Device(engine)
-    for make in rows(quick, growth):
+    for make in (*rows(quick, growth), *products(np.random.default_rng(0), quick)):
         row = make()
         if only in row.name and (contestants.has_onnx() or not row.is_model):
             yield measure(row, device, threads, 3 if quick else 7, peers)
@@ -69,10 +70,14 @@ def measure(row: CpuRow, device: dml.Device, threads: int, rounds: int, peers: C
     timed: dict[str, Callable[[], object]] = {
         name: compute for name, (compute, _) in entered.items() if row.family != "compile" or name == "anydml"
     }
-    if not row.is_call:
+    if row.flops:
+        timed["peak"] = contestants.peak_limit(row.flops, threads)
+    elif not row.is_call:
         timed["copy"] = contestants.copy_limit((row.lines or row.bytes) // 2, threads)
     seconds = dict.fromkeys(timed, float("inf"))
-    repeat = {"tiny": 2000, "compile": 1}.get(row.family) or max(1, min(50, 2**22 // max(row.bytes, 1)))
+    repeat = {"tiny": 2000, "compile": 1}.get(row.family) or max(
+        1, min(50, 2**22 // max(row.lines, row.bytes, row.flops // 8))
+    )
     for _ in range(rounds):
         for name, compute in timed.items():
             time.sleep(PAUSE)

@@ -191,6 +191,8 @@ def as_model(make: Callable[[], CpuRow], **goals: float) -> CpuRow:
 
 def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = None) -> list[Callable[[], CpuRow]]:
     """Every row, made when its turn comes: only one row's arrays are in memory at a time."""
+    from benchmarks.cpu.reduces import reduces  # which has rows of this kind
+
     rng = np.random.default_rng(seed)
     n = side or (4096 if quick else 8192)
 
@@ -251,11 +253,18 @@ def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = Non
         lambda: chain_row(twelve(), rng, family="compile", goal=0.0, compile_ms=50.0),
     ]
     made += [partial(as_model, make, goal=1.0) for make in made[-4:-1]]
-    made += [partial(formula_row, formula, rng) for formula in formulas((n, n))]
+    made += [
+        partial(formula_row, replace(formula, name=f"{formula.name}, {k * k * 4 // 2**20} MiB"), rng)
+        for k in ((n,) if quick or side else (n // 2, n))
+        for formula in formulas((k, k))
+    ]
     made += [
         partial(formula_row, replace(formula, name=f"tiny, {formula.name[5:]} of 4 x 4"), rng, family="tiny", share=0.0)
         for formula in formulas((4, 4))[:4]
     ]
+    width = min(n // 4, 1024)
+    for shape in ((128, width), (n // 8 + 1, max(width - 23, 3)), (2 * n, width)):
+        made += reduces(shape, rng)
     made += [partial(as_model, make, goal=1.0, vs_single=1.05) for make in (made[0], made[11], made[20])]
     made += [
         partial(chain_row, chain, rng, family="chain", goal=chain.goal, vs_single=1.15)

@@ -6,7 +6,7 @@ array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
 from anydml import functions as _functions
-from anydml.builder import Expression, Graph
+from anydml.builder import Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
     AxisDirection,
@@ -35,6 +35,7 @@ from anydml.errors import (
     Place,
     UnsupportedError,
 )
+from anydml.expression import Expression
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operator_type import OperatorType

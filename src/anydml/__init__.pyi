@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from anydml.runtime.device import DeviceName
 
-from anydml.builder import Expression as Expression, Graph as Graph
+from anydml.builder import Graph as Graph
 from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from anydml.enums import AxisDirection as AxisDirection, DataType as DataType, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, IsInfinityMode as IsInfinityMode, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
+from anydml.enums import AxisDirection as AxisDirection, DataType as DataType, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, QuantizationType as QuantizationType, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
 from anydml.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
+from anydml.expression import Expression as Expression
 from anydml.graph.description import GraphDesc as GraphDesc
 from anydml.graph.nodes import ConstantNode as ConstantNode, InputEdge as InputEdge, IntermediateEdge as IntermediateEdge, OperatorNode as OperatorNode, OutputEdge as OutputEdge
 from anydml.operator_type import OperatorType as OperatorType
@@ -22,6 +23,7 @@ from anydml.operators.activations import ActivationCelu as ActivationCelu, Activ
 from anydml.operators.arithmetic import ElementWiseAbs as ElementWiseAbs, ElementWiseAdd as ElementWiseAdd, ElementWiseAdd1 as ElementWiseAdd1, ElementWiseCeil as ElementWiseCeil, ElementWiseDifferenceSquare as ElementWiseDifferenceSquare, ElementWiseDivide as ElementWiseDivide, ElementWiseFloor as ElementWiseFloor, ElementWiseMax as ElementWiseMax, ElementWiseMean as ElementWiseMean, ElementWiseMin as ElementWiseMin, ElementWiseModulusFloor as ElementWiseModulusFloor, ElementWiseModulusTruncate as ElementWiseModulusTruncate, ElementWiseMultiply as ElementWiseMultiply, ElementWiseNegate as ElementWiseNegate, ElementWiseRecip as ElementWiseRecip, ElementWiseRound as ElementWiseRound, ElementWiseSign as ElementWiseSign, ElementWiseSqrt as ElementWiseSqrt, ElementWiseSubtract as ElementWiseSubtract
 from anydml.operators.batch_normalisation import BatchNormalization as BatchNormalization, BatchNormalizationGrad as BatchNormalizationGrad, BatchNormalizationTraining as BatchNormalizationTraining, BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad
 from anydml.operators.bitwise import ElementWiseBitAnd as ElementWiseBitAnd, ElementWiseBitCount as ElementWiseBitCount, ElementWiseBitNot as ElementWiseBitNot, ElementWiseBitOr as ElementWiseBitOr, ElementWiseBitShiftLeft as ElementWiseBitShiftLeft, ElementWiseBitShiftRight as ElementWiseBitShiftRight, ElementWiseBitXor as ElementWiseBitXor
+from anydml.operators.blocks import Dequantize as Dequantize, Quantize as Quantize
 from anydml.operators.copies import ActivationIdentity as ActivationIdentity, Cast as Cast, ElementWiseIdentity as ElementWiseIdentity
 from anydml.operators.cumulative import CumulativeProduct as CumulativeProduct, CumulativeSummation as CumulativeSummation
 from anydml.operators.fill import FillValueConstant as FillValueConstant, FillValueSequence as FillValueSequence
@@ -32,6 +34,8 @@ from anydml.operators.limits import ElementWiseClip as ElementWiseClip, ElementW
 from anydml.operators.local_response import LocalResponseNormalization as LocalResponseNormalization, LocalResponseNormalizationGrad as LocalResponseNormalizationGrad
 from anydml.operators.logic import ElementWiseIf as ElementWiseIf, ElementWiseIsInfinity as ElementWiseIsInfinity, ElementWiseIsNaN as ElementWiseIsNaN, ElementWiseLogicalAnd as ElementWiseLogicalAnd, ElementWiseLogicalEquals as ElementWiseLogicalEquals, ElementWiseLogicalGreaterThan as ElementWiseLogicalGreaterThan, ElementWiseLogicalGreaterThanOrEqual as ElementWiseLogicalGreaterThanOrEqual, ElementWiseLogicalLessThan as ElementWiseLogicalLessThan, ElementWiseLogicalLessThanOrEqual as ElementWiseLogicalLessThanOrEqual, ElementWiseLogicalNot as ElementWiseLogicalNot, ElementWiseLogicalOr as ElementWiseLogicalOr, ElementWiseLogicalXor as ElementWiseLogicalXor
 from anydml.operators.normalisation import LpNormalization as LpNormalization, MeanVarianceNormalization as MeanVarianceNormalization, MeanVarianceNormalization1 as MeanVarianceNormalization1, MeanVarianceNormalization2 as MeanVarianceNormalization2
+from anydml.operators.products import Gemm as Gemm, MatrixMultiplyInteger as MatrixMultiplyInteger, MatrixMultiplyIntegerToFloat as MatrixMultiplyIntegerToFloat, QuantizedLinearMatrixMultiply as QuantizedLinearMatrixMultiply
+from anydml.operators.quantisation import DynamicQuantizeLinear as DynamicQuantizeLinear, ElementWiseDequantizeLinear as ElementWiseDequantizeLinear, ElementWiseQuantizeLinear as ElementWiseQuantizeLinear, ElementWiseQuantizedLinearAdd as ElementWiseQuantizedLinearAdd
 from anydml.operators.reductions import Argmax as Argmax, Argmin as Argmin, Reduce as Reduce
 from anydml.operators.reverse import ReverseSubsequences as ReverseSubsequences
 from anydml.operators.scaling import ValueScale2D as ValueScale2D
@@ -63,11 +67,12 @@ _DataType = DataType | type[Any] | np.dtype[Any] | str
 _AxisDirection = AxisDirection | Literal['INCREASING', 'DECREASING', 'increasing', 'decreasing']
 _IndexMode = IndexMode | Literal['RAISE', 'CLAMP', 'raise', 'clamp']
 _IsInfinityMode = IsInfinityMode | Literal['EITHER', 'POSITIVE', 'NEGATIVE', 'either', 'positive', 'negative']
+_MatrixTransform = MatrixTransform | Literal['NONE', 'TRANSPOSE', 'none', 'transpose']
 _ReduceFunction = ReduceFunction | Literal['ARGMAX', 'ARGMIN', 'AVERAGE', 'L1', 'L2', 'LOG_SUM', 'LOG_SUM_EXP', 'MAX', 'MIN', 'MULTIPLY', 'SUM', 'SUM_SQUARE', 'argmax', 'argmin', 'average', 'l1', 'l2', 'log_sum', 'log_sum_exp', 'max', 'min', 'multiply', 'sum', 'sum_square']
 _RoundingMode = RoundingMode | Literal['HALVES_TO_NEAREST_EVEN', 'TOWARD_ZERO', 'TOWARD_INFINITY', 'halves_to_nearest_even', 'toward_zero', 'toward_infinity']
 
 __version__: str
-__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'Argmax', 'Argmin', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'DescriptionError', 'Device', 'DmlError', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Graph', 'GraphDesc', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'ModelError', 'ModelFileError', 'OPERATORS', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Place', 'Reduce', 'ReduceFunction', 'Report', 'ReverseSubsequences', 'RoundingMode', 'ScaleBias', 'Slice', 'Slice1', 'Split', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'UnsupportedError', 'ValueScale2D', 'abs', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'add', 'add1', 'argmax', 'argmin', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'cast', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'constant_pow', 'cos', 'cosh', 'cumulative_product', 'cumulative_summation', 'difference_square', 'divide', 'elu', 'erf', 'exp', 'fill_value_constant', 'fill_value_sequence', 'floor', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'get_num_threads', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'join', 'leaky_relu', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'lp_normalization', 'max', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'modulus_floor', 'modulus_truncate', 'multiply', 'negate', 'parameterized_relu', 'parametric_softplus', 'pow', 'recip', 'reduce', 'relu', 'relu_grad', 'reverse_subsequences', 'round', 'scaled_elu', 'scaled_tanh', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'sin', 'sinh', 'slice', 'slice1', 'softmax', 'softmax1', 'softplus', 'softsign', 'split', 'sqrt', 'subtract', 'support', 'swish', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'value_scale_2d']
+__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'Argmax', 'Argmin', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'Dequantize', 'DescriptionError', 'Device', 'DmlError', 'DynamicQuantizeLinear', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDequantizeLinear', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseQuantizeLinear', 'ElementWiseQuantizedLinearAdd', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Gemm', 'Graph', 'GraphDesc', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'MatrixMultiplyInteger', 'MatrixMultiplyIntegerToFloat', 'MatrixTransform', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'ModelError', 'ModelFileError', 'OPERATORS', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Place', 'QuantizationType', 'Quantize', 'QuantizedLinearMatrixMultiply', 'Reduce', 'ReduceFunction', 'Report', 'ReverseSubsequences', 'RoundingMode', 'ScaleBias', 'Slice', 'Slice1', 'Split', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'UnsupportedError', 'ValueScale2D', 'abs', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'add', 'add1', 'argmax', 'argmin', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'cast', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'constant_pow', 'cos', 'cosh', 'cumulative_product', 'cumulative_summation', 'dequantize', 'dequantize_linear', 'difference_square', 'divide', 'dynamic_quantize_linear', 'elu', 'erf', 'exp', 'fill_value_constant', 'fill_value_sequence', 'floor', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'gemm', 'get_num_threads', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'join', 'leaky_relu', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'lp_normalization', 'matrix_multiply_integer', 'matrix_multiply_integer_to_float', 'max', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'modulus_floor', 'modulus_truncate', 'multiply', 'negate', 'parameterized_relu', 'parametric_softplus', 'pow', 'quantize', 'quantize_linear', 'quantized_linear_add', 'quantized_linear_matrix_multiply', 'recip', 'reduce', 'relu', 'relu_grad', 'reverse_subsequences', 'round', 'scaled_elu', 'scaled_tanh', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'sin', 'sinh', 'slice', 'slice1', 'softmax', 'softmax1', 'softplus', 'softsign', 'split', 'sqrt', 'subtract', 'support', 'swish', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'value_scale_2d']
 
 @overload
 def abs(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
@@ -376,6 +381,15 @@ def cosh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None
 @overload
 def cosh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def dequantize_linear(x: NDArray[Any] | _Plain, scale: NDArray[_S] | _Plain, zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR: numbers of what was quantised: (x - zero_point)·scale. The zero point may be left out from 6_2 on."""
+@overload
+def dequantize_linear(x: _A | _Plain, scale: _A | _Plain, zero_point: _A | _Plain | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def dequantize_linear(x: Expression | _Number, scale: Expression | _Number, zero_point: Expression | _Number | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def dequantize_linear(x: Any, scale: Any, zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def difference_square(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_DIFFERENCE_SQUARE: the square of the difference: (a - b)²."""
 @overload
@@ -393,6 +407,15 @@ def divide(a: _A | _Plain, b: _A | _Plain, *, out: _A | None = None, device: _De
 def divide(a: Expression | _Number, b: Expression | _Number, *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def divide(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def dynamic_quantize_linear(x: NDArray[Any] | _Plain, *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]:
+    """DYNAMIC_QUANTIZE_LINEAR: quantises to the range that the numbers have: round(x/scale) + zero_point, and the scale and the zero point."""
+@overload
+def dynamic_quantize_linear(x: _A | _Plain, *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+@overload
+def dynamic_quantize_linear(x: Expression, *, out: None = None, device: None = None) -> list[Expression]: ...
+@overload
+def dynamic_quantize_linear(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def elu(x: NDArray[_S] | _Plain, alpha: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_ELU: the exponential linear unit: x where x ≥ 0, and else Alpha·(eˣ - 1)."""
@@ -438,6 +461,15 @@ def gelu(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None
 def gelu(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def gelu(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def gemm(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, c: NDArray[_S] | _Plain | None = ..., trans_a: _MatrixTransform | bool = ..., trans_b: _MatrixTransform | bool = ..., alpha: float = ..., beta: float = ..., fused_activation: _Activation | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """GEMM: the product of matrices: f(Alpha·A·B + Beta·C), either of A and B transposed first, and C there or not."""
+@overload
+def gemm(a: _A | _Plain, b: _A | _Plain, c: _A | _Plain | None = ..., trans_a: _MatrixTransform | bool = ..., trans_b: _MatrixTransform | bool = ..., alpha: float = ..., beta: float = ..., fused_activation: _Activation | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def gemm(a: Expression | _Number, b: Expression | _Number, c: Expression | _Number | None = ..., trans_a: _MatrixTransform | bool = ..., trans_b: _MatrixTransform | bool = ..., alpha: float = ..., beta: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def gemm(a: Any, b: Any, c: Any | None = ..., trans_a: _MatrixTransform | bool = ..., trans_b: _MatrixTransform | bool = ..., alpha: float = ..., beta: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def hard_sigmoid(x: NDArray[_S] | _Plain, alpha: float = ..., beta: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_HARD_SIGMOID: A sigmoid of straight lines: max(0, min(Alpha·x + Beta, 1))."""
@@ -664,6 +696,24 @@ def lp_normalization(x: Expression, axis: int, epsilon: float = ..., p: int = ..
 @overload
 def lp_normalization(x: Any, axis: int, epsilon: float = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def matrix_multiply_integer(a: NDArray[Any] | _Plain, b: NDArray[Any] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[np.int32] | None = None, device: _Device | None = None) -> NDArray[np.int32]:
+    """MATRIX_MULTIPLY_INTEGER: the product of matrices of bytes, each less its zero point: Σ(a - za)·(b - zb), exactly, wrapped to INT32."""
+@overload
+def matrix_multiply_integer(a: _A | _Plain, b: _A | _Plain, a_zero_point: _A | _Plain | None = ..., b_zero_point: _A | _Plain | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def matrix_multiply_integer(a: Expression | _Number, b: Expression | _Number, a_zero_point: Expression | _Number | None = ..., b_zero_point: Expression | _Number | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def matrix_multiply_integer(a: Any, b: Any, a_zero_point: Any | None = ..., b_zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def matrix_multiply_integer_to_float(a: NDArray[Any] | _Plain, a_scale: NDArray[_S] | _Plain, b: NDArray[Any] | _Plain, b_scale: NDArray[_S] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., bias: NDArray[_S] | _Plain | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MATRIX_MULTIPLY_INTEGER_TO_FLOAT: the product of matrices of integers, each less its zero point, as floats: sa·sb·Σ(a - za)·(b - zb) + bias."""
+@overload
+def matrix_multiply_integer_to_float(a: _A | _Plain, a_scale: _A | _Plain, b: _A | _Plain, b_scale: _A | _Plain, a_zero_point: _A | _Plain | None = ..., b_zero_point: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def matrix_multiply_integer_to_float(a: Expression | _Number, a_scale: Expression | _Number, b: Expression | _Number, b_scale: Expression | _Number, a_zero_point: Expression | _Number | None = ..., b_zero_point: Expression | _Number | None = ..., bias: Expression | _Number | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def matrix_multiply_integer_to_float(a: Any, a_scale: Any, b: Any, b_scale: Any, a_zero_point: Any | None = ..., b_zero_point: Any | None = ..., bias: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def max(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_MAX: the larger of two: max(a, b). It is NaN where one of them is, which the documents leave open."""
 @overload
@@ -780,6 +830,33 @@ def pow(x: _A | _Plain, exponent: _A | _Plain, scale_bias: _ScaleBias | None = .
 def pow(x: Expression | _Number, exponent: Expression | _Number, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def pow(x: Any, exponent: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def quantize_linear(x: NDArray[Any] | _Plain, scale: NDArray[Any] | _Plain, zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+    """ELEMENT_WISE_QUANTIZE_LINEAR: Quantises: round(x/scale) + zero_point, halves to even; what lies outside the range takes its nearest end."""
+@overload
+def quantize_linear(x: _A | _Plain, scale: _A | _Plain, zero_point: _A | _Plain | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def quantize_linear(x: Expression | _Number, scale: Expression | _Number, zero_point: Expression | _Number | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def quantize_linear(x: Any, scale: Any, zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def quantized_linear_add(a: NDArray[Any] | _Plain, a_scale: NDArray[Any] | _Plain, b: NDArray[Any] | _Plain, b_scale: NDArray[Any] | _Plain, output_scale: NDArray[Any] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., output_zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD: the sum of quantised numbers, quantised: round(((a - za)·sa + (b - zb)·sb)/s) + z, halves to even."""
+@overload
+def quantized_linear_add(a: _A | _Plain, a_scale: _A | _Plain, b: _A | _Plain, b_scale: _A | _Plain, output_scale: _A | _Plain, a_zero_point: _A | _Plain | None = ..., b_zero_point: _A | _Plain | None = ..., output_zero_point: _A | _Plain | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def quantized_linear_add(a: Expression | _Number, a_scale: Expression | _Number, b: Expression | _Number, b_scale: Expression | _Number, output_scale: Expression | _Number, a_zero_point: Expression | _Number | None = ..., b_zero_point: Expression | _Number | None = ..., output_zero_point: Expression | _Number | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def quantized_linear_add(a: Any, a_scale: Any, b: Any, b_scale: Any, output_scale: Any, a_zero_point: Any | None = ..., b_zero_point: Any | None = ..., output_zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def quantized_linear_matrix_multiply(a: NDArray[Any] | _Plain, a_scale: NDArray[Any] | _Plain, b: NDArray[Any] | _Plain, b_scale: NDArray[Any] | _Plain, output_scale: NDArray[Any] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., output_zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+    """QUANTIZED_LINEAR_MATRIX_MULTIPLY: the product of quantised matrices, quantised: sa·sb·Σ(a - za)·(b - zb)/s, rounded, plus z."""
+@overload
+def quantized_linear_matrix_multiply(a: _A | _Plain, a_scale: _A | _Plain, b: _A | _Plain, b_scale: _A | _Plain, output_scale: _A | _Plain, a_zero_point: _A | _Plain | None = ..., b_zero_point: _A | _Plain | None = ..., output_zero_point: _A | _Plain | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def quantized_linear_matrix_multiply(a: Expression | _Number, a_scale: Expression | _Number, b: Expression | _Number, b_scale: Expression | _Number, output_scale: Expression | _Number, a_zero_point: Expression | _Number | None = ..., b_zero_point: Expression | _Number | None = ..., output_zero_point: Expression | _Number | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def quantized_linear_matrix_multiply(a: Any, a_scale: Any, b: Any, b_scale: Any, output_scale: Any, a_zero_point: Any | None = ..., b_zero_point: Any | None = ..., output_zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def recip(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_RECIP: the reciprocal: 1/x."""
@@ -1024,6 +1101,15 @@ def cumulative_summation(x: Expression, axis: int, axis_direction: _AxisDirectio
 @overload
 def cumulative_summation(x: Any, axis: int, axis_direction: _AxisDirection = ..., has_exclusive_sum: bool = ..., *, allow_float64: bool = ..., out: Any = ..., device: _Device | None = ...) -> Any: ...
 @overload
+def dequantize(x: NDArray[_S] | _Plain, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """DEQUANTIZE: (x - zero_point)·scale, with a scale and a zero point for each block of `x`, in the scale's type."""
+@overload
+def dequantize(x: _A, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def dequantize(x: Expression, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def dequantize(x: Any, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> Any: ...
+@overload
 def fill_value_constant(sizes: Sequence[int] | int, value: float, data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: None = ...) -> Any:
     """FILL_VALUE_CONSTANT: an array of one number, as `numpy.full` has it; an expression, where a graph is given."""
 @overload
@@ -1069,6 +1155,15 @@ def join(tensors: Sequence[_A], axis: int, *, out: Any = ..., device: _Device | 
 def join(tensors: Sequence[Expression], axis: int, *, out: None = ..., device: None = ...) -> Expression: ...
 @overload
 def join(tensors: Sequence[Any], axis: int, *, out: Any = ..., device: _Device | None = ...) -> Any: ...
+@overload
+def quantize(x: NDArray[_S] | _Plain, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
+    """QUANTIZE: round(x/scale) + zero_point, with a scale and a zero point for each block of `x`, halves to even."""
+@overload
+def quantize(x: _A, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> _A: ...
+@overload
+def quantize(x: Expression, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: None = ..., device: None = ...) -> Expression: ...
+@overload
+def quantize(x: Any, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> Any: ...
 @overload
 def reverse_subsequences(x: NDArray[_S] | _Plain, sequence_lengths: Any, axis: int, *, out: Any = ..., device: _Device | None = ...) -> NDArray[_S]:
     """REVERSE_SUBSEQUENCES: the first so many elements along an axis reversed, the rest as they are."""

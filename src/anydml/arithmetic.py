@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from anydml.builder import Expression
+    from anydml.expression import Expression
 
     Operand: TypeAlias = "Expression | float | np.number[Any] | Sequence[Any]"
 

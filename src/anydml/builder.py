@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from anydml.arithmetic import Arithmetic
 from anydml.enums import ExecutionFlags
-from anydml.errors import DescriptionError, DmlError, Fault, show
-from anydml.graph.check import byte_span, has_gaps
+from anydml.errors import DmlError, Fault, show
+from anydml.expression import Expression, Source, refuse
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.memory import packed_strides
@@ -30,121 +29,6 @@ TensorPolicy: TypeAlias = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Source:
-    """What an expression stands for: an input of the graph, or a node."""
-
-    is_input: bool
-    number: int
-    descs: tuple[TensorDesc, ...]
-    """Of its memory: an input's one, or one for each output of the node."""
-    name: str
-    inputs: tuple[Expression, ...] = ()
-    node: Node | None = None
-
-
-class Expression(Arithmetic):
-    """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
-
-    The functions take expressions where they take arrays, and then give one.
-    """
-
-    __slots__ = ("_source", "desc", "graph", "is_scalar", "slot")
-
-    def __init__(
-        self, graph: Graph, source: _Source, desc: TensorDesc, slot: int = 0, *, is_scalar: bool = False
-    ) -> None:
-        self.graph, self._source, self.desc, self.slot = graph, source, desc, slot
-        self.is_scalar = is_scalar
-        """Whether it has no dimensions, which its description, having one at least, does not say."""
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Its sizes: none for a single element, as the functions give it."""
-        return () if self.is_scalar else self.desc.sizes
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """The strides of its description, those of a packed tensor where it has none."""
-        return () if self.is_scalar else self.desc.element_strides
-
-    @property
-    def data_type(self) -> DataType:
-        """The data type of its description."""
-        return self.desc.data_type
-
-    @property
-    def name(self) -> str:
-        """The name of the input or node; empty where it has none."""
-        return self._source.name
-
-    @property
-    def is_reinterpreted(self) -> bool:
-        """Whether it is another description of an expression's memory."""
-        return self.desc is not self._source.descs[self.slot]
-
-    def named(self, name: str) -> Expression:
-        """Name the node that gives this expression, for errors and pictures: `y = slice1(x, …).named("crop")`."""
-        if self.is_reinterpreted:
-            rule = "name must be given to the expression itself: a reinterpretation of it is no node"
-            _refuse(Fault(field="name", rule=rule, value=name))
-        self.graph.rename(self._source, name)
-        return self
-
-    def reinterpret(
-        self,
-        sizes: Sequence[int] | int | None = None,
-        strides: Sequence[int] | int | None = None,
-        data_type: DataType | str | type | Any = None,
-    ) -> Expression:
-        """The same memory in another description; without strides a packed one, where sizes or type change.
-
-        The bytes that it describes must lie within those of this expression.
-        """
-        desc = self.desc
-        same_shape = sizes is None and data_type is None
-        try:
-            other = TensorDesc(
-                desc.data_type if data_type is None else data_type,
-                desc.sizes if sizes is None else sizes,
-                strides=desc.strides if strides is None and same_shape else strides,
-                flags=desc.flags,
-                signed_strides=desc.signed_strides and strides is None and same_shape,
-            )
-        except DescriptionError as error:
-            raise error.within(SUBJECT, "reinterpret: ") from None
-        is_scalar = self.is_scalar and sizes is None and strides is None
-        return self.seen_as(other, is_scalar=is_scalar)
-
-    def seen_as(self, other: TensorDesc, *, is_scalar: bool = False) -> Expression:
-        """The same memory in another description, which lies within it."""
-        own = self._source.descs[self.slot]
-        if isinstance(self._source.node, OperatorNode) and has_gaps(own):
-            rule = f"reinterpret: {self!r} must have no gaps: nobody writes there"
-            _refuse(Fault(field="reinterpret", rule=rule, value=own.strides))
-        low, high = byte_span(self.desc)
-        found = byte_span(other)
-        if found[0] < low or found[1] > high:
-            rule = f"reinterpret: the bytes must lie within the {low} .. {high} of {self!r}"
-            _refuse(Fault(field="reinterpret", rule=rule, value=other, found=f"{found[0]} .. {found[1]} of {other!r}"))
-        return Expression(self.graph, self._source, other, self.slot, is_scalar=is_scalar)
-
-    @property
-    def source(self) -> _Source:
-        """What it stands for."""
-        return self._source
-
-    def __array__(self, *_args: object, **_options: object) -> NoReturn:
-        rule = f"{self!r} stands for a tensor that is not there yet"
-        _refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
-
-    def __repr__(self) -> str:
-        source = self._source
-        kind = "input" if source.node is None else source.node.kind
-        name = f" {source.name!r}" if source.name else ""
-        return f"Expression({kind}{name}, {self.desc!r})"
-
-
 class Graph:
     """Operators put together for one program: `x = g.input(desc)`, `y = slice1(x, …)`, `model = g.compile(y)`.
 
@@ -163,15 +47,15 @@ class Graph:
             device = device_named(device)
         if not isinstance(device, Device):
             rule = "device must be a Device, its name, or None"
-            _refuse(Fault(field="device", rule=rule, value=device, found=show(device)))
+            refuse(Fault(field="device", rule=rule, value=device, found=show(device)))
         self.device = device
         if not callable(tensor_policy) and not (isinstance(tensor_policy, str) and tensor_policy in _POLICIES):
             rule = f"tensor_policy must be one of {', '.join(map(repr, _POLICIES))}, or a function"
-            _refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
+            refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
         self._policy = tensor_policy if callable(tensor_policy) else _POLICIES[tensor_policy]
-        self._inputs: list[_Source] = []
-        self._nodes: list[_Source] = []
-        self._names: dict[str, _Source] = {}
+        self._inputs: list[Source] = []
+        self._nodes: list[Source] = []
+        self._names: dict[str, Source] = {}
 
     def input(self, desc: TensorDesc | Any, name: str | None = None) -> Expression:
         """An input, described, or by an array that is like those to come; its name is its keyword in a call."""
@@ -180,7 +64,7 @@ class Graph:
                 desc = TensorDesc.of(desc)
             except DmlError as error:
                 raise error.within(SUBJECT, "input: ") from error.__cause__
-        source = _Source(is_input=True, number=len(self._inputs), descs=(desc,), name="")
+        source = Source(is_input=True, number=len(self._inputs), descs=(desc,), name="")
         if name is not None:
             self.rename(source, name)
         self._inputs.append(source)
@@ -192,7 +76,7 @@ class Graph:
         if node.desc is None:
             rule = "constant: data must be an array, which says what it is"
             way_out = "np.frombuffer(data, dtype) makes bytes one"
-            _refuse(Fault(field="data", rule=rule, value=data, found=f"{len(node.data)} bytes", way_out=way_out))
+            refuse(Fault(field="data", rule=rule, value=data, found=f"{len(node.data)} bytes", way_out=way_out))
         (made,) = self._add(node, (), (node.desc,), name)
         made.is_scalar = node.is_scalar
         return made
@@ -206,20 +90,20 @@ class Graph:
     def _add(
         self, node: Node, inputs: tuple[Expression, ...], descs: tuple[TensorDesc, ...], name: str | None
     ) -> list[Expression]:
-        source = _Source(is_input=False, number=len(self._nodes), descs=descs, name="", inputs=inputs, node=node)
+        source = Source(is_input=False, number=len(self._nodes), descs=descs, name="", inputs=inputs, node=node)
         if name is not None:
             self.rename(source, name)
         self._nodes.append(source)
         return [Expression(self, source, desc, slot) for slot, desc in enumerate(descs)]
 
-    def rename(self, source: _Source, name: object) -> None:
+    def rename(self, source: Source, name: object) -> None:
         """Give a node or an input a name that no other has."""
         if not isinstance(name, str) or not name:
-            _refuse(Fault(field="name", rule="name must be a string, not empty", value=name, found=show(name)))
+            refuse(Fault(field="name", rule="name must be a string, not empty", value=name, found=show(name)))
         if self._names.get(name, source) is not source:
-            _refuse(Fault(field="name", rule=f"name must be one that no other node or input has; got {name!r}"))
+            refuse(Fault(field="name", rule=f"name must be one that no other node or input has; got {name!r}"))
         if source.is_input and name == "out":
-            _refuse(Fault(field="name", rule="name must not be 'out', which a call has for the outputs", value=name))
+            refuse(Fault(field="name", rule="name must not be 'out', which a call has for the outputs", value=name))
         self._names.pop(source.name, None)
         self._names[name], source.name = source, name
 
@@ -266,7 +150,7 @@ class Graph:
             [source.name for source in self._inputs],
         )
 
-    def _node(self, source: _Source) -> Node:
+    def _node(self, source: Source) -> Node:
         assert source.node is not None  # noqa: S101 - for type checkers: it is no input
         return replace(source.node, name=source.name)
 
@@ -274,14 +158,14 @@ class Graph:
         given = [outputs] if isinstance(outputs, Expression) else outputs
         if not isinstance(given, (list, tuple)) or not given:
             rule = "outputs must be an Expression, or a list of at least one"
-            _refuse(Fault(field="outputs", rule=rule, value=outputs, found=show(outputs)))
+            refuse(Fault(field="outputs", rule=rule, value=outputs, found=show(outputs)))
         for i, output in enumerate(given):
             if not isinstance(output, Expression):
                 rule = f"outputs[{i}] must be an Expression"
-                _refuse(Fault(field=f"outputs[{i}]", rule=rule, value=output, found=show(output)))
+                refuse(Fault(field=f"outputs[{i}]", rule=rule, value=output, found=show(output)))
             if output.graph is not self:
                 rule = f"outputs[{i}] must be an Expression of this graph"
-                _refuse(Fault(field=f"outputs[{i}]", rule=rule, value=output, found=f"{output!r} of another graph"))
+                refuse(Fault(field=f"outputs[{i}]", rule=rule, value=output, found=f"{output!r} of another graph"))
         return list(given)
 
     def _copy(self, given: Expression) -> OperatorDesc:
@@ -313,10 +197,6 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"Graph({self.device!r}, {len(self._inputs)} inputs, {len(self._nodes)} nodes)"
-
-
-def _refuse(fault: Fault) -> NoReturn:
-    raise DescriptionError(SUBJECT, fault)
 
 
 def _packed(_sizes: tuple[int, ...], _data_type: DataType) -> None:

@@ -20,10 +20,10 @@ from anydml.broadcasting import (
     view_number,
     without_truths,
 )
-from anydml.builder import Expression
 from anydml.describing import Call, argument_of, name_slots
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
+from anydml.expression import Expression
 from anydml.memory import HOST
 from anydml.node_call import NodeCall
 from anydml.operators.fields import bare_name

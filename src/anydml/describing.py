@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.builder import Expression
     from anydml.enums import DataType
+    from anydml.expression import Expression
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
@@ -70,6 +70,9 @@ class Call(abc.ABC):
     """The inputs that may be a single number, without dimensions."""
     outs: list[ArrayView] | None = None
     """The arrays that were given for the outputs."""
+    key: object = None
+    """What tells the call from others, where that is known."""
+    inputs: list[Any]
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class Call(abc.ABC):
         output_sizes: Any,
         names: Sequence[str] | None = None,
     ) -> None:
-        self.cls, self.device, self.inputs, self.output_sizes = cls, device, inputs, output_sizes
+        self.cls, self.device, self.inputs, self.output_sizes = cls, device, list(inputs), output_sizes
         self.names = cls.input_names() if names is None else names
         """The fields of the inputs: optional ones may be left out."""
         self.name = cls.type.name

@@ -8,9 +8,9 @@ import numpy as np
 
 from anydml.arrays.view import describe
 from anydml.broadcasting import is_number, number_types, numbers_of, one_of, read_as, read_list_as, spread
-from anydml.builder import Expression
 from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault
+from anydml.expression import Expression
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

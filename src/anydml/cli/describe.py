@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from anydml.cli.options import ALONG, base_name, counted_tensor, follows, follows_axis, follows_first, is_optional, type_field
+from anydml.cli.options import (
+    ALONG,
+    base_name,
+    counted_tensor,
+    follows,
+    follows_axis,
+    follows_first,
+    is_optional,
+    type_field,
+)
 from anydml.cli.values import shaped, typed
 from anydml.enums import DataType
 from anydml.errors import DescriptionError
@@ -41,11 +50,11 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
     attributes = dict(_attributes(cls, given, tensors))
     if cls.implies_output:
         desc = _draft(cls, tensors, attributes)
-        output = cls.output_names()[0]
-        if (sizes := given[f"{output}_sizes"]) is not None:
-            data_type = next(iter(desc.outputs().values())).data_type
-            described_output = _described(cls, dml_name(output), data_type, sizes)
-            desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
+        for output in cls.output_names():
+            if (sizes := given[f"{output}_sizes"]) is not None:
+                data_type = desc.outputs()[dml_name(output)].data_type
+                described_output = _described(cls, dml_name(output), data_type, sizes)
+                desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
     else:
         desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)
     return desc, [_padded(data, tensor) for data, tensor in zip(arrays, desc.inputs().values(), strict=True)]
@@ -83,17 +92,14 @@ def _tensors(
     if not cls.field_types()[name].is_tensor_array:
         if sizes is None and follows_axis(name):
             sizes = _sizes_off_axis(others, given["axis"], data)
-        first = next(iter(others.values())) if follows_first(cls, name) else None
-        if first is not None and sizes is None and data is None:
-            sizes = first.sizes
-        yield _tensor(cls, name, dml_name(name), sizes, data, given, first)
+        yield _tensor(cls, name, dml_name(name), sizes, data, given, others)
         return
     if sizes and data and len(sizes) != len(data):
         raise click.UsageError(f"give as many --sizes as --data: there are {len(sizes)} and {len(data)}")
     if max(len(sizes), len(data)) > _MOST_TENSORS:
         raise click.UsageError(f"give at most {_MOST_TENSORS} tensors")
     for i, (own, values) in enumerate(itertools.zip_longest(sizes or (None,), data or (None,))):
-        yield _tensor(cls, name, f"{dml_name(name)}[{i}]", own, values, given)
+        yield _tensor(cls, name, f"{dml_name(name)}[{i}]", own, values, given, others)
 
 
 def _sizes_off_axis(others: Mapping[str, Any], axis: int, data: Array | None) -> tuple[int, ...] | None:
@@ -110,9 +116,13 @@ def _tensor(
     sizes: tuple[int, ...] | None,
     data: Array | None,
     given: Mapping[str, Any],
-    like: TensorDesc | None = None,
+    others: Mapping[str, Any],
 ) -> tuple[TensorDesc, Array | None]:
-    base, is_first = base_name(name), name == cls.input_names()[0]
+    base, is_first = base_name(cls, name), name == cls.input_names()[0]
+    like = None
+    if follows_first(cls, name):
+        like, usual = cls.usual_tensor(field, next(iter(others.values())))
+        sizes = usual if sizes is None and data is None else sizes
     option = "--data" if is_first else f"--{base}"
     if sizes is None and data is None:
         raise click.UsageError(f"give {'--sizes' if is_first else f'--{base}-sizes'} or {option}")
@@ -122,7 +132,7 @@ def _tensor(
     elif isinstance(data, np.memmap):
         data_type = _read_type(data.dtype, option)
     elif is_first or like is not None:
-        data_type = _usual_type(cls, field, DataType.FLOAT32 if like is None else like.data_type)
+        data_type = _usual_type(cls, field, DataType.FLOAT32 if like is None else like)
     else:
         signed = data is not None and data.size and data.min() < 0
         data_type = DataType.INT64 if signed else DataType.UINT32
@@ -185,9 +195,9 @@ def _parts(
 ) -> tuple[TensorDesc, ...]:
     """What a tensor is taken apart into, by the sizes of each part or by those along the axis alone."""
     if not sizes and along is None:
-        raise click.UsageError(f"give --along or --{base_name(name)}-sizes")
+        raise click.UsageError(f"give --along or --{base_name(cls, name)}-sizes")
     if sizes and along is not None:
-        raise click.UsageError(f"give one of --along and --{base_name(name)}-sizes")
+        raise click.UsageError(f"give one of --along and --{base_name(cls, name)}-sizes")
     if along is not None:
         sizes = [tuple(own if k == axis else size for k, size in enumerate(whole.sizes)) for own in along]
     if len(sizes) > _MOST_TENSORS:

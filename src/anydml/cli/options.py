@@ -25,7 +25,7 @@ def options_of(cls: type[OperatorDesc]) -> list[click.Option]:
     """The options of an operator: its tensors first, then its attributes by their full names and shorter ones."""
     taken: set[str] = set()
     found = [option for name in cls.input_names() for option in _tensor_options(cls, name)]
-    found += _output_options(cls, cls.output_names()[0])
+    found += [option for name in cls.output_names() for option in _output_options(cls, name)]
     for option in found:
         taken.update(option.opts)
     for name, kind in cls.field_types().items():
@@ -41,14 +41,24 @@ def _names(field: str, *parts: str) -> list[str]:
     return [f"--{field.replace('_', '-')}-{parts[0]}", *[f"--{part}" for part in parts[1:]]]
 
 
-def base_name(field: str) -> str:
-    """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths."""
+def base_name(cls: type[OperatorDesc], field: str) -> str:
+    """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths.
+
+    Where that is the name of two, each has all of its own.
+    """
+    names = [_last_word(name) for name in (*cls.input_names(), *cls.output_names())]
+    if names.count(_last_word(field)) > 1:
+        return field.removesuffix("_tensor").replace("_", "-")
+    return _last_word(field)
+
+
+def _last_word(field: str) -> str:
     stem, _, plural = field.rpartition("_tensor")
     return ("output" if stem.startswith("output") else stem.rpartition("_")[2]) + plural
 
 
 def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
-    base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
+    base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = name == cls.input_names()[0]
     short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
     what = "input's" if is_first and not is_several else base + ("'" if base.endswith("s") else "'s")
@@ -84,12 +94,15 @@ def _may_be_signed(cls: type[OperatorDesc], name: str) -> bool:
 
 def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
     """What the output is: where nothing else says it that must be given."""
-    base, is_several = base_name(name), cls.field_types()[name].is_tensor_array
+    base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = not cls.input_names()
     default = "the largest by default" if cls.implies_output else "the input's by default"
+    short = [f"{base}-sizes", *(["sizes"] if is_first else [])]
+    if name != cls.output_names()[0]:
+        base, short = name.removesuffix("_tensor").replace("_", " "), []
     told, owns = "once for each" if is_several else "" if is_first else default, "'" if is_several else "'s"
     yield click.Option(
-        [f"{name}_sizes", *_names(name, "sizes", f"{base}-sizes", *(["sizes"] if is_first else []))],
+        [f"{name}_sizes", *_names(name, "sizes", *short)],
         type=INTS,
         multiple=is_several,
         help=f"The {base}{owns} sizes{'; ' if told else ''}{told}.",

@@ -7,7 +7,7 @@ import enum
 import itertools
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from anydml.explain.strided import StridedTale
 from anydml.explain.tale import Tale, lower_packed
 from anydml.explain.turned import TurnedTale
 from anydml.explain.values import read_array, write_single
+from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_filled
-from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reduce, Reverse, Scan
+from anydml.ir.verbs import Map, Primitive, Reduce, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
 from anydml.operators.fused import FusedActivation
@@ -71,7 +72,7 @@ def explain(
     except DmlError as error:
         return Picture(name, title, fields, error=error.with_traceback(None))
     primitives = lower_packed(desc)
-    kind, primitive = _tale_of(primitives), primitives[0]
+    kind, primitive = _tale_of(primitives)
     values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
     tale = kind(desc, primitives if len(primitives) > 1 else primitive, values)
     grids, scene = _draw(desc, tale, kind.frames(desc, primitive), values, limits)
@@ -141,21 +142,29 @@ def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
 _TALES: dict[type[Primitive], type[Tale]] = {
     Map: ComputedTale,
     Reduce: FoldedTale,
-    IndexedCopy: IndexedTale,
     Scan: ScannedTale,
-    Reverse: TurnedTale,
 }
+_PATTERNS: tuple[tuple[Callable[[Map], Any], type[Tale]], ...] = (
+    (match_gathered, IndexedTale),
+    (match_turned, TurnedTale),
+)
+"""Maps that are told in words of their own."""
 
 
-def _tale_of(primitives: Sequence[Primitive]) -> type[Tale]:
+def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
+    """The kind of a tale, and what it is told of: the first primitive, or what a pattern made of it."""
+    primitive = primitives[0]
     if all(map(is_copy, primitives)):
-        return StridedTale if len(primitives) == 1 else PartedTale
+        return (StridedTale if len(primitives) == 1 else PartedTale), primitive
     if len(primitives) > 1:
-        return FoldedTale
-    (primitive,) = primitives
-    if isinstance(primitive, Map) and match_filled(primitive):
-        return FilledTale
-    return _TALES[type(primitive)]
+        return FoldedTale, primitive
+    if isinstance(primitive, Map):
+        if match_filled(primitive):
+            return FilledTale, primitive
+        for match, kind in _PATTERNS:
+            if (found := match(primitive)) is not None:
+                return kind, found
+    return _TALES[type(primitive)], primitive
 
 
 def _draw(

@@ -14,9 +14,9 @@ from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
 from anydml.explain.tale import Landing, Tale, element_at, first_few, place_in
 from anydml.explain.values import SpreadValues, number_of, write_single, write_value
-from anydml.ir.expressions import load
+from anydml.ir.expressions import coordinate, load
 from anydml.ir.patterns import match_scaled
-from anydml.ir.trees import loads, moved, walk
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,10 +43,10 @@ class ComputedTale(Tale):
         root = primitive.value
         self._inner = root.args[0] if root.op == "cast" else root
         """What is computed, before it is made a number of the output's type."""
-        self._loads = loads(root)
+        self._read = [node for node in walk(root) if node.op in ("load", "fetch")]
         self._count = math.prod(primitive.target.sizes)
         self._marks: set[str] = set()
-        self.verb = "becomes" if len(self._loads) == 1 else "goes into"
+        self.verb = "becomes" if len(self._read) == 1 else "goes into"
         what = f"{self._count} element{'' if self._count == 1 else 's'}"
         simple = match_scaled(primitive)
         self._is_conversion = simple is not None and simple.is_conversion
@@ -66,8 +66,8 @@ class ComputedTale(Tale):
         return _Place(self._primitive, self._tensors, self._values, at)
 
     def _name(self, node: Expr) -> str:
-        is_load = node.op == "load"
-        return spoken(self._primitive.sources[int(node.value)].tensor) if is_load else name_index(node)
+        is_index = node.op == "coordinate"
+        return name_index(node) if is_index else spoken(self._primitive.sources[int(node.value)].tensor)
 
     @classmethod
     def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:
@@ -90,7 +90,7 @@ class ComputedTale(Tale):
             says.append(write_value(before) if change else value)
         told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
         is_marked = self._mark(place, after, change)
-        sources = tuple(dict.fromkeys(map(place.element, self._loads)))
+        sources = tuple(dict.fromkeys(map(place.element, self._read)))
         return Landing(value, f"{told}, {change}: {value}" if change else told, sources, hue=int(is_marked))
 
     def _mark(self, place: _Place, after: Any, change: str) -> bool:
@@ -98,7 +98,7 @@ class ComputedTale(Tale):
         if self._is_conversion:
             return bool(change)
         mark = ""
-        if not np.isfinite(after) and all(np.isfinite(place.value(one)) for one in self._loads):
+        if not np.isfinite(after) and all(np.isfinite(place.value(one)) for one in self._read):
             mark = "NaN" if np.isnan(after) else "an infinity"
         elif change and change != _CUT:
             mark = f"a number that {self._primitive.target.data_type.name} does not have"
@@ -133,25 +133,26 @@ class _Place:
     at: Coordinate
 
     def element(self, node: Expr) -> Element:
-        """What a load reads."""
+        """What a load or a fetch reads."""
         view = self.primitive.sources[int(node.value)]
-        return element_at(view, self.at, self.tensors[view.tensor].sizes)
+        at = self.at if node.op == "load" else [int(self.value(index)) for index in node.args]
+        return element_at(view, at, self.tensors[view.tensor].sizes)
 
     def name(self, node: Expr) -> str:
         """What a leaf is called here."""
+        if node.op == "fetch":
+            return spoken(self.primitive.sources[int(node.value)].tensor)
         return str(self.element(node)) if node.op == "load" else name_index(node)
 
     def value(self, node: Expr) -> Any:
         """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
-        if node.op == "load":
+        if node.op in ("load", "fetch"):
             element = self.element(node)
             return self.values[element.tensor].at(element.coordinate)
-        found = loads(node)
-        sources: list[Any] = [None] * len(self.primitive.sources)
         shape = (1,) * len(self.at)
-        for one in found:
-            sources[int(one.value)] = np.full(shape, self.value(one))
-        return evaluate(moved(node, [(c, 1) for c in self.at]), sources, shape)[(0,) * len(shape)]
+        known = {coordinate(k): np.full(shape, c) for k, c in enumerate(self.at)}
+        known |= {one: np.full(shape, self.value(one)) for one in walk(node) if one.op in ("load", "fetch")}
+        return np.broadcast_to(evaluate(node, (), shape, known=known), shape)[(0,) * len(shape)]
 
 
 def _is_truth(root: Expr, number: Expr) -> bool:

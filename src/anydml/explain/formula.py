@@ -11,6 +11,7 @@ import numpy as np
 from anydml.explain.named import recognise
 from anydml.explain.values import write_number, write_value
 from anydml.ir.expressions import FOLDS, const
+from anydml.ir.fetches import nearest_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,11 +68,14 @@ class Formula:
                 pending += _shape(node).arguments()
 
     def text(self, name: Callable[[Expr], str], *, is_chained: bool = False) -> str:
-        """The formula, with names for leaves; between equals signs tests and choices have brackets."""
+        """The formula, with names for what it reads; between equals signs tests and choices have brackets."""
 
         def shape(node: Expr) -> _Shape:
             if node not in self._shown:
                 return _Shape(_WHOLE, (_LEFT_OUT,))
+            if node.op == "fetch":
+                opening, *parts = _called(name(node), node.args).parts
+                return _Shape(_WHOLE, (f"{str(opening)[:-1]}[", *parts[:-1], "]"))
             return _Shape(_WHOLE, (name(node),)) if node.op in _NAMED else _shape(node)
 
         return self._whole(shape) if is_chained else _write(self._root, shape)[0]
@@ -80,7 +84,7 @@ class Formula:
         """The formula with numbers: of what is left out the result, and of two that one is chosen of that one."""
 
         def shape(node: Expr) -> _Shape:
-            if node.op in (*_NAMED, *FOLDS) or node not in self._shown:
+            if node.op in (*_NAMED, "fetch", *FOLDS) or node not in self._shown:
                 return _number(_write_result(value(node)))
             found = _shape(node)
             if found.level != _CHOICE:
@@ -121,12 +125,17 @@ def _number(text: str) -> _Shape:
 
 @functools.lru_cache(maxsize=1024)
 def seen(node: Expr) -> Expr:
-    """A node without what goes without saying: rounding, conversions that keep a number, 1 for what is true, x * 1."""
+    """A node without what goes without saying.
+
+    That is rounding, conversions that keep a number, 1 for what is true, x * 1, and an index's way inside.
+    """
     while True:
         if node.op == "bits" or (node.op == "cast" and keeps_number(node.args[0].type, node.type)):
             (node,) = node.args
         elif node.op == "where" and node.args[1:] == (const(1, node.type), const(0, node.type)):
             node = node.args[0]
+        elif (index := nearest_to(node)) is not None:
+            node = index
         elif node.op in _NEUTRAL and (kept := _kept(node)) is not None:
             node = kept
         else:
@@ -204,9 +213,9 @@ def _compared(node: Expr) -> _Shape:
 
 
 def _first_source(node: Expr) -> float:
-    while node.args:
+    while node.args and node.op != "fetch":
         node = node.args[0]
-    return float(node.value) if node.op == "load" else np.inf
+    return float(node.value) if node.op in ("load", "fetch") else np.inf
 
 
 def _not(node: Expr) -> _Shape:

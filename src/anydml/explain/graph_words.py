@@ -9,8 +9,9 @@ from anydml.explain.formula import Formula, name_index
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
+from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
-from anydml.ir.verbs import IndexedCopy, Map, Primitive, Reduce, Reverse, Scan, views_of
+from anydml.ir.verbs import Map, Primitive, Reduce, Scan
 from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
         return [f"copy {word_sizes(target.sizes)} from {words.of(primitive.source)}"], target
     if fill := match_filled(primitive):
         return _tell_fill(fill), target
+    if gather := match_gathered(primitive):
+        return _tell_gather(gather, words)
+    if reverse := match_turned(primitive):
+        return _tell_reverse(reverse, words)
     if simple is None:
         return _tell_formula(primitive, words), target
     if simple.is_conversion:
@@ -96,7 +101,7 @@ def _tell_formula(primitive: Map | Reduce, words: _Words) -> list[str]:
             others[name], told[k] = whole, name
 
     def leaf(node: Expr) -> str:
-        return told[int(node.value)] if node.op == "load" else name_index(node)
+        return name_index(node) if node.op == "coordinate" else told[int(node.value)]
 
     text = Formula(primitive.value, leaf).text(leaf)
     said = [whole for name, whole in others.items() if name != whole and name in text]
@@ -113,6 +118,10 @@ def _map_kind(primitive: Map) -> str:
         return "copy"
     if match_filled(primitive):
         return "fill"
+    if match_gathered(primitive):
+        return "gather"
+    if match_turned(primitive):
+        return "reverse"
     simple = match_scaled(primitive)
     return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
 
@@ -130,18 +139,18 @@ def _reduce_kind(primitive: Reduce) -> str:
     return "reduction" if primitive.is_by_row else "rows"
 
 
-def _tell_gather(primitive: IndexedCopy, words: _Words) -> tuple[list[str], View]:
+def _tell_gather(primitive: Gathered, words: _Words) -> tuple[list[str], View]:
     target = primitive.target
     axis = _axis_of_elements(primitive, words.layouts.get(target.tensor))
     if axis is None:
         return _gather_parts(primitive, words), target
     order = _moved(axis, len(target.sizes))
-    source, indices, target = (view.pick(order) for view in views_of(primitive))
+    source, indices, target = (view.pick(order) for view in (primitive.source, primitive.indices, primitive.target))
     parts = [f"gather {word_sizes(target.sizes)} from {words.of(source)} by {words.of(indices)}"]
     return [*parts, f"element by element along axis {axis}", *(["clamped"] if primitive.clamp else [])], target
 
 
-def _axis_of_elements(primitive: IndexedCopy, whole: View | None) -> int | None:
+def _axis_of_elements(primitive: Gathered, whole: View | None) -> int | None:
     """The axis of a gather in which each index picks one element: it stands last in the primitive, not in the target.
 
     None for other gathers, and where the target is not a whole tensor that would say it.
@@ -160,7 +169,7 @@ def _moved(axis: int, rank: int) -> list[int]:
     return [*range(axis), rank - 1, *range(axis, rank - 1)]
 
 
-def _gather_parts(primitive: IndexedCopy, words: _Words) -> list[str]:
+def _gather_parts(primitive: Gathered, words: _Words) -> list[str]:
     rank, indices = primitive.batch_rank, primitive.indices
     is_shared = _is_shared(primitive)
     indices = indices.last(len(indices.sizes) - rank) if is_shared else indices
@@ -172,7 +181,7 @@ def _gather_parts(primitive: IndexedCopy, words: _Words) -> list[str]:
     return parts + (["clamped"] if primitive.clamp else [])
 
 
-def _is_shared(primitive: IndexedCopy) -> bool:
+def _is_shared(primitive: Gathered) -> bool:
     """Whether all batches, of which there are several, have the same indices."""
     indices, rank = primitive.indices, primitive.batch_rank
     return any(size > 1 for size in indices.sizes[:rank]) and not any(indices.strides[:rank])
@@ -191,7 +200,7 @@ def _tell_fill(fill: Filled) -> list[str]:
     return [f"fill {word_sizes(fill.target.sizes)} with {start}", *([f"{delta} more each time"] if fill.delta else [])]
 
 
-def _tell_reverse(primitive: Reverse, words: _Words) -> tuple[list[str], View]:
+def _tell_reverse(primitive: Turned, words: _Words) -> tuple[list[str], View]:
     line = f"reverse {words.of(primitive.source)} along axis {primitive.axis}"
     return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
 
@@ -204,9 +213,7 @@ class _Verb(NamedTuple):
 _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     Reduce: _Verb(_reduce_kind, _tell_reduce),
-    IndexedCopy: _Verb(lambda _: "gather", _tell_gather),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
-    Reverse: _Verb(lambda _: "reverse", _tell_reverse),
 }
 
 

@@ -1,25 +1,28 @@
-"""The tale of an indexed copy: indices, alone or in tuples, pick elements, rows or blocks of the input."""
+"""The tale of a gather: indices, alone or in tuples, pick elements, rows or blocks of the input."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.reference import resolve
+from anydml.engines.reference import find_outside
+from anydml.engines.reference.evaluate import evaluate
 from anydml.explain.picture import written
 from anydml.explain.tale import HUES, Landing, Tale, element_at, first_few, place_in
 from anydml.explain.values import ArrayValues, CountedIndices, number_of, write_value
-from anydml.ir.verbs import IndexFault, views_of
+from anydml.ir.expressions import load
+from anydml.ir.fetches import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
-    from anydml.ir.verbs import IndexedCopy
+    from anydml.ir.fetches import Gathered
+    from anydml.ir.verbs import IndexFault
     from anydml.operators import OperatorDesc
     from anydml.tensor import TensorDesc
 
@@ -43,7 +46,7 @@ class _Tuple:
 class IndexedTale(Tale):
     """Which tuple picks what, and where that lands."""
 
-    def __init__(self, desc: OperatorDesc, primitive: IndexedCopy, values: Mapping[str, Values]) -> None:
+    def __init__(self, desc: OperatorDesc, primitive: Gathered, values: Mapping[str, Values]) -> None:
         self._desc, self._primitive = desc, primitive
         self._frames = self.frames(desc, primitive)
         self._values = values[primitive.source.tensor]
@@ -64,20 +67,20 @@ class IndexedTale(Tale):
         self.legend = (("marked", f"picked, with the number of the {what} that picks it"),)
 
     @classmethod
-    def frames(cls, desc: OperatorDesc, primitive: IndexedCopy) -> dict[str, tuple[int, ...]]:
+    def frames(cls, desc: OperatorDesc, primitive: Gathered) -> dict[str, tuple[int, ...]]:
         """The dimensions that count, where an operator says so.
 
         An operator with an axis has indices that stand alone: what a tuple would add to their dimensions is left away.
         """
         if "axis" not in desc.field_types():
-            return {view.tensor: view.sizes for view in views_of(primitive)}
+            return {view.tensor: view.sizes for view in (primitive.source, primitive.indices, primitive.target)}
         frames = super().frames(desc, primitive)
         sizes = frames[primitive.indices.tensor]
         counted = getattr(desc, "index_dimensions", len(sizes))
         return {**frames, primitive.indices.tensor: sizes[len(sizes) - counted :]}
 
     @classmethod
-    def made_up(cls, desc: OperatorDesc, primitive: IndexedCopy, field: str, tensor: TensorDesc, before: int) -> Values:
+    def made_up(cls, desc: OperatorDesc, primitive: Gathered, field: str, tensor: TensorDesc, before: int) -> Values:
         """Indices that are valid, and numbers for the rest."""
         if field == primitive.indices.tensor:
             return CountedIndices(tensor, primitive, cls.frames(desc, primitive)[field])
@@ -135,10 +138,11 @@ class IndexedTale(Tale):
         array = np.array([numbers], p.indices.data_type.dtype)
         place = elements[0].coordinate
         here = f"{written(p.indices.tensor, place if self._axis is not None else place[:-1])} = {self._write(numbers)}"
-        clamped = tuple(int(c[0]) for c in resolve(replace(p, clamp=True), array))
-        try:
-            resolve(replace(p, clamp=False), array)
-        except IndexFault as fault:
+        clamped = tuple(
+            int(evaluate(nearest(load(0, p.indices.data_type), size), [array[:, k]], (1,))[0])
+            for k, size in enumerate(p.indexed_sizes)
+        )
+        if fault := find_outside(p.check, array):
             dimension = fault.dimension if self._axis is None else self._axis
             outside = f"is outside dimension {dimension} of size {fault.size}"
             if p.clamp:
@@ -189,12 +193,10 @@ class IndexedTale(Tale):
     def _first_outside(self, indices: np.ndarray[Any, Any]) -> IndexFault | None:
         size = self._primitive.tuple_size
         first = indices.flat[: _MOST_CHECKED * size].reshape(-1, size)
-        try:
-            resolve(self._primitive, first)
-        except IndexFault as fault:
-            place = place_in(self._primitive.indices, fault.position[0] * size)[:-1]
-            return IndexFault(place, fault.indices, fault.dimension, fault.size)
-        return None
+        fault = find_outside(self._primitive.check, first)
+        if fault is not None:
+            fault.position = place_in(self._primitive.indices, fault.position[0] * size)[:-1]
+        return fault
 
 
 def _dimensions(count: int) -> str:

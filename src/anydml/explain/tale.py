@@ -101,7 +101,7 @@ class Tale(abc.ABC):
 
 def lower_packed(desc: OperatorDesc) -> tuple[Primitive, ...]:
     """Lower a description as if its tensors had no gaps: where an element lies is then its number."""
-    return desc.with_tensors(lambda _, tensor: TensorDesc(tensor.data_type, tensor.sizes)).lower()
+    return desc.with_tensors(lambda _, tensor: TensorDesc(tensor.data_type, tensor.sizes)).told()
 
 
 def element_at(view: View, coordinate: Sequence[int], sizes: Sequence[int]) -> Element:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
-    from anydml.ir.verbs import Reverse
+    from anydml.ir.fetches import Turned
     from anydml.operators import OperatorDesc
     from anydml.tensor import TensorDesc
 
@@ -25,7 +25,7 @@ class TurnedTale(Tale):
     def __init__(
         self,
         desc: OperatorDesc,  # noqa: ARG002 - every tale is told of a description
-        primitive: Reverse,
+        primitive: Turned,
         values: Mapping[str, Values],
     ) -> None:
         self._primitive = primitive
@@ -38,7 +38,7 @@ class TurnedTale(Tale):
         self.legend = (("marked", "turned round, with the number of its line"),)
 
     @classmethod
-    def made_up(cls, desc: OperatorDesc, primitive: Reverse, field: str, tensor: TensorDesc, before: int) -> Values:
+    def made_up(cls, desc: OperatorDesc, primitive: Turned, field: str, tensor: TensorDesc, before: int) -> Values:
         """Lengths that differ, and numbers for the rest."""
         if field == primitive.lengths.tensor:
             return CountedLengths(tensor, primitive.source.sizes[primitive.axis])

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.arrays import view
 from anydml.arrays.cuda import read_bytes
+from anydml.arrays.nibbles import pack, unpack
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST, numpy_view, packed_strides, span
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
     from anydml.explain.picture import Coordinate
-    from anydml.ir.verbs import IndexedCopy
+    from anydml.ir.fetches import Gathered
     from anydml.tensor import TensorDesc
 
 _LONGEST_NUMBER = 10
@@ -61,8 +62,8 @@ class CountedValues:
 
     @property
     def _most(self) -> int:
-        dtype = self.tensor.data_type.dtype
-        return 2 ** (np.finfo(dtype).nmant + 1) if self.tensor.data_type.is_float else int(np.iinfo(dtype).max)
+        kind = self.tensor.data_type
+        return 2 ** (np.finfo(kind.dtype).nmant + 1) if kind.is_float else kind.limits[1]
 
     @property
     def note(self) -> str:
@@ -74,7 +75,7 @@ class CountedValues:
     def at(self, coordinate: Coordinate) -> Any:
         """Number it."""
         number = self.before + _place(self.tensor, coordinate)
-        return self.tensor.data_type.dtype.type(number % self._most + 1)
+        return self.tensor.data_type.number_dtype.type(number % self._most + 1)
 
 
 def _place(tensor: TensorDesc, coordinate: Coordinate) -> int:
@@ -101,13 +102,14 @@ class SpreadValues:
         kind, place = self.tensor.data_type, _place(self.tensor, coordinate)
         if self.is_truth:
             return kind.dtype.type(1 - (place >> self.slot % 2) % 2)
-        count = min(self.tensor.extent, 127)  # what INT8 has room for
+        make = kind.number_dtype.type
+        count = min(self.tensor.extent, 127 if kind.is_float else min(kind.limits[1], 127))  # what INT8 has room for
         number = place % count
         if self.slot % 2:
-            return kind.dtype.type(count - number)
-        if kind.dtype.kind == "u":
-            return kind.dtype.type(number + 1)
-        return kind.dtype.type((number - count // 2) / (2 if kind.is_float else 1))
+            return make(count - number)
+        if kind.number_dtype.kind == "u":
+            return make(number + 1)
+        return make((number - count // 2) / (2 if kind.is_float else 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class CountedIndices:
     """Tuples that pick from the end to the beginning: always valid, and no picture of the identity."""
 
     tensor: TensorDesc
-    primitive: IndexedCopy
+    primitive: Gathered
     frame: tuple[int, ...]
     """The sizes of the dimensions that count."""
     note: str = "No indices were given: these pick the elements from the last to the first."
@@ -164,11 +166,14 @@ def read_array(array: object, tensor: TensorDesc, operator: str, field: str) -> 
     """Take an array of any library, laid out in any way; its type and sizes are the described ones."""
     if isinstance(array, (list, tuple, int, float)):
         try:
-            array = np.asarray(array, tensor.data_type.dtype)
+            array = np.asarray(array, tensor.data_type.number_dtype)
+            array = pack(array) if tensor.data_type.is_half_byte else array
         except Exception as error:
             rule = f"{field} could not be made an array of {tensor.data_type.name} ({show(error)})"
             raise BindingError(operator, Fault(field=field, rule=rule, found=show(array))) from error
     seen = view(array, operator, field, memory=None)
+    if tensor.data_type.is_half_byte and seen.buffer.device == HOST:
+        return _halves(seen, tensor, operator, field)
     faults = []
     if seen.data_type != tensor.data_type:
         rule = f"{field} must be an array of {tensor.data_type.name}, as described"
@@ -179,6 +184,18 @@ def read_array(array: object, tensor: TensorDesc, operator: str, field: str) -> 
     if faults:
         raise BindingError(operator, faults)
     return ArrayValues(seen.numpy(), memory=seen) if seen.buffer.device == HOST else _copied(seen, operator, field)
+
+
+def _halves(seen: ArrayView, tensor: TensorDesc, operator: str, field: str) -> ArrayValues:
+    """The numbers of 4 bits in bytes that lie without gaps."""
+    needed = tensor.data_type.bytes_of(tensor.extent)
+    data = np.ascontiguousarray(seen.numpy()).reshape(-1)
+    if data.dtype != np.uint8 or data.size != needed:
+        rule = f"{field} must be {needed} bytes, with two elements of {tensor.data_type.name} in each"
+        raise BindingError(operator, Fault(field=field, rule=rule, found=f"{data.size} of {seen.data_type.name}"))
+    numbers = unpack(data, tensor.data_type)
+    steps = [stride * numbers.itemsize for stride in tensor.element_strides]
+    return ArrayValues(np.lib.stride_tricks.as_strided(numbers, tensor.sizes, steps), memory=numbers)
 
 
 def _copied(seen: ArrayView, operator: str, field: str) -> ArrayValues:

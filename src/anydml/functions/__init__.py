@@ -19,6 +19,7 @@ from anydml.functions.cumulative import cumulative_product, cumulative_summation
 from anydml.functions.derived import function_name, function_of
 from anydml.functions.filling import fill_value_constant, fill_value_sequence
 from anydml.functions.gathering import gather, gather_elements, gather_nd
+from anydml.functions.quantising import dequantize, quantize
 from anydml.functions.slicing import slice, slice1
 from anydml.operators import OPERATORS
 
@@ -31,12 +32,14 @@ WRITTEN: tuple[Callable[..., Any], ...] = (
     cast,
     cumulative_product,
     cumulative_summation,
+    dequantize,
     fill_value_constant,
     fill_value_sequence,
     gather,
     gather_elements,
     gather_nd,
     join,
+    quantize,
     reverse_subsequences,
     slice,
     slice1,

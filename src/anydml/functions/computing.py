@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from anydml.arithmetic import operations
 from anydml.broadcasting import is_number, read_as
-from anydml.builder import Expression
 from anydml.enums import DataType
+from anydml.expression import Expression
 from anydml.functions.derived import function_of
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS

@@ -8,7 +8,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.trees import fetched
+from anydml.ir.verbs import Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -140,7 +141,9 @@ def lay_out(recipe: Recipe) -> Arena:
 def _may_overwrite(step: Step) -> list[str]:
     """The stores that a step may write its result into while it reads them: all that it reads there lies alike."""
     is_by_row = isinstance(step.primitive, Reduce) and step.primitive.is_by_row
-    if is_copy(step.primitive) or is_by_row or not isinstance(step.primitive, (Map, Reduce, Scan)):
+    if is_copy(step.primitive) or is_by_row:
+        return []
+    if not isinstance(step.primitive, Scan) and fetched(step.primitive.value):
         return []
     found = {view.tensor: True for view in step.sources}
     for view in step.sources:

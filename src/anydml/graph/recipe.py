@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from anydml.ir.verbs import IndexedCopy, Primitive, reading, views_of
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Primitive, Scan, checks_of, reading, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,17 +56,21 @@ class Step:
     @property
     def may_raise(self) -> bool:
         """Whether the values of indices can stop it."""
-        return isinstance(self.primitive, IndexedCopy) and not self.primitive.clamp
+        return bool(checks_of(self.primitive))
 
     @property
     def bytes_moved(self) -> int:
-        """What it reads and writes, each element counted once; a gather reads as many elements as it writes."""
-        target, moved = self.target, 0
-        for view in self.sources:
-            is_gathered = isinstance(self.primitive, IndexedCopy) and view is self.primitive.source
-            sizes = target.sizes if is_gathered else distinct_sizes(view)
-            moved += math.prod(sizes) * view.data_type.size_in_bytes
-        return moved + math.prod(target.sizes) * target.data_type.size_in_bytes
+        """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
+        primitive, target = self.primitive, self.target
+        views = (primitive.source,) if isinstance(primitive, Scan) else primitive.sources
+        fetches = Counter[int]()
+        if not isinstance(primitive, Scan):
+            fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
+        moved = math.prod(target.sizes) * target.data_type.size_in_bytes
+        for slot, view in enumerate(views):
+            count = fetches[slot] * math.prod(target.sizes) if slot in fetches else math.prod(distinct_sizes(view))
+            moved += count * view.data_type.size_in_bytes
+        return moved
 
 
 def distinct_sizes(view: View) -> list[int]:

@@ -1,8 +1,8 @@
 """Expressions: the arithmetic of one element, as a typed tree over the elements that a map or a reduce reads.
 
-A node is an operation of `OPERATIONS`, which every engine has, a leaf of `LEAVES`, a fold of `FOLDS`, or a function of
-`FUNCTIONS`, which `numerics` writes out in operations: an engine calls `expand` first, but for the reference engine,
-which has NumPy's.
+A node is an operation of `OPERATIONS`, which every engine has, a leaf of `LEAVES`, a `fetch`, a fold of `FOLDS`, or a
+function of `FUNCTIONS`, which `numerics` writes out in operations: an engine calls `expand` first, but for the
+reference engine, which has NumPy's.
 Equal nodes are one object, so that what a tree computes twice is computed once, and comparing two trees takes no time.
 
 Types are explicit. Nothing is converted or rounded but where the tree says so: FLOAT32 operations round to FLOAT32,
@@ -19,7 +19,7 @@ import numpy as np
 from anydml.enums import DataType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 LEAVES = ("load", "const", "given", "coordinate")
 """An element of a source; a number of the operator's; a number of the user's; the index in a dimension, INT64."""
@@ -60,7 +60,7 @@ class Expr:
     type: DataType | None
     args: tuple[Expr, ...]
     value: Number
-    """Of a constant the number, of a load the source's position, of a coordinate the dimension; 0 otherwise."""
+    """Of a constant the number, of a load or fetch the source's position, of a coordinate the dimension; else 0."""
 
     def __new__(cls, op: str, type: DataType | None, args: tuple[Expr, ...] = (), value: Number = 0) -> Expr:  # noqa: D102, PYI034 - what the fields are
         key = (op, type, args, repr(value))  # 0.0 and -0.0 are equal, and 1 and 1.0
@@ -186,6 +186,27 @@ def _check_alike(op: str, *args: Expr) -> None:
 def load(slot: int, type: DataType) -> Expr:
     """The element of a source at the current coordinates; the source is given by its position."""
     return Expr("load", type, (), slot)
+
+
+def fetch(slot: int, type: DataType, indices: Sequence[Expr]) -> Expr:
+    """The element of a source at INT64 indices, one for each of the source's dimensions: bits are moved.
+
+    Such a source has sizes of its own, and is not loaded from beside. Indices lie inside them, whatever is read: trees
+    clamp those that come from memory, which somebody may write to after a check.
+    """
+    if any(index.type is not DataType.INT64 for index in indices):
+        raise TypeError("fetch takes indices of INT64")
+    return Expr("fetch", type, tuple(indices), slot)
+
+
+def fetch_or(slot: int, type: DataType, indices: Sequence[Expr], sizes: Sequence[int], outside: Expr) -> Expr:
+    """The element of a source of these sizes at indices that may lie outside of them, where it is another number."""
+    inside, near = const(True, None), []
+    for index, size in zip(indices, sizes, strict=True):
+        last = given(size - 1, DataType.INT64)
+        inside = inside & (index >= 0) & (index <= last)
+        near.append(minimum(maximum(index, 0), last))
+    return where(inside, fetch(slot, type, near), outside)
 
 
 def const(value: Number, type: DataType | None) -> Expr:

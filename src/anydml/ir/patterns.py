@@ -52,7 +52,12 @@ def copy_of(source: View, target: View) -> Map:
 
 def is_copy(primitive: Primitive) -> TypeGuard[Map]:
     """Whether bits are moved from one view to another."""
-    return isinstance(primitive, Map) and len(primitive.sources) == 1 and primitive.value.op == "load"
+    return is_plain(primitive) and len(primitive.sources) == 1 and primitive.value.op == "load"
+
+
+def is_plain(primitive: Primitive) -> TypeGuard[Map]:
+    """Whether it is a map that checks nothing."""
+    return isinstance(primitive, Map) and not primitive.checks
 
 
 def filled(target: View, start: float, delta: float = 0) -> Map:
@@ -70,7 +75,7 @@ def filled(target: View, start: float, delta: float = 0) -> Map:
 
 def match_filled(primitive: Map) -> Filled | None:
     """The start and the delta of what `filled` makes; None for other maps."""
-    if primitive.sources:
+    if primitive.sources or primitive.checks:
         return None
     numbers = [node.value for node in walk(primitive.value) if node.op == "given"]
     if not 1 <= len(numbers) <= 2:
@@ -93,7 +98,7 @@ def scaled(source: View, target: View, scale: float = 1.0, bias: float = 0.0) ->
 
 def match_scaled(primitive: Map) -> Scaled | None:
     """The scale and the bias of what `scaled` makes; None for other maps."""
-    if len(primitive.sources) != 1:
+    if len(primitive.sources) != 1 or primitive.checks:
         return None
     node, numbers = primitive.value, []
     if node.op == "cast":

@@ -67,6 +67,11 @@ def loads(*roots: Expr) -> list[Expr]:
     return [node for node in walk(*roots) if node.op == "load"]
 
 
+def fetched(*roots: Expr) -> frozenset[int]:
+    """The sources that trees fetch from, by position."""
+    return frozenset(int(node.value) for node in walk(*roots) if node.op == "fetch")
+
+
 def write(*roots: Expr, numbers: bool = True) -> str:
     """Trees in text, a node a word; without numbers those that users chose are left out, as kernels leave them."""
     names: dict[Expr, int] = {}
@@ -74,7 +79,7 @@ def write(*roots: Expr, numbers: bool = True) -> str:
     for node in walk(*roots):
         names[node] = len(names)
         kind = "truth" if node.type is None else node.type.name
-        has_value = node.op in LEAVES and (numbers or node.op != "given")
+        has_value = node.op in (*LEAVES, "fetch") and (numbers or node.op != "given")
         value = [repr(node.value)] if has_value else []
         words.append(":".join([node.op, kind, *value, *(str(names[arg]) for arg in node.args)]))
     return " ".join([*words, *(f"={names[root]}" for root in roots)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,29 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Before anything is written, each tuple of indices must lie in its dimensions, else it is an `IndexFault`.
+
+    A negative index of a signed type counts from the end. A check is apart from a map's walk: whatever becomes of that,
+    all tuples are looked at.
+    """
+
+    indices: View
+    """The last dimension holds the coordinates of a tuple."""
+    sizes: tuple[int, ...]
+    """Of the dimensions that a tuple chooses from."""
+    dimension: int = 0
+    """The number of the first of them, as a fault names it."""
+    node: str = field(default="", compare=False)
+    """What asks for it, in a graph."""
+
+
+@dataclass(frozen=True, slots=True)
 class Map:
     """target[i] = value, an expression of source[i] for each source, and of i: all views have the same sizes.
+
+    But for sources that the expression fetches from, at indices that it computes: those have sizes of their own. A map
+    that fetches writes over none of its sources. `checks` come first.
 
     Conversions in it are Direct3D's. A float becomes the nearest of a narrower type, ties to even, and an infinity
     past the largest; NaN stays NaN. To an integer type a float loses its fraction, what lies outside takes the nearest
@@ -43,6 +64,7 @@ class Map:
     sources: tuple[View, ...]
     target: View
     value: Expr
+    checks: tuple[Check, ...] = ()
 
     @property
     def source(self) -> View:
@@ -78,36 +100,6 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedCopy:
-    """target[b, t, …] = source[b, indices[b, t], …]: bits are moved.
-
-    The first `batch_rank` dimensions are common to all three views; the last dimension of `indices` holds the
-    coordinates of a tuple; what the tuple leaves of the source is copied whole. A negative index of a signed type
-    counts from the end.
-    """
-
-    reads: ClassVar[tuple[str, ...]] = ("source", "indices")
-    """The fields that are views it reads, in binding order: the one it writes is `target`."""
-
-    source: View
-    indices: View
-    target: View
-    batch_rank: int
-    clamp: bool
-    """Take the nearest element for an index outside its dimension; otherwise that is an `IndexFault`."""
-
-    @property
-    def tuple_size(self) -> int:
-        """The coordinates in a tuple."""
-        return self.indices.sizes[-1]
-
-    @property
-    def indexed_sizes(self) -> tuple[int, ...]:
-        """The sizes of the source's dimensions that a tuple chooses from."""
-        return self.source.sizes[self.batch_rank : self.batch_rank + self.tuple_size]
-
-
-@dataclass(frozen=True, slots=True)
 class Scan:
     """target[…, i, …] = the sum or the product of source[…, j, …] for j up to i along one axis.
 
@@ -115,8 +107,6 @@ class Scan:
     once, which makes sums of FLOAT16 exact as long as no partial sum passes 2^29; integers wrap. The source and the
     target may be the same memory.
     """
-
-    reads: ClassVar[tuple[str, ...]] = ("source",)
 
     source: View
     target: View
@@ -126,30 +116,19 @@ class Scan:
     exclusive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Reverse:
-    """target[…, i, …] = source[…, n - 1 - i, …] for i below n, and source[…, i, …] from there on: bits are moved.
-
-    n is lengths[…, 0, …], at most the size of the axis: `lengths` has the source's sizes, but 1 along the axis, and
-    is of an unsigned type.
-    """
-
-    reads: ClassVar[tuple[str, ...]] = ("source", "lengths")
-
-    source: View
-    lengths: View
-    target: View
-    axis: int
-
-
-Primitive: TypeAlias = Map | Reduce | IndexedCopy | Scan | Reverse
+Primitive: TypeAlias = Map | Reduce | Scan
 
 
 def sources_of(primitive: Primitive) -> tuple[View, ...]:
-    """The views that a primitive reads."""
-    if isinstance(primitive, (Map, Reduce)):
-        return primitive.sources
-    return tuple(getattr(primitive, name) for name in primitive.reads)
+    """The views that a primitive reads, those of its checks last."""
+    if isinstance(primitive, Scan):
+        return (primitive.source,)
+    return (*primitive.sources, *(check.indices for check in checks_of(primitive)))
+
+
+def checks_of(primitive: Primitive) -> tuple[Check, ...]:
+    """What is checked before a primitive writes."""
+    return primitive.checks if isinstance(primitive, Map) else ()
 
 
 def views_of(primitive: Primitive) -> tuple[View, ...]:
@@ -159,10 +138,13 @@ def views_of(primitive: Primitive) -> tuple[View, ...]:
 
 def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
     """The same primitive with the views that it reads changed."""
-    if isinstance(primitive, (Map, Reduce)):
-        return replace(primitive, sources=tuple(map(change, primitive.sources)))
-    changed: dict[str, Any] = {name: change(getattr(primitive, name)) for name in primitive.reads}
-    return replace(primitive, **changed)
+    if isinstance(primitive, Scan):
+        return replace(primitive, source=change(primitive.source))
+    sources = tuple(map(change, primitive.sources))
+    if isinstance(primitive, Reduce):
+        return replace(primitive, sources=sources)
+    checks = tuple(replace(check, indices=change(check.indices)) for check in primitive.checks)
+    return replace(primitive, sources=sources, checks=checks)
 
 
 class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime turns it into an IndexRangeError
@@ -171,8 +153,10 @@ class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime
     Without `indices` there was one, and there is none any more: somebody writes to them.
     """
 
-    def __init__(self, position: tuple[int, ...], indices: tuple[int, ...], dimension: int, size: int) -> None:
+    def __init__(
+        self, position: tuple[int, ...], indices: tuple[int, ...], dimension: int, size: int, node: str = ""
+    ) -> None:
         super().__init__(position, indices, dimension, size)
         self.position, self.indices, self.dimension, self.size = position, indices, dimension, size
-        self.step = 0
-        """The step of a graph that found it, by number."""
+        self.node = node
+        """What asked for the check, in a graph."""

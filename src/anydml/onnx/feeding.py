@@ -174,3 +174,17 @@ def _range(array: Any) -> tuple[int, int]:
 
 def _no_room(subject: str, rule: str, array: object, found: str = "", way_out: str = "") -> BindingError:
     return BindingError(subject, Fault(field="out", rule=rule, value=array, found=found, way_out=way_out))
+
+
+def on_host(array: Any) -> np.ndarray[Any, Any]:
+    """A copy, which a program keeps: the array is the caller's to change."""
+    found: np.ndarray[Any, Any] = array.copy() if isinstance(array, np.ndarray) else array.cpu().numpy().copy()
+    return found
+
+
+def first_of(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
+    """The array whose library and memory the results take."""
+    given = [inputs[name] for name in names if name in inputs]
+    if memory != HOST:
+        given = [array for array in given if place_of(array) == memory] or given
+    return given[0] if given else None

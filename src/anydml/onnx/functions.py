@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.memory import word_bytes
-from anydml.onnx.library import AttributeProto, body_of, make_node, own_domain
+from anydml.onnx.library import AttributeProto, body_of, make_node, node_rules, own_domain
 from anydml.onnx.lowerings import find_lowering
 
 if TYPE_CHECKING:
@@ -43,7 +43,18 @@ def is_made_of_others(kind: str, version: int) -> bool:
     body = None if find_lowering(kind, version) else body_of(kind, version)
     if body is None:
         return False
-    return all(find_lowering(n.op_type, version) or is_made_of_others(n.op_type, version) for n in body.node)
+    # The body may be of another opset than this, in which its operators took other inputs.
+    return all(
+        (find_lowering(node.op_type, version) or is_made_of_others(node.op_type, version))
+        and _takes_as_many(node, version)
+        for node in body.node
+    )
+
+
+def _takes_as_many(node: Any, version: int) -> bool:
+    rules = node_rules(node.op_type, version)
+    least, most = rules.counts[0] if rules is not None else (0, 0)
+    return least <= len(node.input) <= most
 
 
 def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.functions import why_kept
-from anydml.onnx.library import ONNX_DOMAINS
+from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
@@ -72,7 +72,7 @@ def check_graph(source: Source) -> None:
 def check_support(source: Source, node: Any) -> None:
     """Check one node: that there is a lowering, and what ONNX says of its type."""
     if not _is_supported(node, source.opset):
-        rule = f"{_name_of(node)} is not supported{why_kept(node, source.functions, source.proto)}"
+        rule = f"{printable(kind_of(node))} is not supported{why_kept(node, source.functions, source.proto)}"
         raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
     if faults := list(node_faults(node, source.opset)):
         raise ModelFileError(label_of(node), faults)
@@ -97,25 +97,20 @@ def describe(info: Any, source: Source, what: str, *, is_optional: bool = False)
 def _unsupported_nodes(source: Source) -> Iterator[Fault]:
     """One fault for each node type that there is no lowering for."""
     nodes = [node for node in source.proto.graph.node if not _is_supported(node, source.opset)]
-    counts = Counter((node.domain, node.op_type) for node in nodes)
-    first = {(node.domain, node.op_type): node for node in reversed(nodes)}
-    for i, ((domain, kind), count) in enumerate(sorted(counts.items())):
+    counts = Counter(map(kind_of, nodes))
+    first = {kind_of(node): node for node in reversed(nodes)}
+    for i, (kind, count) in enumerate(sorted(counts.items())):
         others = f" and {count - 1} more" if count > 1 else ""
-        at = f" at opset {source.opset}" if domain in ONNX_DOMAINS and kind in lowered_kinds() else ""
-        node = first[domain, kind]
+        at = f" at opset {source.opset}" if kind in lowered_kinds() else ""
+        node = first[kind]
         why = why_kept(node, source.functions, source.proto)
-        rule = f"{label_of(node)}{others}: {_name_of(node)} is not supported{at}{why}"
+        rule = f"{label_of(node)}{others}: {printable(kind_of(node))} is not supported{at}{why}"
         way_out = f"anydml.onnx runs {', '.join(lowered_kinds())}" if i == len(counts) - 1 else ""
-        yield Fault(field=kind, rule=rule, value=count, way_out=way_out)
-
-
-def _name_of(node: Any) -> str:
-    """Its type, with the domain where that is not ONNX's own."""
-    return printable(node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}.{node.op_type}")
+        yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)
 
 
 def _is_supported(node: Any, opset: int) -> bool:
-    return node.domain in ONNX_DOMAINS and find_lowering(node.op_type, opset) is not None
+    return find_lowering(kind_of(node), opset) is not None
 
 
 def _unsupported_types(source: Source) -> Iterator[Fault]:

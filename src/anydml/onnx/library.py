@@ -70,7 +70,16 @@ class NodeRules:
     """By name, the attribute that is meant where none is given."""
 
 
+def kind_of(node: Any) -> str:
+    """A node's type, with its domain where that is not ONNX's own."""
+    return str(node.op_type) if node.domain in ONNX_DOMAINS else f"{node.domain}.{node.op_type}"
+
+
 def _schema(kind: str, version: int) -> Any:
+    from anydml.onnx.contrib import contrib_schema  # which is made of onnx as well
+
+    if (found := contrib_schema(kind)) is not None:
+        return found
     try:
         return onnx.defs.get_schema(kind, version, "")
     except onnx.defs.SchemaError:
@@ -79,7 +88,7 @@ def _schema(kind: str, version: int) -> Any:
 
 @functools.cache
 def node_rules(kind: str, version: int) -> NodeRules | None:
-    """What ONNX says of one of its own node types; None where onnx does not know the type."""
+    """What ONNX says of a node type; None for one that is not known."""
     schema = _schema(kind, version)
     if schema is None:
         return None
@@ -112,11 +121,14 @@ def _defaults(schema: Any) -> dict[str, Any]:
 
 @functools.cache
 def node_kinds() -> dict[str, list[int]]:
-    """The names of ONNX's own node types, and the opsets that changed each, in order."""
+    """The names of the node types, and the opsets that changed each, in order."""
     found: dict[str, list[int]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:
             found.setdefault(schema.name, []).append(schema.since_version)
+    from anydml.onnx.contrib import KINDS
+
+    found |= {kind: [1] for kind in KINDS}
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from anydml.arrays import place_of
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, hand_over, hold, memory_told, send, take, take_out
+from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, on_host, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.program import Program
@@ -195,7 +194,7 @@ class Model:
         program = self._find(shapes, taken)
         if memory != HOST:
             taken = {name: send(array, memory) for name, array in taken.items()}
-        like = _first(inputs, self._names, memory)
+        like = first_of(inputs, self._names, memory)
         if out:
             return self._run_into(out, program, taken, like)
         results = program.run(taken)
@@ -250,7 +249,7 @@ class Model:
             while True:
                 # What is too large to be looked at is so whether or not it was needed, being smaller, before.
                 looked_at = [n for n in self._valued if n in arrays and refuse_large(n, shapes[n]) is None]
-                values = {name: _on_host(arrays[name]) for name in looked_at}
+                values = {name: on_host(arrays[name]) for name in looked_at}
                 key = (tuple(shapes.items()), tuple((name, array.tobytes()) for name, array in values.items()))
                 if (program := self._programs.get(key)) is not None:
                     self._programs.move_to_end(key)
@@ -293,17 +292,3 @@ class Model:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
-
-
-def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    """A copy, which a program keeps: the array is the caller's to change."""
-    found: np.ndarray[Any, Any] = array.copy() if isinstance(array, np.ndarray) else array.cpu().numpy().copy()
-    return found
-
-
-def _first(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
-    """The array whose library and memory the results take."""
-    given = [inputs[name] for name in names if name in inputs]
-    if memory != HOST:
-        given = [array for array in given if place_of(array) == memory] or given
-    return given[0] if given else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.errors import Fault, ModelError, UnsupportedError, printable, show
-from anydml.onnx.library import ONNX_DOMAINS, AttributeProto, node_rules
+from anydml.onnx.library import AttributeProto, kind_of, node_rules
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.values import check_dimensions
 
@@ -23,7 +23,7 @@ _MOST_NUMBERS = 65_536
 
 def label_of(proto: Any) -> str:
     """What errors call a node: by its name, else by its first output."""
-    kind = printable(f"{proto.domain}.{proto.op_type}" if proto.domain not in ONNX_DOMAINS else proto.op_type)
+    kind = printable(kind_of(proto))
     if proto.name:
         return f"node '{printable(proto.name)}' ({kind})"
     first = printable(next(iter(proto.output), ""))
@@ -35,7 +35,7 @@ class Node:
 
     def __init__(self, proto: Any, version: int, inputs: Sequence[Value | None], tracer: Tracer) -> None:
         self.proto, self.version, self.tracer = proto, version, tracer
-        self.kind: str = proto.op_type
+        self.kind = kind_of(proto)
         self.label = label_of(proto)
         self._inputs = list(inputs)
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}

@@ -21,7 +21,8 @@ from anydml.runtime.graph import CompiledGraph
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from anydml.builder import Expression, Graph
+    from anydml.builder import Graph
+    from anydml.expression import Expression
     from anydml.models.limits import MemoryLimit
     from anydml.onnx.spares import Spares
     from anydml.onnx.tensors import Beside

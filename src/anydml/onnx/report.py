@@ -236,7 +236,7 @@ def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     """
     is_added = _is_added(desc)
     for level in FeatureLevel:
-        row = desc.support.at(level)
+        row = desc.own_support().at(level)
         if row is not None and all(
             (tensor.data_type in support.data_types or (is_added and tensor.data_type is DataType.FLOAT64))
             and tensor.dimension_count <= max(support.dimension_counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, printable
-from anydml.onnx.library import AttributeProto, TensorProto, node_rules
+from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.types import ELEMENT_TYPES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def node_faults(node: Any, version: int) -> Iterator[Fault]:
     """What is wrong with how many inputs and outputs a node has, and with its attributes."""
-    kind = node.op_type
+    kind = kind_of(node)
     rules = node_rules(kind, version)
     if rules is None:
         return
@@ -87,7 +87,7 @@ def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dic
     """The element types of what nodes make, as far as those of their inputs and their attributes say them."""
     found = dict(known)
     for node in graph.node:
-        rules = node_rules(node.op_type, version)
+        rules = node_rules(kind_of(node), version)
         if rules is None or not rules.outputs:
             continue
         bound = {

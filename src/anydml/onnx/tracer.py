@@ -21,7 +21,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.builder import Expression
+    from anydml.expression import Expression
     from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc

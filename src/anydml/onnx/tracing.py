@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
 from anydml.onnx.graphs import check_support, describe, element_of
+from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
 from anydml.onnx.signatures import check_types
@@ -104,7 +105,7 @@ def trace(
         # An output that is left out has no name, and what is called "" stays nothing.
         known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
         note = "" if error or tracer.added else _note(tracer, made)
-        records.append(Record(tracer.label, proto.op_type, proto.name, tuple(tracer.added), note, error))
+        records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error))
     outputs: dict[str, Value | None] = {}
     for info in graph.output:
         is_missing = info.name in known and known[info.name] is None

@@ -14,7 +14,7 @@ from anydml.errors import Fault, UnsupportedError, printable, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.builder import Expression
+    from anydml.expression import Expression
     from anydml.onnx.types import ElementType
 
 

@@ -13,11 +13,21 @@ from anydml.ir.views import View
 from anydml.memory import packed_strides
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Inputs, Output, Quantization  # noqa: TC001 - read at run time
-from anydml.operators.nibbles import BYTE, Walk, byte_of, number_in, packed, pair_dimension, unpacked, whole_type
+from anydml.operators.nibbles import (
+    BYTE,
+    Walk,
+    byte_of,
+    has_no_gaps,
+    number_in,
+    one_of_pair,
+    packed,
+    pair_dimension,
+    unpacked,
+    whole_type,
+)
 from anydml.operators.quantisation import F32, dequantised, quantised
-from anydml.operators.rules import same_data_type, same_dimension_count, same_sizes
+from anydml.operators.rules import same_dimension_count, same_sizes
 from anydml.operators.sizes import pad
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.operators.sizes import Sizes, Spread
+    from anydml.tensor import TensorDesc
 
 _SCALE, _ZERO_POINT = "QuantizationTensors[0]", "QuantizationTensors[1]"
 _COUNTS = {QuantizationType.SCALE: 1, QuantizationType.SCALE_ZERO_POINT: 2}
@@ -45,19 +56,28 @@ class _Blocks(Computed):
         """DirectML's QuantizationTensorCount."""
         return len(self.quantization_tensors)
 
-    def _quantised(self) -> tuple[str, TensorDesc]:
-        """The tensor of quantised numbers."""
-        raise NotImplementedError
-
-    def _numbers(self) -> str:
-        """The tensor of numbers as they are."""
+    def _quantised_type(self) -> DataType:
+        """The type of the quantised numbers."""
         raise NotImplementedError
 
     @classmethod
-    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
-        """How a function sees its inputs: scales and zero points with as many dimensions as the tensor."""
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
+        """How a function sees its inputs: scales and zero points with as many dimensions as the tensor.
+
+        A zero point that is a number is one for every block.
+        """
         rank = max(map(len, sizes.values()))
-        return {field: (pad(own, rank), pad(own, rank)) for field, own in sizes.items()}
+        seen = {field: pad(own, rank) for field, own in sizes.items()}
+        return {
+            field: (own, seen[_SCALE] if field == _ZERO_POINT and not sizes[field] else own)
+            for field, own in seen.items()
+        }
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:
+        """One scale, and one zero point."""
+        kind = F32 if field == _SCALE and not first.data_type.is_float else first.data_type
+        return kind if field == _SCALE or not kind.is_float else DataType.UINT8, (1,) * first.dimension_count
 
     # Rules
 
@@ -75,13 +95,11 @@ class _Blocks(Computed):
         if not scale.data_type.is_float:
             rule = f"{_SCALE}, the scale, must be of FLOAT32 or FLOAT16"
             yield Fault(field=f"{_SCALE}.DataType", rule=rule, value=scale.data_type, found=scale.data_type.name)
-        elif self._numbers() in self.inputs():
-            yield from same_data_type(self, _SCALE, self._numbers())
         counts = list(same_dimension_count(self, _SCALE, "InputTensor"))
         yield from counts or self._whole_blocks(scale.sizes)
         if count > 1:
             yield from same_sizes(self, _ZERO_POINT, _SCALE)
-            yield from self._zero_point_type()
+        yield from self.typed_faults(self.inputs())
 
     def _whole_blocks(self, sizes: Sizes) -> Iterator[Fault]:
         for k, (own, size) in enumerate(zip(sizes, self.input_tensor.sizes, strict=True)):
@@ -89,56 +107,69 @@ class _Blocks(Computed):
                 rule = f"{_SCALE}.Sizes[{k}] must divide InputTensor.Sizes[{k}], {size}, into blocks"
                 yield Fault(field=f"{_SCALE}.Sizes[{k}]", rule=rule, value=own, found=str(own))
 
-    def _zero_point_type(self) -> Iterator[Fault]:
-        """The zero point is of the quantised numbers' type."""
-        return iter(())
-
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes."""
+        yield from self.typed_faults(self.outputs())
         yield from same_sizes(self, "OutputTensor", "InputTensor")
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The input's."""
         return self.input_tensor.sizes
 
+    def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
+        """The output's number, of one of the input and a scale and a zero point, which are sources from a slot on."""
+        raise NotImplementedError
+
     # Lowering
+
+    def told(self) -> tuple[Primitive, ...]:
+        """A map of numbers, each in an element of its own."""
+        walk = self._walk()
+        source, target = (
+            walk.along(View.of(field, self.tensors()[field])) for field in ("InputTensor", "OutputTensor")
+        )
+        views = [replace(view, data_type=whole_type(view.data_type)) for view in (source, *self._scales(walk))]
+        value = self._value(load(0, views[0].data_type), views[1:], 1)
+        whole = replace(target, data_type=whole_type(target.data_type))
+        return (Map(tuple(views), whole, value.to(whole.data_type)),)
 
     def _walk(self) -> Walk:
         """Blocks apart from what is within them."""
         pairs = zip(self.input_tensor.sizes, self.quantization_tensors[0].sizes, strict=True)
         return Walk(tuple((size,) if own in (1, size) else (own, size // own) for size, own in pairs))
 
+    def _scales(self, walk: Walk) -> list[View]:
+        """The scales and the zero points along the walk."""
+        views = (View.of(f"QuantizationTensors[{i}]", tensor) for i, tensor in enumerate(self.quantization_tensors))
+        return [self._repeated(walk, view) for view in views]
+
+    def _repeated(self, walk: Walk, view: View) -> View:
+        strides: list[int] = []
+        for own, size, stride, parts in zip(
+            view.sizes, self.input_tensor.sizes, view.strides, walk.factors, strict=True
+        ):
+            if own in (1, size):  # a stride of 0, or a scale for each element
+                strides += Walk((parts,)).steps((stride,))[0]
+            else:
+                strides += (stride, *[0] * (len(parts) - 1))
+        return View(view.tensor, view.data_type, walk.sizes, tuple(strides))
+
     def _scaling(self, walk: Walk) -> tuple[list[View], tuple[Map, ...]]:
         """The scales and the zero points along the walk, and the steps that zero points of 4 bits take first."""
-        views, steps = [], []
-        for i, tensor in enumerate(self.quantization_tensors):
-            view = View.of(f"QuantizationTensors[{i}]", tensor)
-            if tensor.data_type.is_half_byte:
-                view, made = unpacked(view.tensor, tensor, "ZeroPoints")
-                steps += made
-            strides: list[int] = []
-            for own, size, stride, parts in zip(
-                view.sizes, self.input_tensor.sizes, view.strides, walk.factors, strict=True
-            ):
-                if own in (1, size):  # a stride of 0, or a scale for each element
-                    strides += Walk((parts,)).steps((stride,))[0]
-                else:
-                    strides += (stride, *[0] * (len(parts) - 1))
-            views.append(View(view.tensor, view.data_type, walk.sizes, tuple(strides)))
-        return views, tuple(steps)
+        views = self._scales(walk)
+        steps: tuple[Map, ...] = ()
+        if len(views) > 1 and views[1].data_type.is_half_byte:
+            whole, steps = unpacked(_ZERO_POINT, self.quantization_tensors[1], "ZeroPoints")
+            views[1] = self._repeated(walk, whole)
+        return views, steps
 
     def _zero_point(self, views: list[View], slot: int) -> Expr:
         """Without a tensor 0, and of unsigned types the middle of the range."""
         if len(views) > 1:
             return load(slot, views[1].data_type)
-        kind = self._quantised()[1].data_type
+        kind = self._quantised_type()
         low, high = kind.limits
         return const(0 if kind.is_signed else (low + high + 1) // 2, whole_type(kind))
-
-
-def _along(walk: Walk, view: View) -> View:
-    strides = tuple(step for steps in walk.steps(view.strides) for step in steps)
-    return View(view.tensor, view.data_type, walk.sizes, strides, view.offset)
 
 
 class Dequantize(_Blocks):
@@ -147,28 +178,23 @@ class Dequantize(_Blocks):
     Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
     """
 
-    def _quantised(self) -> tuple[str, TensorDesc]:
-        return "InputTensor", self.input_tensor
+    typed_like = {_ZERO_POINT: "InputTensor", "OutputTensor": _SCALE}  # noqa: RUF012 - a table that nobody writes to
 
-    def _numbers(self) -> str:
-        return "OutputTensor"
-
-    def _zero_point_type(self) -> Iterator[Fault]:
-        yield from same_data_type(self, _ZERO_POINT, "InputTensor")
-
-    def output_rules(self) -> Iterator[Fault]:
-        """The output has the input's sizes and the scale's type."""
-        yield from super().output_rules()
-        yield from same_data_type(self, "OutputTensor", _SCALE)
+    def _quantised_type(self) -> DataType:
+        return self.input_tensor.data_type
 
     def implied_output_type(self) -> DataType:
         """The scale's."""
         return self.quantization_tensors[0].data_type
 
+    def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
+        return dequantised(x, wide(load(slot, views[0].data_type)), self._zero_point(views, slot + 1))
+
     def lower(self) -> tuple[Primitive, ...]:
         """A map; 4-bit numbers are read from their bytes where pairs lie within a block, and unpacked before else."""
         walk, source = self._walk(), View.of("InputTensor", self.input_tensor)
-        kind, before = self.input_tensor.data_type, ()
+        kind = self.input_tensor.data_type
+        before: tuple[Map, ...] = ()
         element = load(0, source.data_type)
         if kind.is_half_byte:
             pair = pair_dimension(source.sizes, source.strides)
@@ -179,10 +205,10 @@ class Dequantize(_Blocks):
                 walk = walk.halved(pair) if pair >= 0 else walk
                 source, element = self._bytes(walk, source, pair)
         if source.sizes != walk.sizes:
-            source = _along(walk, source)
+            source = walk.along(source)
         views, steps = self._scaling(walk)
-        value = dequantised(element, wide(load(1, views[0].data_type)), self._zero_point(views, 2))
-        target = _along(walk, View.of("OutputTensor", self.output_tensor))
+        value = self._value(element, views, 1)
+        target = walk.along(View.of("OutputTensor", self.output_tensor))
         return (*before, *steps, Map((source, *views), target, value.to(target.data_type)))
 
     def _bytes(self, walk: Walk, source: View, pair: int) -> tuple[View, Expr]:
@@ -201,11 +227,10 @@ class Quantize(_Blocks):
     Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
     """
 
-    def _quantised(self) -> tuple[str, TensorDesc]:
-        return "OutputTensor", self.output_tensor
+    typed_like = {_SCALE: "InputTensor", "OutputTensor": _ZERO_POINT}  # noqa: RUF012 - a table that nobody writes to
 
-    def _numbers(self) -> str:
-        return "InputTensor"
+    def _quantised_type(self) -> DataType:
+        return self.output_tensor.data_type
 
     def implied_output_type(self) -> DataType:
         """The zero point's, or UINT8."""
@@ -214,9 +239,7 @@ class Quantize(_Blocks):
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes and the zero point's type, and 4-bit elements share bytes with none else."""
         yield from super().output_rules()
-        if self.quantization_tensor_count > 1:
-            yield from same_data_type(self, "OutputTensor", _ZERO_POINT)
-        if self.output_tensor.data_type.is_half_byte and not self._is_packed() and self._pairs() is None:
+        if self.output_tensor.data_type.is_half_byte and not has_no_gaps(self.output_tensor) and self._pairs() is None:
             rule = (
                 "OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size"
                 " and even otherwise"
@@ -225,11 +248,6 @@ class Quantize(_Blocks):
             way_out = "an odd count of 4-bit elements across a stride leaves half of a byte; leave Strides out"
             strides = self.output_tensor.element_strides
             yield Fault(field="OutputTensor.Strides", rule=rule, value=strides, found=found, way_out=way_out)
-
-    def _is_packed(self) -> bool:
-        view = View.of("OutputTensor", self.output_tensor)
-        plain = packed_strides(view.sizes)
-        return all(size == 1 or own == step for size, own, step in zip(view.sizes, view.strides, plain, strict=True))
 
     def _pairs(self) -> int | None:
         """The dimension of an even size along which each two elements share a byte."""
@@ -249,10 +267,10 @@ class Quantize(_Blocks):
         after: tuple[Map, ...] = ()
         if kind.is_half_byte:
             target = View("Numbers", whole_type(kind), target.sizes, packed_strides(target.sizes))
-            after = packed("Numbers", "OutputTensor", self.output_tensor) if pair is None else self._strided(pair)
+            after = packed("Numbers", "OutputTensor", self.output_tensor, pair)
         views, steps = self._scaling(walk)
         value = self._value(load(0, source.data_type), views, 1).to(target.data_type)
-        return (*steps, Map((_along(walk, source), *views), _along(walk, target), value), *after)
+        return (*steps, Map((walk.along(source), *views), walk.along(target), value), *after)
 
     def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
         scale = load(slot, views[0].data_type)
@@ -268,28 +286,12 @@ class Quantize(_Blocks):
         kind = whole_type(self.output_tensor.data_type)
         both, place = walk.halved(pair), sum(len(parts) for parts in walk.factors[: pair + 1])
         scaling, steps = self._scaling(both)
-        sources, values = [], []
+        sources: list[View] = []
+        values = []
         for half in (0, 1):
-            views = [_half(view, place, half) for view in (_along(both, source), *scaling)]
+            views = [one_of_pair(view, place, half) for view in (both.along(source), *scaling)]
             values.append(self._value(load(len(sources), source.data_type), views[1:], len(sources) + 1).to(kind))
             sources += views
-        own = _half(_along(both, target), place, 0)
+        own = one_of_pair(both.along(target), place, 0)
         written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
         return (*steps, Map(tuple(sources), written, byte_of(*values)))
-
-    def _strided(self, pair: int) -> tuple[Map, ...]:
-        """Numbers one to a byte into bytes that lie apart."""
-        kind, sizes = whole_type(self.output_tensor.data_type), self.output_tensor.sizes
-        walk = Walk(tuple((size,) for size in sizes)).halved(pair)
-        numbers = _along(walk, View("Numbers", kind, sizes, packed_strides(sizes)))
-        target = _along(walk, View.of("OutputTensor", self.output_tensor))
-        low, high = (_half(numbers, pair + 1, half) for half in (0, 1))
-        own = _half(target, pair + 1, 0)
-        written = View("OutputTensor", BYTE, own.sizes, tuple(step // 2 for step in own.strides))
-        return (Map((low, high), written, byte_of(load(0, kind), load(1, kind))),)
-
-
-def _half(view: View, place: int, half: int) -> View:
-    """One of each pair, which a dimension of size 2 counts."""
-    sizes, strides = (of[:place] + of[place + 1 :] for of in (view.sizes, view.strides))
-    return replace(view, sizes=sizes, strides=strides, offset=view.offset + half * view.strides[place])

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, dataclass_transform
 from anydml.enums import DataType, FeatureLevel
 from anydml.ir.verbs import Exact
 from anydml.operators.description import OperatorDesc
+from anydml.operators.rules import same_data_type
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from anydml.errors import Fault
     from anydml.ir.expressions import Expr
 
 
@@ -48,6 +52,12 @@ class Computed(Exact, OperatorDesc):
                 firsts.setdefault(support.data_types, field)
         pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
         return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
+
+    def typed_faults(self, fields: Collection[str]) -> Iterator[Fault]:
+        """Check that some tensors have the types that `typed_like` says."""
+        for field, other in self.typed_like.items():
+            if field in fields and other in self.tensors():
+                yield from same_data_type(self, field, other)
 
 
 def wide(element: Expr) -> Expr:

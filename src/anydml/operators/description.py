@@ -13,9 +13,9 @@ from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.locks import cached_property
 from anydml.operator_type import OperatorType
 from anydml.operators.facts import runs_in_place, support_of
-from anydml.operators.fields import FIELD_TYPES, FieldType, bare_name, dml_name
-from anydml.operators.reports import Report, count_fault, type_fault
-from anydml.operators.tables import SupportTable, write_counts
+from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.operators.reports import Report, level_faults, own_faults
+from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run time
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class OperatorDesc(abc.ABC):
         """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
         found: dict[str, TensorDesc | None] = {}
         for name in self.input_names():
-            found |= self._named([name]) or {dml_name(name): None}
+            own: Mapping[str, TensorDesc | None] = self._named([name])
+            found.update(own or {dml_name(name): None})
         return found
 
     def outputs(self) -> dict[str, TensorDesc]:
@@ -189,6 +190,10 @@ class OperatorDesc(abc.ABC):
     def lower(self) -> tuple[Primitive, ...]:
         """The verbs that carry this operator out: most operators need one."""
 
+    def told(self) -> tuple[Primitive, ...]:
+        """The verbs as a picture tells them, with an element of its own for each number."""
+        return self.lower()
+
     def input_window(self) -> tuple[Sequence[int], Sequence[int]] | None:
         """The start and sizes of the part of the input that is considered, for operators that speak of a window."""
         return None
@@ -216,12 +221,18 @@ class OperatorDesc(abc.ABC):
         raise NotImplementedError  # only gathers
 
     @classmethod
-    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
         """How a function sees its inputs, given by DirectML's names, and what sizes they are repeated to."""
         return {field: (own, own) for field, own in sizes.items()}
+
     def own_support(self) -> SupportTable:
         """The rows of `support` that this description is of: an operator of several functions has some for each."""
         return self.support
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:  # noqa: ARG003 - for subclasses
+        """The type and the sizes of an input that nobody said, beside the first: most are like that."""
+        return first.data_type, first.sizes
 
     # What follows
 
@@ -287,43 +298,11 @@ class OperatorDesc(abc.ABC):
 
     def own_faults(self) -> Iterator[Fault]:
         """Find what is wrong at any level."""
-        faults = list(self.rules())
-        yield from faults
-        for field, desc in self.outputs().items():
-            if desc.is_owned_by_dml:
-                rule = f"{field}.Flags must not have OWNED_BY_DML, which is for inputs"
-                yield Fault(field=f"{field}.Flags", rule=rule, value=desc.flags)
-            if desc.overlaps_itself:
-                rule = f"{field}.Strides must give every coordinate an element of its own"
-                found = f"strides {desc.element_strides} for sizes {desc.sizes}"
-                yield Fault(field=f"{field}.Strides", rule=rule, value=desc.element_strides, found=found)
-        if not faults:
-            yield from self.output_rules()
+        return own_faults(self)
 
     def level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
         """Find what the level does not have; `where` says whose level it is."""
-        first = self.introduced()
-        if level < first:
-            yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)
-        row = self.own_support().row_at(max(level, first))
-        adds_float64 = self._has_added_type
-        reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
-        for field, desc in self.tensors().items():
-            allowed = row.tensors[bare_name(field)]
-            is_taken = desc.data_type in allowed.data_types or (desc.data_type is DataType.FLOAT64 and adds_float64)
-            if not is_taken and (desc.data_type, allowed.data_types) not in reported:
-                reported.add((desc.data_type, allowed.data_types))
-                yield type_fault(self, field, desc.data_type, where)
-            count = desc.dimension_count
-            if count not in allowed.dimension_counts and count not in reported:
-                reported.add(count)
-                takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
-                yield count_fault(self, field, count, where + takes)
-        for field in row.required:
-            if field not in self.tensors() and level >= first:
-                later = min(other.level for other in self.support if field not in other.required)
-                rule = f"{field} must be given before {later.dml_name}"
-                yield Fault(field=field, rule=rule, found="none", way_out=where, level=later)
+        yield from level_faults(self, level, where, adds_float64=self._has_added_type)
         yield from self.attribute_level_faults(level, where)
 
     def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:

@@ -17,7 +17,7 @@ from anydml.operators.scalars import saturated
 from anydml.operators.sizes import common_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from anydml.errors import Fault
     from anydml.ir.expressions import Expr
@@ -82,7 +82,7 @@ class ElementWise(Computed):
         return other.data_type if other else DataType.UINT8
 
     @classmethod
-    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
         """How a function sees its inputs: in the sizes that they have together."""
         common = common_sizes(cls.type.name, list(sizes), list(sizes.values()))
         return {field: (own, common) for field, own in sizes.items()}
@@ -97,7 +97,8 @@ class ElementWise(Computed):
     def lower(self) -> tuple[Map]:
         """A map."""
         ((field, target),) = self.outputs().items()
-        tensors, sources = self.inputs(), []
+        tensors = self.inputs()
+        sources: list[View] = []
         elements: list[Expr | None] = []
         for name in map(dml_name, self.input_names()):
             if name not in tensors:

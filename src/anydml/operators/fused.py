@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.operator_type import OperatorType
 from anydml.ir.verbs import reading
 from anydml.ir.views import View
+from anydml.operator_type import OperatorType
 from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.elementwise import scaled
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name

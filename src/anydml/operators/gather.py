@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
 from anydml.errors import Fault
-from anydml.ir.verbs import IndexedCopy, IndexFault
+from anydml.ir.fetches import gathered
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.enums import DataType
+    from anydml.ir.verbs import IndexFault, Map
 
 
 def word_index(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str) -> Fault:
@@ -114,16 +115,16 @@ class _GatherDesc(OperatorDesc):
         source = "the sizes of IndicesTensor without the last, then those of InputTensor that no tuple indexes"
         yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
 
-    def lower(self) -> tuple[IndexedCopy]:
-        """An indexed copy between the dimensions that count."""
-        copy = IndexedCopy(
+    def lower(self) -> tuple[Map]:
+        """A gather between the dimensions that count."""
+        gather = gathered(
             source=View.of("InputTensor", self.input_tensor).last(self.input_dimension_count),
             indices=View.of("IndicesTensor", self.indices_tensor).last(self.indices_dimension_count),
             target=View.of("OutputTensor", self.output_tensor).last(len(self._gathered_sizes())),
             batch_rank=self._batch_rank,
             clamp=self.index_mode is IndexMode.CLAMP,
         )
-        return (copy,)
+        return (gather,)
 
     def word_outside(self, fault: IndexFault) -> Fault:
         """Name the tuple by its place among the dimensions of IndicesTensor that count."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
 from anydml.errors import Fault
-from anydml.ir.verbs import IndexedCopy
+from anydml.ir.fetches import gathered
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.enums import DataType
-    from anydml.ir.verbs import IndexFault
+    from anydml.ir.verbs import IndexFault, Map
 
 
 def _word_outside_axis(fault: IndexFault, position: tuple[int, ...], index_type: DataType) -> Fault:
@@ -91,13 +91,13 @@ class Gather(OperatorDesc):
         source = "the sizes of InputTensor with those of the indices in the place of the axis"
         yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
 
-    def lower(self) -> tuple[IndexedCopy]:
-        """An indexed copy in which the dimensions before the axis are batches that share the indices."""
+    def lower(self) -> tuple[Map]:
+        """A gather in which the dimensions before the axis are batches that share the indices."""
         before, sizes = self.input_tensor.sizes[: self.axis], self._gathered_sizes()
         indices = View.of("IndicesTensor", self.indices_tensor).last(self.index_dimensions)
         target = View.of("OutputTensor", self.output_tensor)
         strides = (0,) * (len(sizes) - len(target.sizes)) + target.strides[max(len(target.sizes) - len(sizes), 0) :]
-        copy = IndexedCopy(
+        gather = gathered(
             source=View.of("InputTensor", self.input_tensor),
             indices=View(
                 indices.tensor,
@@ -109,7 +109,7 @@ class Gather(OperatorDesc):
             batch_rank=self.axis,
             clamp=self.index_mode is IndexMode.CLAMP,
         )
-        return (copy,)
+        return (gather,)
 
     def word_outside(self, fault: IndexFault) -> Fault:
         """Name the index by its place among the dimensions of IndicesTensor that count."""
@@ -150,18 +150,18 @@ class GatherElements(OperatorDesc):
         yield from same_data_type(self, "OutputTensor", "InputTensor")
         yield from same_sizes(self, "OutputTensor", "IndicesTensor")
 
-    def lower(self) -> tuple[IndexedCopy]:
-        """An indexed copy in which every dimension but the axis is a batch."""
+    def lower(self) -> tuple[Map]:
+        """A gather in which every dimension but the axis is a batch."""
         order = self._order()
         indices = View.of("IndicesTensor", self.indices_tensor).pick(order)
-        copy = IndexedCopy(
+        gather = gathered(
             source=View.of("InputTensor", self.input_tensor).pick(order),
             indices=View(indices.tensor, indices.data_type, (*indices.sizes, 1), (*indices.strides, 0)),
             target=View.of("OutputTensor", self.output_tensor).pick(order),
             batch_rank=len(order) - 1,
             clamp=self.index_mode is IndexMode.CLAMP,
         )
-        return (copy,)
+        return (gather,)
 
     def _order(self) -> Sequence[int]:
         """The dimensions with the axis last."""

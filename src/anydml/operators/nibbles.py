@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
+from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,15 +60,13 @@ class Walk:
     def halved(self, dimension: int) -> Walk:
         """The same with the last part of a dimension as pairs, which must be even."""
         *outer, last = self.factors[dimension]
-        return self._with(dimension, (*outer, last // 2, 2))
-
-    def paired(self, dimension: int) -> Walk:
-        """The same for one of each pair."""
-        *outer, last = self.factors[dimension]
-        return self._with(dimension, (*outer, last // 2))
-
-    def _with(self, dimension: int, parts: tuple[int, ...]) -> Walk:
+        parts = (*outer, last // 2, 2)
         return Walk(tuple(parts if k == dimension else own for k, own in enumerate(self.factors)))
+
+    def along(self, view: View) -> View:
+        """A view of the tensor's sizes in these."""
+        strides = tuple(step for steps in self.steps(view.strides) for step in steps)
+        return View(view.tensor, view.data_type, self.sizes, strides, view.offset)
 
     def steps(self, strides: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """By dimension, the strides of the parts, of a tensor with these strides."""
@@ -75,6 +74,20 @@ class Walk:
             tuple(stride * math.prod(parts[i + 1 :]) for i in range(len(parts)))
             for parts, stride in zip(self.factors, strides, strict=True)
         )
+
+
+def one_of_pair(view: View, place: int, half: int) -> View:
+    """One of each pair, which a dimension of size 2 counts."""
+    sizes, strides = (of[:place] + of[place + 1 :] for of in (view.sizes, view.strides))
+    return replace(view, sizes=sizes, strides=strides, offset=view.offset + half * view.strides[place])
+
+
+def has_no_gaps(tensor: TensorDesc) -> bool:
+    """Whether the elements lie one after the other in the order of their coordinates."""
+    plain = packed_strides(tensor.sizes)
+    return all(
+        size == 1 or own == step for size, own, step in zip(tensor.sizes, tensor.element_strides, plain, strict=True)
+    )
 
 
 def unpacked(field: str, tensor: TensorDesc, name: str) -> tuple[View, tuple[Map, ...]]:
@@ -92,9 +105,21 @@ def unpacked(field: str, tensor: TensorDesc, name: str) -> tuple[View, tuple[Map
     return View(name, kind, seen.sizes, seen.strides), tuple(steps)
 
 
-def packed(name: str, field: str, tensor: TensorDesc) -> tuple[Map, ...]:
-    """The steps that put numbers that lie one to a byte, without gaps, into a 4-bit tensor without gaps."""
+def packed(name: str, field: str, tensor: TensorDesc, pair: int | None) -> tuple[Map, ...]:
+    """The steps that put numbers that lie one to a byte, without gaps, into a 4-bit tensor.
+
+    That has no gaps either, or pairs along a dimension.
+    """
     kind, count = whole_type(tensor.data_type), tensor.element_count
+    if pair is not None:
+        walk = Walk(tuple((size,) for size in tensor.sizes)).halved(pair)
+        numbers = walk.along(View(name, kind, tensor.sizes, packed_strides(tensor.sizes)))
+        low, high, own = (
+            one_of_pair(view, pair + 1, half)
+            for view, half in ((numbers, 0), (numbers, 1), (walk.along(View.of(field, tensor)), 0))
+        )
+        target = View(field, BYTE, own.sizes, tuple(step // 2 for step in own.strides))
+        return (Map((low, high), target, byte_of(load(0, kind), load(1, kind))),)
     pairs, steps = count // 2, []
     if pairs:
         low, high = (View(name, kind, (pairs,), (2,), half) for half in (0, 1))
@@ -104,5 +129,3 @@ def packed(name: str, field: str, tensor: TensorDesc) -> tuple[Map, ...]:
         last, target = View(name, kind, (1,), (0,), count - 1), View(field, BYTE, (1,), (0,), pairs)
         steps.append(Map((last,), target, byte_of(load(0, kind), None)))
     return tuple(steps)
-
-

@@ -49,6 +49,7 @@ class ElementWiseQuantizeLinear(ElementWise):
     Without a zero point, which may be left out from 6_2 on, it is 0, and the result UINT8 unless `out` says INT8.
     """
 
+    result_type = None
     typed_like = {"ScaleTensor": "InputTensor", "OutputTensor": "ZeroPointTensor"}  # noqa: RUF012 - nobody writes to it
 
     input_tensor: Input
@@ -89,6 +90,7 @@ class ElementWiseQuantizedLinearAdd(ElementWise):
     What lies outside the type's range takes its nearest end. Scales and zero points have the sizes of A and B, or 1.
     """
 
+    result_type = None
     repeated = tuple(f"{x}{what}Tensor" for x in ("A", "B", "Output") for what in ("Scale", "ZeroPoint"))
     typed_like = {  # noqa: RUF012 - a table that nobody writes to
         "AZeroPointTensor": "ATensor",
@@ -110,8 +112,16 @@ class ElementWiseQuantizedLinearAdd(ElementWise):
         """The output's zero point's, or A's."""
         return (self.output_zero_point_tensor or self.a_tensor).data_type
 
-    def value(  # noqa: PLR0913, PLR0917 - the inputs one by one
-        self, a: Expr, a_scale: Expr, za: Expr | None, b: Expr, b_scale: Expr, zb: Expr | None, scale: Expr, z: Expr | None
+    def value(
+        self,
+        a: Expr,
+        a_scale: Expr,
+        za: Expr | None,
+        b: Expr,
+        b_scale: Expr,
+        zb: Expr | None,
+        scale: Expr,
+        z: Expr | None,
     ) -> Expr:
         """round(((a - za)·sa + (b - zb)·sb)/s) + z."""
         total = dequantised(a, a_scale, za) + dequantised(b, b_scale, zb)
@@ -124,6 +134,8 @@ class DynamicQuantizeLinear(Computed):
     The scale is the range, 0 included, over 255, and 1 where all numbers are 0; the zero point is what 0 becomes,
     rounded. The result is UINT8 unless `out` says INT8.
     """
+
+    result_type = None
 
     input_tensor: Input
     output_tensor: Output

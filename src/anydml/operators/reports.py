@@ -12,6 +12,8 @@ from anydml.operators.fields import bare_name
 from anydml.operators.tables import write_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from anydml.enums import FeatureLevel
     from anydml.operators.description import OperatorDesc
 
@@ -33,6 +35,47 @@ class Report:
 
     def __bool__(self) -> bool:
         return not self.faults
+
+
+def own_faults(desc: OperatorDesc) -> Iterator[Fault]:
+    """Find what is wrong with a description at any level."""
+    faults = list(desc.rules())
+    yield from faults
+    for field, tensor in desc.outputs().items():
+        if tensor.is_owned_by_dml:
+            rule = f"{field}.Flags must not have OWNED_BY_DML, which is for inputs"
+            yield Fault(field=f"{field}.Flags", rule=rule, value=tensor.flags)
+        if tensor.overlaps_itself:
+            rule = f"{field}.Strides must give every coordinate an element of its own"
+            found = f"strides {tensor.element_strides} for sizes {tensor.sizes}"
+            yield Fault(field=f"{field}.Strides", rule=rule, value=tensor.element_strides, found=found)
+    if not faults:
+        yield from desc.output_rules()
+
+
+def level_faults(desc: OperatorDesc, level: FeatureLevel, where: str, *, adds_float64: bool) -> Iterator[Fault]:
+    """Find the types, dimension counts and missing tensors that a level does not take; `where` says whose it is."""
+    first = desc.introduced()
+    if level < first:
+        yield Fault(field="", rule=f"the operator needs {first.dml_name}", way_out=where, level=first)
+    row = desc.own_support().row_at(max(level, first))
+    reported: set[object] = set()  # most tensors share their type and dimension count: the first one is named
+    for field, tensor in desc.tensors().items():
+        allowed = row.tensors[bare_name(field)]
+        is_taken = tensor.data_type in allowed.data_types or (tensor.data_type is DataType.FLOAT64 and adds_float64)
+        if not is_taken and (tensor.data_type, allowed.data_types) not in reported:
+            reported.add((tensor.data_type, allowed.data_types))
+            yield type_fault(desc, field, tensor.data_type, where)
+        count = tensor.dimension_count
+        if count not in allowed.dimension_counts and count not in reported:
+            reported.add(count)
+            takes = f", which takes {write_counts(allowed.dimension_counts)}" if level >= first else ""
+            yield count_fault(desc, field, count, where + takes)
+    for field in row.required:
+        if field not in desc.tensors() and level >= first:
+            later = min(other.level for other in desc.support if field not in other.required)
+            rule = f"{field} must be given before {later.dml_name}"
+            yield Fault(field=field, rule=rule, found="none", way_out=where, level=later)
 
 
 def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) -> Fault:

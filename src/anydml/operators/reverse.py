@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.ir.verbs import Reverse
+from anydml.ir.fetches import turned
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.errors import Fault
+    from anydml.ir.verbs import Map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,9 @@ class ReverseSubsequences(OperatorDesc):
         """The output is of the input's type and sizes."""
         yield from like_input(self)
 
-    def lower(self) -> tuple[Reverse]:
-        """The verb itself."""
-        reverse = Reverse(
+    def lower(self) -> tuple[Map]:
+        """What is fetched from the other end of each line's beginning."""
+        reverse = turned(
             source=View.of("InputTensor", self.input_tensor),
             lengths=View.of("SequenceLengthsTensor", self.sequence_lengths_tensor),
             target=View.of("OutputTensor", self.output_tensor),

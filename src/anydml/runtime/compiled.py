@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
 from anydml.graph.guard import guard
@@ -50,7 +51,16 @@ class Operator:
 
 
 def _packed(tensor: TensorDesc) -> TensorDesc:
-    return TensorDesc(tensor.data_type, tensor.sizes)
+    """Without gaps; 4-bit elements stay in the bytes that they share."""
+    strides = tensor.strides if tensor.data_type.is_half_byte else None
+    return TensorDesc(tensor.data_type, tensor.sizes, strides=strides)
+
+
+def _bytes_or_elements(field: str, tensor: TensorDesc) -> View:
+    """What is copied of an owned tensor."""
+    if not tensor.data_type.is_half_byte:
+        return View.of(field, tensor)
+    return View(field, DataType.UINT8, (tensor.data_type.bytes_of(tensor.extent),), (1,))
 
 
 def _word_index_fault(desc: OperatorDesc, fault: IndexFault) -> IndexRangeError:
@@ -89,7 +99,7 @@ class CompiledOperator(Compiled):
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""
         packed = _packed(tensor)
-        copy = copy_of(View.of(field, tensor), View.of("Persistent", packed))
+        copy = copy_of(_bytes_or_elements(field, tensor), _bytes_or_elements("Persistent", packed))
         return Kept(copy, packed.total_tensor_size_in_bytes, 0)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:

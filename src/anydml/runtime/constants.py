@@ -13,7 +13,6 @@ from anydml.arrays.shared import SharedData
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.graph.arena import ALIGNMENT, lay_out
 from anydml.graph.recipe import Recipe
-from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
@@ -105,8 +104,8 @@ class Constants:
     def _compute(self, once: Recipe, shared: Mapping[str, SharedData]) -> None:
         origins = _trace(once, shared)
         needed = {name for name, store in once.stores.items() if store.kind == "output"}
-        steps: list[tuple[int, Step]] = []
-        for number, step in reversed(list(enumerate(once.steps))):
+        steps: list[Step] = []
+        for step in reversed(once.steps):
             name = step.target.tensor
             if name not in needed:
                 continue
@@ -115,7 +114,7 @@ class Constants:
                 self.places[name] = made.buffer.address
                 self._memory.append(made)
             else:
-                steps.append((number, step))
+                steps.append(step)
                 needed |= {view.tensor for view in step.sources}
         if steps:
             self._run(once, steps[::-1], origins)
@@ -125,24 +124,20 @@ class Constants:
         found: _Made | None = None if origin is None else origin.roots[0].derived.get((self._engine.memory, origin.key))
         return found
 
-    def _run(self, once: Recipe, steps: list[tuple[int, Step]], origins: Mapping[str, _Origin]) -> None:
-        arena = lay_out(Recipe(once.stores, tuple(step for _, step in steps)))
+    def _run(self, once: Recipe, steps: list[Step], origins: Mapping[str, _Origin]) -> None:
+        arena = lay_out(Recipe(once.stores, tuple(steps)))
         scratch = self._reserve(arena.size_in_bytes) if arena.offsets else None
         stores = dict(self.places)
         if scratch is not None:
             stores.update({name: scratch.address + offset for name, offset in arena.offsets.items()})
         made: dict[str, Buffer] = {}
-        for number, step in steps:
+        for step in steps:
             name = step.target.tensor
             if once.stores[name].kind == "output":
                 made[name] = self._reserve(once.stores[name].size_in_bytes)
                 self._keep(name, made[name])
                 stores[name] = made[name].address
-            try:
-                self._engine.compile(step.primitive).bind(stores)()
-            except IndexFault as fault:
-                fault.step = number
-                raise
+            self._engine.compile(step.primitive).bind(stores)()
         if self._engine.memory != HOST:
             synchronize(self._engine.memory)  # whatever stream it is then read on
         for name, buffer in made.items():

@@ -13,7 +13,7 @@ from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise as simplify
-from anydml.graph.recipe import Recipe, Step
+from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.ir.patterns import copy_of
@@ -83,8 +83,8 @@ class CompiledGraph(Compiled):
         try:
             self._constants = Constants(device.engine, self.name, data, self.once, self.recipe)
         except IndexFault as fault:
-            raise _word_index_fault(desc, [step.nodes for step in self.once.steps], fault) from None
-        self.word = functools.partial(_word_index_fault, desc, [step.nodes for step in self.recipe.steps])
+            raise _word_index_fault(desc, fault) from None
+        self.word = functools.partial(_word_index_fault, desc)
 
     def _check_memory(self, most: int) -> None:
         """Check what scratch memory and constants that are computed take, before any is allocated."""
@@ -170,13 +170,9 @@ def _known(desc: TensorDesc | None) -> TensorDesc:
     return desc
 
 
-def _word_index_fault(desc: GraphDesc, steps: list[tuple[str, ...]], fault: IndexFault) -> IndexRangeError:
-    """Name the gather of a step that found an index outside its dimension."""
-    names = node_names(desc)
-    raising = {
-        names[i]: i for i, node in operators(desc).items() if any(Step(p, ()).may_raise for p in node.desc.lower())
-    }
-    number = next(raising[name] for name in steps[fault.step] if name in raising)
+def _word_index_fault(desc: GraphDesc, fault: IndexFault) -> IndexRangeError:
+    """Name the node that found an index outside its dimension."""
+    number = node_names(desc).index(fault.node)
     node, label = operators(desc)[number], desc.label(number)
     found = node.desc.word_index_fault(fault)
     rule = f"{label}: {node.kind}: {found.rule}" if node.name else f"{label}: {found.rule}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.ir.verbs import IndexFault
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,16 +14,11 @@ class _Steps:
     __slots__ = ("_launches", "_memory")
 
     def __init__(self, launches: list[Callable[[], Any]], memory: object) -> None:
-        self._launches, self._memory = tuple(enumerate(launches)), memory
+        self._launches, self._memory = tuple(launches), memory
 
     def __call__(self) -> None:
-        number = 0
-        try:
-            for number, launch in self._launches:  # noqa: B007 - the one that raised is asked for
-                launch()
-        except IndexFault as fault:
-            fault.step = number
-            raise
+        for launch in self._launches:
+            launch()
 
 
 def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callable[[], Any]:

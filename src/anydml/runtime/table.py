@@ -185,13 +185,13 @@ def _read_owned(operator: Compiled, given: object, where: str, faults: list[Faul
     return bound
 
 
-def _without_gaps(operator: Compiled, given: Sequence[object], faults: list[Fault]) -> Sequence[object]:
+def _without_gaps(operator: Compiled, given: Sequence[object], faults: list[Fault]) -> tuple[object, ...]:
     """The bindings of the inputs that are there, where None stands for each optional tensor that is not."""
     if not operator.gaps or len(given) != len(operator.inputs) + len(operator.gaps):
-        return given
+        return tuple(given)
     for slot in operator.gaps:
         _must_be_none(given[slot], f"inputs[{slot}]", "is of an optional tensor that the description has not", faults)
-    return [one for slot, one in enumerate(given) if slot not in operator.gaps]
+    return tuple(one for slot, one in enumerate(given) if slot not in operator.gaps)
 
 
 def _read_persistent(operator: Compiled, name: str, binding: object, faults: list[Fault]) -> Bound | None:

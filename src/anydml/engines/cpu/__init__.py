@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
-    GatherProgram,
+    CheckedProgram,
     ScanProgram,
     plan_contract,
     plan_copy,
     plan_fill,
+    plan_gather,
     plan_map,
     plan_reduce,
     plan_reverse,
@@ -22,7 +23,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import IndexedCopy, Map, Reduce, Reverse, Scan, views_of
+from anydml.ir.verbs import Map, Reduce, Scan, checks_of, views_of
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
-    Map: (plan_copy, plan_scaled, plan_fill, plan_map),
+    Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_map),
     Reduce: (plan_contract, plan_reduce),
-    IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
-    Reverse: (plan_reverse,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 
@@ -61,8 +60,13 @@ class CpuEngine:
             replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, (Map, Reduce)) else primitive
         )
         plans = () if needs_more(written) else SCHEDULES[type(written)]
-        found = (program for plan in plans if (program := plan(written)) is not None)
-        return next(found, None) or ReferenceEngine().compile(primitive)
+        found = (planned for plan in plans if (planned := plan(written)) is not None)
+        program: Program | None = next(found, None)
+        if program is None:
+            return ReferenceEngine().compile(primitive)
+        for check in reversed(checks_of(written)):
+            program = CheckedProgram.plan(check, program)
+        return program
 
 
 def needs_more(primitive: Primitive) -> bool:
@@ -81,10 +85,8 @@ def _computes(primitive: Primitive) -> tuple[set[str], set[DataType | None]]:
     if isinstance(primitive, (Map, Reduce)):
         nodes = [node for node in walk(primitive.value) if node.op not in _MOVES]
         return {node.op for node in nodes}, {part.type for node in nodes for part in (node, *node.args)}
-    if isinstance(primitive, (IndexedCopy, Reverse)):
-        return set(), set()
     return set(), {view.data_type for view in views_of(primitive)}
 
 
-_MOVES = {"load", "const", "given", "where", "bits"}
+_MOVES = {"load", "fetch", "const", "given", "where", "bits"}
 """Operations that move bits, whatever they mean."""

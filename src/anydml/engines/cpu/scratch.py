@@ -25,7 +25,7 @@ class Scratch(NamedTuple):
     """Where the blocks lie."""
 
     address: int
-    count: int
+    number: int
 
 
 @functools.cache

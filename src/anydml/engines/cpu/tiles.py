@@ -28,3 +28,8 @@ def _registers() -> tuple[int, int, int, int]:
     if has_feature("avx2"):
         return 8, 16, 6, 2
     return 4, 16, 4, 2
+
+
+def has_dots(lanes: int) -> bool:
+    """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
+    return has_feature("dotprod" if IS_ARM else "avx512vnni" if lanes == 16 else "avxvnni")

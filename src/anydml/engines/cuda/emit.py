@@ -14,17 +14,23 @@ import triton
 import triton.language as tl
 
 from anydml.engines.cuda.kernels import arithmetic, products, rows
+from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
+from anydml.engines.cuda.programs.shapes import alignment_of
 from anydml.ir.expressions import Expr, maximum, minimum
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.enums import DataType
+    from anydml.ir.views import View
 
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products,
+    "NONE_OUTSIDE": NONE_OUTSIDE,
 }  # fmt: skip
 """What the text of a kernel refers to."""
 _numbers = itertools.count()
@@ -58,7 +64,7 @@ class Emitted:
     """A kernel, and what it is to be given."""
 
     function: Any
-    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a REACH a view."""
+    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, strides, TILE, and REACHes."""
     slots: tuple[int, ...]
     """The sources that it reads."""
     dimensions: tuple[int, ...]
@@ -66,21 +72,32 @@ class Emitted:
     given: tuple[Expr, ...]
     """The user's numbers."""
     operations: int
+    fetches: tuple[Expr, ...]
+    """What is fetched, each by a pointer and its source's strides."""
 
 
-def emit(value: Expr) -> Emitted:
-    """A kernel for a tree of operations alone."""
+def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitted:
+    """A kernel for a tree of operations alone, which writes nothing where one of so many verdicts finds a fault.
+
+    Of the sources it must know the strides of those that are fetched from.
+    """
     value = rewrite(value, bounded)
     nodes = list(walk(value))
-    loads, coordinates, given = ([node for node in nodes if node.op == op] for op in ("load", "coordinate", "given"))
+    loads, coordinates, given, fetches = (
+        [node for node in nodes if node.op == op] for op in ("load", "coordinate", "given", "fetch")
+    )
     names = {node: f"v{number}" for number, node in enumerate(nodes)}
     views = range(len(loads) + len(coordinates) + 1)
     pointers = [*(f"p{view}" for view in range(len(loads))), "target"]
+    fetched = {node: f"f{number}" for number, node in enumerate(fetches)}
+    strides = [f"strides_{name}" for name in fetched.values()]
+    guards = [f"verdict{number}" for number in range(verdicts)]
     numbers = ["counts", "blocks", "sizes", *(f"{of}{view}" for view in views for of in ("steps", "strides"))]
     starts = [f"start{number}" for number in range(len(coordinates))]
     chosen = [f"given{number}" for number in range(len(given))]
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"REACH{view}" for view in views))]
-    bases = [*pointers[:-1], *(f"{start}.to(tl.int64)" for start in starts), "target"]
+    firsts = [f"{start}.to(tl.int64) * REACH{view}.align" for view, start in enumerate(starts, len(loads))]
+    bases = [*pointers[:-1], *firsts, "target"]
     walked = [f"steps{view}, sizes, strides{view}, TILE, REACH{view}" for view in views]
     places = [f"reach({base}, row, first, number, {how})" for base, how in zip(bases, walked, strict=True)]
     computed = {
@@ -90,17 +107,38 @@ def emit(value: Expr) -> Emitted:
         **dict(zip(coordinates, places[len(loads) : -1], strict=True)),
         **{node: from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
     }
-    computed |= {node: text_of(node, names) for node in nodes if node not in computed}  # loads come first
+    for node in nodes:  # loads come first
+        if node.op == "fetch":
+            computed[node] = _fetch(node, fetched[node], names, sources[int(node.value)])
+        elif node not in computed:
+            computed[node] = text_of(node, names)
+    parameters = [*pointers, *fetched.values(), *guards, *numbers, *starts, *chosen, *strides, *constants]
     lines = [
         "@triton.jit",
-        f"def generated_map({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):",
+        f"def generated_map({', '.join(parameters)}):",
+        *(f"    if tl.load({guard}) != NONE_OUTSIDE:\n        return" for guard in guards),
         "    row, first, number, mask = begin(counts, blocks, TILE)",
         *(f"    {names[node]} = {text}" for node, text in computed.items()),
         f"    tl.store({places[-1]}, {names[value]}, mask=mask)",
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
     operations = sum(bool(node.args) for node in nodes)
-    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations)
+    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations, tuple(fetches))
+
+
+def _fetch(node: Expr, pointer: str, names: dict[Expr, str], source: View) -> str:
+    """Elements at computed places. Strides of 1, and what the others are multiples of, the compiler is to know."""
+    parts = list(enumerate(zip(node.args, source.strides, strict=True)))
+    align = fetch_align(source)
+    far = [f"{names[index]} * strides_{pointer}[{k}]" for k, (index, stride) in parts if stride not in (0, 1)]
+    near = [names[index] for _, (index, stride) in parts if stride == 1]
+    offset = " + ".join([*([f"({' + '.join(far)}) * {align}"] if far else []), *near]) or "0"
+    return f"tl.load({pointer} + arithmetic.spread({offset}, mask), mask=mask)"
+
+
+def fetch_align(source: View) -> int:
+    """What the strides of a source are divided by, those of 1 aside."""
+    return alignment_of(stride for stride in source.strides if stride not in (0, 1))
 
 
 def bounded(node: Expr) -> Expr:

@@ -11,13 +11,13 @@ import numpy as np
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import reduce
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexedCopy, IndexFault, Map, Reduce, Reverse, Scan, views_of
+from anydml.ir.verbs import IndexFault, Map, Reduce, Scan, views_of
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.ir.verbs import Primitive
+    from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
 
 Array = np.ndarray[Any, Any]
@@ -62,34 +62,21 @@ def copy(source: Array, target: Array) -> None:
     np.copyto(_bits(target), _bits(source))
 
 
-def gather(primitive: IndexedCopy, source: Array, indices: Array, target: Array) -> None:
-    """Look every tuple up, batch by batch."""
-    coordinates = resolve(primitive, indices)
-    for batch in np.ndindex(indices.shape[: primitive.batch_rank]):
-        chosen = tuple(coordinate[batch] for coordinate in coordinates)
-        np.copyto(_bits(target)[(*batch, ...)], _bits(source)[batch][chosen])
+def find_outside(check: Check, indices: Array) -> IndexFault | None:
+    """The first tuple with an index outside its dimension.
 
-
-def resolve(primitive: IndexedCopy, indices: Array) -> list[Array]:
-    """Turn the coordinates of every tuple into ones of 0 .. size - 1, or find the first tuple that has none.
-
-    They are compared in their own type: an unsigned one has no negatives, and 2^64 - 1 must not turn into -1. They are
-    read once: another thread may write to them.
+    They are compared in their own type: an unsigned one has no negatives, and 2^64 - 1 must not turn into -1.
     """
-    sizes, indices = primitive.indexed_sizes, np.array(indices)
-    columns = [indices[..., k] for k in range(len(sizes))]
+    indices = np.array(indices)  # read once: another thread may write to them
+    columns = [indices[..., k] for k in range(len(check.sizes))]
     signed = indices.dtype.kind == "i"
-    above = [index >= size for index, size in zip(columns, sizes, strict=True)]
-    below = [(index < -size) & signed for index, size in zip(columns, sizes, strict=True)]
-    outside = np.stack([a | b for a, b in zip(above, below, strict=True)], axis=-1)
-    if outside.any() and not primitive.clamp:
-        *position, k = (int(p) for p in np.argwhere(outside)[0])
-        found = tuple(int(i) for i in indices[tuple(position)])
-        raise IndexFault(tuple(position), found, primitive.batch_rank + k, sizes[k])
-    return [
-        np.where(a, size - 1, np.where(b, 0, index.astype(np.int64) + size * ((index < 0) & signed)))
-        for index, size, a, b in zip(columns, sizes, above, below, strict=True)
-    ]
+    pairs = zip(columns, check.sizes, strict=True)
+    outside = np.stack([(index >= size) | ((index < -size) & signed) for index, size in pairs], axis=-1)
+    if not outside.any():
+        return None
+    *position, k = (int(p) for p in np.argwhere(outside)[0])
+    found = tuple(int(i) for i in indices[tuple(position)])
+    return IndexFault(tuple(position), found, check.dimension + k, check.sizes[k], check.node)
 
 
 def scan(primitive: Scan, source: Array, target: Array) -> None:
@@ -109,25 +96,17 @@ def scan(primitive: Scan, source: Array, target: Array) -> None:
 def compute(primitive: Map, *arrays: Array) -> None:
     """Evaluate the expression for every element, all of them before one is written."""
     *sources, target = arrays
+    for check, indices in zip(primitive.checks, sources[len(primitive.sources) :], strict=True):
+        if fault := find_outside(check, indices):
+            raise fault
     if is_copy(primitive):
         copy(sources[0], target)
         return
     np.copyto(target, evaluate(primitive.value, sources, target.shape))
 
 
-def reverse(primitive: Reverse, source: Array, lengths: Array, target: Array) -> None:
-    """Turn round as much of each line as its length says."""
-    size = source.shape[primitive.axis]
-    along = np.arange(size).reshape([size if k == primitive.axis else 1 for k in range(source.ndim)])
-    counts = np.minimum(lengths, size).astype(np.int64)
-    order = np.where(along < counts, counts - 1 - along, along)
-    np.copyto(_bits(target), np.take_along_axis(_bits(source), order, primitive.axis))
-
-
 _VERBS: dict[type[Primitive], Callable[..., None]] = {
     Map: compute,
     Reduce: reduce,
-    IndexedCopy: gather,
     Scan: scan,
-    Reverse: reverse,
 }

@@ -32,11 +32,17 @@ def evaluate(
     """
     found: dict[Expr, Any] = dict(known or {})
     unrounded: dict[Expr, Array] = {}
+    fetches = any(node.op == "fetch" for node in walk(value, known=found))
     with np.errstate(all="ignore"):
         for node in walk(value, known=found):
             args = [found[arg] for arg in node.args]
             if node.op == "load":
                 found[node] = sources[int(node.value)]
+                if fetches:  # read once: another thread may write to indices
+                    found[node] = _once(found[node])
+            elif node.op == "fetch":
+                source = sources[int(node.value)]
+                found[node] = source.view(f"u{source.itemsize}")[tuple(args)].view(source.dtype)
             elif node.op == "coordinate":
                 found[node] = _coordinate(int(node.value), shape)
             elif node.op in ("const", "given"):
@@ -56,6 +62,11 @@ def evaluate(
             else:
                 found[node] = np.asarray(_OPERATIONS[node.op](*args))
     return np.asarray(found[value])
+
+
+def _once(array: Array) -> Array:
+    """A copy of an array, with one element where it repeats that along a dimension."""
+    return np.array(array[tuple(slice(None if stride else 1) for stride in array.strides)])
 
 
 def _fold(node: Expr, numbers: Array, depth: int) -> Array:

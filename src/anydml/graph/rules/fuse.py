@@ -8,17 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from anydml.enums import DataType
+from anydml.graph.rules.fetching import FEW, fetches_well
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
-from anydml.ir.expressions import FUNCTIONS, LEAVES, call, coordinate, load
+from anydml.ir.expressions import FUNCTIONS, LEAVES, call, const, coordinate, fetch, load
+from anydml.ir.fetches import match_gathered, match_turned, settled
 from anydml.ir.numerics import expand
 from anydml.ir.plan import loops_of, simplify
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
@@ -37,48 +39,82 @@ def fuse(recipe: Recipe) -> Recipe:
     """A map into scratch goes if each of its readers is a map that can compute it where it reads it.
 
     What several readers take, or one takes repeatedly, is computed again each time: only where that is little work,
-    and moves no more memory. What depends on constants alone stays, to be computed once.
+    and moves no more memory. What depends on constants alone stays, to be computed once. Checks go with their map, and
+    stay in their order.
     """
     draft = Draft(recipe)
     for number in range(len(recipe.steps)):
-        step = draft.steps[number]
-        if draft.is_own(step.target) and (changed := _fused(draft, step)):
+        if draft.is_own(draft.steps[number].target) and (changed := _fused(draft, number)):
             draft.put(changed)
             draft.drop(number)
     return draft.recipe()
 
 
-def _fused(draft: Draft, step: Step) -> dict[int, Step] | None:
+def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
     """By number, the readers of a map with what it computes in them."""
+    step = draft.steps[number]
     made = step.primitive
-    if not isinstance(made, Map):
-        return None
-    if draft.is_constant(step):
+    if not isinstance(made, Map) or draft.is_constant(step):
         return None
     readers = draft.readers(step.target.tensor)
-    if not readers or not _is_worth_it(step, readers):
+    maps = {i: reader.primitive for i, reader in readers.items() if isinstance(reader.primitive, Map)}
+    if not readers or len(maps) < len(readers) or not _is_worth_it(step, list(maps.values())):
+        return None
+    if made.checks and (len(maps) > 1 or _raises(draft, number + 1, *maps)):
         return None
     changed = {}
-    for number, reader in readers.items():
-        fused = inlined(made, reader.primitive) if isinstance(reader.primitive, Map) else None
+    for i, reader in maps.items():
+        fused = inlined(made, reader)
         if fused is None:
             return None
-        changed[number] = replace(reader, primitive=fused, nodes=joined(step.nodes, reader.nodes))
+        changed[i] = replace(readers[i], primitive=fused, nodes=joined(step.nodes, readers[i].nodes))
     return changed
 
 
-def _is_worth_it(step: Step, readers: Mapping[int, Step]) -> bool:
-    made, name = step.primitive, step.target.tensor
+def _raises(draft: Draft, first: int, end: int) -> bool:
+    """Whether one of some steps may raise, before which a check must stay."""
+    return any(i in draft.steps and draft.steps[i].may_raise for i in range(first, end))
+
+
+def _is_worth_it(step: Step, readers: Sequence[Map]) -> bool:
+    made, target = step.primitive, step.target
     assert isinstance(made, Map)  # noqa: S101 - for type checkers
-    # What a reader takes twice from the same place it computes once.
-    views = [view for reader in readers.values() for view in dict.fromkeys(reader.sources) if view.tensor == name]
-    times = sum(math.prod(view.sizes) for view in views) / math.prod(step.target.sizes)
-    if len(views) == 1 and times <= 1:
+    taken = [_taken(target, reader) for reader in readers]
+    counts = [count for several in taken for count in several or ()]
+    times = sum(counts) / math.prod(target.sizes)
+    if None in taken:
+        return False
+    is_fetched = any(view.tensor == target.tensor for reader in readers for view in _elsewhere(reader))
+    if fetched(made.value) or is_fetched:
+        if len(counts) != 1 or times > 1:
+            return False
+        return fetches_well(made) and (not is_fetched or times * FEW <= 1 or fetches_well(readers[0]))
+    if len(counts) == 1 and times <= 1:
         return True
-    width = step.target.data_type.size_in_bytes
-    written = math.prod(step.target.sizes) * width
-    taken = step.bytes_moved - written
-    return work(made.value) * times <= REPEATED_WORK and taken * len(views) <= taken + written * (1 + len(views))
+    written = math.prod(target.sizes) * target.data_type.size_in_bytes
+    read = step.bytes_moved - written
+    return work(made.value) * times <= REPEATED_WORK and read * len(counts) <= read + written * (1 + len(counts))
+
+
+def _elsewhere(reader: Map) -> list[View]:
+    """What a map fetches from."""
+    return [reader.sources[slot] for slot in fetched(reader.value)]
+
+
+def _taken(target: View, reader: Map) -> list[int] | None:
+    """The elements of a target that a reader takes in each place; None where it needs them in memory.
+
+    What it takes twice from the same place it computes once.
+    """
+    slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == target.tensor]
+    places = fetched(reader.value)
+    loaded = dict.fromkeys(reader.sources[slot] for slot in slots if slot not in places)
+    if any(check.indices.tensor == target.tensor for check in reader.checks):
+        return None
+    if loaded and (match_gathered(reader) or match_turned(reader)):
+        return None  # kernels for those read indices and lengths
+    fetches = [node for node in walk(reader.value) if node.op == "fetch" and node.value in slots]
+    return [*(math.prod(view.sizes) for view in loaded), *[math.prod(reader.target.sizes)] * len(fetches)]
 
 
 def work(value: Expr) -> int:
@@ -93,32 +129,108 @@ def _work_of(function: str) -> int:
     return work(expand(call(function, *args)))
 
 
+class _Sources:
+    """The sources of a map in the making, each once; what is loaded is another than what is fetched from."""
+
+    def __init__(self) -> None:
+        self._slots: dict[tuple[View, bool], int] = {}
+
+    def load(self, view: View) -> Expr:
+        """An element of a view, at the current coordinates."""
+        return load(self._slots.setdefault((view, False), len(self._slots)), view.data_type)
+
+    def fetch(self, view: View, indices: Sequence[Expr]) -> Expr:
+        """An element of a view, at indices."""
+        return fetch(self._slots.setdefault((view, True), len(self._slots)), view.data_type, indices)
+
+    def views(self) -> tuple[View, ...]:
+        """All of them, in their order."""
+        return tuple(view for view, _ in self._slots)
+
+
 def inlined(made: Map, reader: Computed) -> Computed | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
-    sources: dict[View, int] = {}
-    instead: dict[int, Expr] = {}
+    sources = _Sources()
+    places = fetched(reader.value)
+    loads: dict[int, Expr] = {}
     for slot, view in enumerate(reader.sources):
+        if slot in places:
+            continue
         if view.tensor != made.target.tensor:
-            instead[slot] = load(sources.setdefault(view, len(sources)), view.data_type)
+            loads[slot] = sources.load(view)
             continue
         seen = _seen_from(made, view)
         if seen is None:
             return None
-        slots = [sources.setdefault(source, len(sources)) for source in seen.sources]
-        loads = {i: load(slots[i], source.data_type) for i, source in enumerate(seen.sources)}
-        instead[slot] = with_leaves(seen.value, loads).bits(view.data_type)
-    value = with_leaves(reader.value, instead)
-    if len(sources) > MOST_SOURCES or work(value) > MOST_WORK:
+        loads[slot] = _read_by(sources, seen).bits(view.data_type)
+    indices_of = {slot: _indices_in(made.target, reader.sources[slot]) for slot in places}
+    if any(reader.sources[s].tensor == made.target.tensor and find is None for s, find in indices_of.items()):
         return None
-    return replace(reader, sources=tuple(sources), value=value)
+
+    def read(slot: int, at: Sequence[Expr]) -> Expr:
+        view, find = reader.sources[slot], indices_of[slot]
+        if view.tensor != made.target.tensor or find is None:
+            return sources.fetch(view, at)
+        return _read_by(sources, made, find(at)).bits(view.data_type)
+
+    value = with_leaves(reader.value, loads, fetches=read if places else None)
+    views = sources.views()
+    if len(views) > MOST_SOURCES or work(value) > MOST_WORK:
+        return None
+    fused = replace(reader, sources=views, value=value)
+    if isinstance(fused, Map):
+        fused = replace(fused, checks=(*made.checks, *fused.checks))
+        return settled(fused) if places or fetched(made.value) else fused  # type: ignore[return-value]  # a map
+    return fused
 
 
-def with_leaves(value: Expr, loads: Mapping[int, Expr], coordinates: Mapping[int, Expr] | None = None) -> Expr:
-    """A tree with others in the place of its loads, and of coordinates."""
+def _read_by(sources: _Sources, made: Map, at: Sequence[Expr] | None = None) -> Expr:
+    """What a map computes, at the current coordinates or at indices."""
+    places = fetched(made.value)
+    loaded = {slot: view for slot, view in enumerate(made.sources) if slot not in places}
+    loads = {slot: sources.load(view) if at is None else sources.fetch(view, at) for slot, view in loaded.items()}
+    fetches = (lambda slot, indices: sources.fetch(made.sources[slot], indices)) if places else None
+    return with_leaves(made.value, loads, dict(enumerate(at or ())), fetches)
+
+
+def _indices_in(target: View, view: View) -> Callable[[Sequence[Expr]], list[Expr]] | None:
+    """What says where in a target an element of a view lies, by its indices; None where that is not easily said."""
+    found = None if view.tensor != target.tensor else trace(view, target)
+    if found is None:
+        return None
+    return lambda at: [_line(first, zip(at, steps, strict=True)) for first, steps in zip(*found, strict=True)]
+
+
+def _line(first: int, terms: Iterable[tuple[Expr, int]]) -> Expr:
+    """first + Σ index·step."""
+    value = const(first, DataType.INT64)
+    for index, step in terms:
+        if step:
+            part = index if step == 1 else index * step
+            value = part if value is const(0, DataType.INT64) else value + part
+    return value
+
+
+def with_leaves(
+    value: Expr,
+    loads: Mapping[int, Expr],
+    coordinates: Mapping[int, Expr] | None = None,
+    fetches: Callable[[int, Sequence[Expr]], Expr] | None = None,
+) -> Expr:
+    """A tree with others in the place of its loads and of coordinates, and of fetches by slot and indices."""
     instead = {"load": loads, "coordinate": coordinates or {}}
-    if all(found.op == op and found.value == k for op, several in instead.items() for k, found in several.items()):
+    if fetches is None and all(
+        found.op == op and found.value == k for op, several in instead.items() for k, found in several.items()
+    ):
         return value  # as in a long chain, whose tree is not gone through again for each link
-    return rewrite(value, lambda node: instead.get(node.op, {}).get(int(node.value), node))
+
+    def change(node: Expr) -> Expr:
+        if node.op == "fetch" and fetches is not None:
+            return fetches(int(node.value), node.args)
+        # The value of another leaf is a number, and may be infinite.
+        return instead[node.op].get(int(node.value), node) if node.op in instead else node
+
+    return rewrite(value, change)
 
 
 def _seen_from(made: Map, view: View) -> Map | None:
@@ -128,11 +240,12 @@ def _seen_from(made: Map, view: View) -> Map | None:
         return None
     if (view.sizes, view.strides, view.offset) == (target.sizes, target.strides, target.offset):
         return made
-    sources = made.sources
+    places = fetched(made.value)
+    sources = [source for slot, source in enumerate(made.sources) if slot not in places]
     counts = any(node.op == "coordinate" for node in walk(made.value))
     if not counts:  # lines that follow one another are one, so that the view may run on from one to the next
         loops = simplify(loops_of(*sources, target), len(sources))
-        *sources, target = (  # type: ignore[assignment]  # a list does as well
+        *sources, target = (
             replace(one, sizes=loops.sizes, strides=strides, offset=offset)
             for one, strides, offset in zip((*sources, target), loops.strides, loops.offsets, strict=True)
         )
@@ -141,17 +254,15 @@ def _seen_from(made: Map, view: View) -> Map | None:
         return None
     value = made.value
     if counts:
-        indices = []
-        for first, steps in zip(found.first, found.steps, strict=True):
-            index = coordinate(0) * 0 + first
-            for k, step in enumerate(steps):
-                index = index + coordinate(k) * step if step else index
-            indices.append(index)
-        value = with_leaves(value, {}, dict(enumerate(indices)))
+        here = [coordinate(k) for k in range(len(view.sizes))]
+        lines = [_line(first, zip(here, steps, strict=True)) for first, steps in zip(*found, strict=True)]
+        value = with_leaves(value, {}, dict(enumerate(lines)))
     moved = []
     for source in sources:
         rows = list(zip(source.strides, found.first, found.steps, strict=True))
         strides = tuple(sum(stride * steps[m] for stride, _, steps in rows) for m in range(len(view.sizes)))
         offset = source.offset + sum(stride * index for stride, index, _ in rows)
         moved.append(View(source.tensor, source.data_type, view.sizes, strides, offset))
-    return Map(tuple(moved), view, value)
+    loaded = iter(moved)
+    every = (source if slot in places else next(loaded) for slot, source in enumerate(made.sources))
+    return Map(tuple(every), view, value)

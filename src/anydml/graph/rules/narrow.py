@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
-from anydml.ir.trees import moved
-from anydml.ir.verbs import IndexedCopy, Map, Reduce, Reverse, Scan
+from anydml.ir.fetches import settled
+from anydml.ir.trees import fetched, moved
+from anydml.ir.verbs import Map, Reduce, Scan
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def narrow(recipe: Recipe) -> Recipe:
     """A step computes the grid of elements that its readers take between them, and lays it out without gaps.
 
     Along its axis a scan computes from where it starts as far as somebody reads, and a reduce goes through whole rows.
-    A gather that may raise looks at all of its tuples, if not at all of what they point at: at one element of each,
-    where nobody reads it.
+    What may raise looks at all of its indices, and computes one element where nobody reads any.
     """
     draft = Draft(recipe)
     for number in reversed(range(len(recipe.steps))):
@@ -85,37 +85,26 @@ def _computable(primitive: Primitive, cuts: Sequence[Cut]) -> list[Cut]:
         start, step, size = cuts[axis]
         end = start + (size - 1) * step + 1
         cuts[axis] = Cut(start, 1, sizes[axis] - start) if primitive.reverse else Cut(0, 1, end)
-    elif isinstance(primitive, IndexedCopy) and not primitive.clamp:
-        rank = len(primitive.indices.sizes) - 1
-        cuts[:rank] = [Cut(0, 1, size) for size in sizes[:rank]]
     elif isinstance(primitive, Reduce):
         kept = len(sizes) - primitive.depth
         cuts[kept:] = [Cut(0, 1, size) for size in sizes[kept:]]
-    elif isinstance(primitive, Reverse):
-        cuts[primitive.axis] = Cut(0, 1, sizes[primitive.axis])
     return cuts
 
 
 def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
     target = _window(primitive.target, cuts)
-    if isinstance(primitive, Reverse):
-        axis, source = primitive.axis, _window(primitive.source, cuts)
-        lengths = _window(primitive.lengths, [Cut(0, 1, 1) if k == axis else cut for k, cut in enumerate(cuts)])
-        return replace(primitive, source=source, lengths=lengths, target=target)
     if isinstance(primitive, (Map, Reduce)):
         value = moved(primitive.value, [(cut.start, cut.step) for cut in cuts])
         if isinstance(primitive, Reduce):  # whose rows are whole
             kept = len(cuts) - primitive.depth
             cuts = [*cuts[:kept], *(Cut(0, 1, size) for size in primitive.sizes[kept:])]
-        sources = tuple(_window(source, cuts) for source in primitive.sources)
-        return replace(primitive, sources=sources, target=target, value=value)
-    if not isinstance(primitive, IndexedCopy):
-        return replace(primitive, source=_window(primitive.source, cuts), target=target)
-    rank, batch = len(primitive.indices.sizes) - 1, primitive.batch_rank
-    indexed = [Cut(0, 1, size) for size in primitive.indexed_sizes]
-    source = _window(primitive.source, [*cuts[:batch], *indexed, *cuts[rank:]])
-    indices = _window(primitive.indices, [*cuts[:rank], Cut(0, 1, primitive.tuple_size)])
-    return replace(primitive, source=source, indices=indices, target=target)
+        elsewhere = fetched(primitive.value)
+        sources = tuple(
+            source if slot in elsewhere else _window(source, cuts) for slot, source in enumerate(primitive.sources)
+        )
+        changed = replace(primitive, sources=sources, target=target, value=value)
+        return settled(changed) if isinstance(changed, Map) and elsewhere else changed
+    return replace(primitive, source=_window(primitive.source, cuts), target=target)
 
 
 def _window(view: View, cuts: Sequence[Cut]) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
 from anydml.enums import DataType
 from anydml.graph.recipe import distinct_sizes
@@ -13,8 +13,8 @@ from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.expressions import FOLDS, const, coordinate, load
 from anydml.ir.patterns import match_contraction
-from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.trees import fetched, walk
+from anydml.ir.verbs import Map, Reduce, checks_of
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
 
 Computed: TypeAlias = Map | Reduce
 
@@ -39,7 +40,7 @@ def rows(recipe: Recipe) -> Recipe:
     makers = {
         step.target.tensor: number
         for number, step in draft.steps.items()
-        if isinstance(step.primitive, (Map, Reduce)) and draft.is_own(step.target)
+        if _is_plain(step.primitive) and draft.is_own(step.target)
         if not draft.is_constant(step) or _unpacks(step.primitive)
     }
     if any(isinstance(step.primitive, Reduce) for step in recipe.steps):  # maps alone are fused
@@ -52,7 +53,7 @@ def rows(recipe: Recipe) -> Recipe:
 def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
     step = draft.steps[number]
     current = step.primitive
-    if not isinstance(current, (Map, Reduce)):
+    if not _is_plain(current):
         return
     nodes, taken, reduces = step.nodes, {number}, isinstance(current, Reduce)
     pending = {makers[view.tensor] for view in current.sources if view.tensor in makers}
@@ -75,6 +76,13 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         draft.put({number: replace(step, primitive=current, nodes=nodes)})
         for one in taken - {number}:
             draft.drop(one)
+
+
+def _is_plain(primitive: Primitive) -> TypeGuard[Computed]:
+    """Whether it is a map or a reduce that neither fetches nor checks, which rows do not."""
+    if not isinstance(primitive, (Map, Reduce)):
+        return False
+    return not checks_of(primitive) and not fetched(primitive.value)
 
 
 def _merged(made: Computed, reader: Computed) -> Computed | None:

@@ -108,6 +108,11 @@ def signed(x: Pair, sign: Expr) -> Pair:
     return Pair((x.high.bits(UINT) ^ turn).bits(FLOAT), (x.low.bits(UINT) ^ turn).bits(FLOAT))
 
 
+def with_sign(x: Expr, sign: Expr) -> Expr:
+    """A FLOAT32 with the sign of another: one instruction of an Arm."""
+    return ((x.bits(UINT) & 0x7FFFFFFF) | (sign.bits(UINT) & 0x80000000)).bits(FLOAT)
+
+
 def exactly(x: Expr | float) -> Pair:
     """A number that nothing is missing of."""
     return Pair(x if isinstance(x, Expr) else const(x, FLOAT), const(0.0, FLOAT))

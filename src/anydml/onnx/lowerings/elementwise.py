@@ -33,15 +33,21 @@ def operator_of(kind: str) -> type[ElementWise] | None:
 @functools.lru_cache(maxsize=1)
 def _operators(*_state: object) -> dict[str, type[ElementWise]]:
     """By a node type in lower case. Found anew where an operator came or went, which the arguments tell."""
-    several = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise)]
+    several = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise) and not cls.optional_inputs()]
     return {(cls.onnx or function_name(cls.type).replace("_", "")).lower(): cls for cls in several}
 
 
 @functools.cache
 def is_one_to_one(cls: type[ElementWise], kind: str, version: int) -> bool:
-    """Whether a node type has an operator's inputs, and no attributes that the operator lacks."""
+    """Whether a node type is an operator, which has its inputs and attributes.
+
+    It gives truths, or numbers of the last input's type.
+    """
     rules = node_rules(kind, version)
-    if rules is None or len(rules.inputs) != len(cls.input_names()) or any(slot.is_variadic for slot in rules.inputs):
+    if rules is None or len(rules.inputs) != len(cls.input_names()) or not all(slot.is_single for slot in rules.inputs):
+        return False
+    made = rules.outputs[0]
+    if made.allowed != (BOOL.name,) and made.shared != rules.inputs[-1].shared:
         return False
     old = {"consumed_inputs", *(("axis", "broadcast") if "broadcast" in rules.attributes else ())}
     names = {dict(cls.onnx_names).get(name, name) for name in rules.attributes.keys() - old}
@@ -74,7 +80,11 @@ def compute(
 
 def broadcast(node: Node, values: Sequence[Value]) -> tuple[int, ...]:
     """The shape of tensors that NumPy would broadcast."""
-    shapes = [value.shape for value in values]
+    return common_shape(node, *(value.shape for value in values))
+
+
+def common_shape(node: Node, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """What NumPy would broadcast shapes to."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:

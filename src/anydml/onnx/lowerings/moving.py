@@ -39,9 +39,14 @@ def expand(node: Node) -> list[Value]:
     if any(size < 0 for size in want) or any(a != b and a != 1 and b != 1 for a, b in zip(have, want, strict=True)):
         rule = f"shape must be one that {data.shape} can be broadcast to"
         node.refuse("shape", rule, value=wanted, found=show(wanted))
-    shape = tuple(b if a == 1 else a for a, b in zip(have, want, strict=True))
+    return [spread(node, data, tuple(b if a == 1 else a for a, b in zip(have, want, strict=True)))]
+
+
+def spread(node: Node, data: Value, shape: tuple[int, ...]) -> Value:
+    """A tensor repeated to a shape that NumPy would broadcast it to."""
+    have = (1,) * (len(shape) - len(data.shape)) + data.shape
     strides = [0 if a == 1 else stride for a, stride in zip(have, packed_strides(have), strict=True)]
-    return [node.tracer.restride(data, shape, tuple(strides))]
+    return node.tracer.restride(data, shape, tuple(strides))
 
 
 def concat_default(node: Node) -> list[Value]:

@@ -7,11 +7,12 @@ elements that were written in place meanwhile, and not written again.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.folds import combine, combine_all, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.reduce import SMALL, Writer, size_of, width_of
+from anydml.engines.cpu.kernels.reduce import SMALL, VECTOR, Writer, size_of, width_of
 from anydml.ir.expressions import FOLDS, LEAVES
 
 if TYPE_CHECKING:
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 BESIDE = 8
-"""Elements of a row that are folded before the strip's results so far are read and written, where they lie near: 512 KiB
-take 18 us, and 29 one by one. From far they come faster one row of memory after the other: 64 MiB in 3.9 ms, not 6.2
-(one thread of an Arm Neoverse-N1)."""
+"""Elements of a row that are folded before the strip's results so far are read and written, where they lie near: 512
+KiB take 18 us, and 29 one by one. From far they come faster one row of memory after the other: 64 MiB in 3.9 ms, not
+6.2 (one thread of an Arm Neoverse-N1)."""
+BESIDE_WIDE = 2
+"""Those that come from far, where a fold's type is wider: float64 sums of 64 MiB of float32 take 6.3 ms, not 8.3."""
 
 
 def make_across(value: Expr, shape: Shape) -> str:
@@ -53,10 +56,7 @@ class _Across(Writer):
         for step in self.passes:
             self._prepare(step, known)
             known.update((*step.folds, *step.once))
-            if step.folds:
-                self._nest(self.places, lambda places, number, step=step: self._fold(step, places, number))
-            else:
-                self._nest(self.places, lambda places, number, step=step: self._write(step, places, number))
+            self._nest(self.places, functools.partial(self._fold if step.folds else self._write, step))
         if self.shape.by_row:
 
             def finish(slot: str) -> None:
@@ -86,11 +86,17 @@ class _Across(Writer):
         """The place of a result."""
         return self.move(self.held[node], self.times(slot, width_of(node)))
 
+    def _align(self, node: Expr) -> int:
+        """Of a node's vectors on the stack."""
+        return min(self.shape.lanes * width_of(node), VECTOR)
+
     def _load(self, node: Expr, slot: str) -> str:
-        return self.text.new(f"load {vector_of(node, self.shape.lanes)}, ptr {self._hold(node, slot)}, align 16")
+        place, vector = self._hold(node, slot), vector_of(node, self.shape.lanes)
+        return self.text.new(f"load {vector}, ptr {place}, align {self._align(node)}")
 
     def _store(self, node: Expr, slot: str, value: str) -> None:
-        self.text.add(f"store {vector_of(node, self.shape.lanes)} {value}, ptr {self._hold(node, slot)}, align 16")
+        place, vector = self._hold(node, slot), vector_of(node, self.shape.lanes)
+        self.text.add(f"store {vector} {value}, ptr {place}, align {self._align(node)}")
 
     def _leaf(self, leaf: Expr, places: Sequence[str], column: str) -> str:
         lanes = self.shape.lanes
@@ -130,7 +136,9 @@ class _Across(Writer):
 
     # The elements of rows
 
-    def _nest(self, places: Sequence[str], body: Callable[[Sequence[str], str], None], dimension: int = 0, before: str = "0") -> None:  # fmt: skip
+    def _nest(
+        self, places: Sequence[str], body: Callable[[Sequence[str], str], None], dimension: int = 0, before: str = "0"
+    ) -> None:
         """body(places, number) for every run of the innermost dimension."""
         if dimension == self.shape.rank - 1:
             body(places, self.times(before, self.sizes[-1]))
@@ -145,7 +153,8 @@ class _Across(Writer):
 
     def _vectors(self, step: Pass, places: Sequence[str], number: str, slot: str, column: str) -> list[str]:
         """A pass's roots, for the element of a number in the row."""
-        text, lanes, found = self.text, self.shape.lanes, {}  # type: ignore[var-annotated]
+        text, lanes = self.text, self.shape.lanes
+        found: dict[Expr, str] = {}
         for leaf in step.leaves:
             if leaf.op != "const":
                 found[leaf] = self._leaf(leaf, places, column)
@@ -154,32 +163,29 @@ class _Across(Writer):
         on = text.new(f"add i64 {self.times(number, self.shape.strip)}, {slot}") if step.kept or step.keeps else ""
         for node in step.kept:
             at = self.move(self.spaces[node], self.times(on, width_of(node)))
-            found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align 16")
+            found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align {self._align(node)}")
         values = self.tree([*step.keeps, *step.roots], found, lanes)
         for node in step.keeps:
             at = self.move(self.spaces[node], self.times(on, width_of(node)))
-            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align 16")
+            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align {self._align(node)}")
         return values[len(step.keeps) :]
 
     def _fold(self, step: Pass, places: Sequence[str], number: str) -> None:
-        text, lanes, beside = self.text, self.shape.lanes, 1 if self.shape.far or size_of(step) > SMALL else BESIDE
+        text, lanes, beside = self.text, self.shape.lanes, self._beside(step)
         size = self.sizes[-1]
         many = text.new(f"and i64 {size}, {-beside}")
 
         def fold(i: str, count: int) -> None:
             moved = [
-                self.move_all(places, text.new(f"add i64 {i}, {k}") if k else i, self.strides[-1])
-                for k in range(count)
+                self.move_all(places, text.new(f"add i64 {i}, {k}") if k else i, self.strides[-1]) for k in range(count)
             ]
             numbers = [text.new(f"add i64 {number}, {text.new(f'add i64 {i}, {k}')}") for k in range(count)]
 
             def body(slot: str) -> None:
                 column = self._column(slot)
-                if self.shape.far:
-                    self._fetch(step, moved[0], column)
-                new = [
-                    self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)
-                ]
+                for there in moved if self.shape.far else []:
+                    self._fetch(step, there, column, len(moved))
+                new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
                 for k, one in enumerate(step.folds):
                     value = combine_all(text, one, [values[k] for values in new], lanes)
                     self._store(one, slot, combine(text, one, self._load(one, slot), value, lanes))
@@ -198,14 +204,19 @@ class _Across(Writer):
         if beside > 1:
             self.loop(many, size, 1, [], by_one)
 
-    def _fetch(self, step: Pass, places: Sequence[str], column: str) -> None:
-        """Ask for the rows' next elements."""
-        for leaf in step.leaves:
-            if self.varies(leaf) and self.shape.letters[view := self.shape.leaves.index(leaf)] == "p":
-                on = self.move(places[view], self.strides[-1][view])
-                at = self.move(on, self.times(column, self.widths[view]))
-                self.text.add(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
-                self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+    def _beside(self, step: Pass) -> int:
+        """The elements of a row that are folded side by side."""
+        if size_of(step) > SMALL:
+            return 1
+        widest = max((width_of(fold) for fold in step.folds), default=0)
+        is_wide = any(self.widths[view] < widest for view in self.packed(step))
+        return (BESIDE_WIDE if is_wide else 1) if self.shape.far else BESIDE
+
+    def _fetch(self, step: Pass, places: Sequence[str], column: str, ahead: int) -> None:
+        """Ask for the rows' elements that are so many on."""
+        for view in self.packed(step):
+            on = self.move(places[view], self.times(self.strides[-1][view], ahead))
+            self.fetch(self.move(on, self.times(column, self.widths[view])))
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
         text, lanes = self.text, self.shape.lanes
@@ -226,7 +237,9 @@ class _Across(Writer):
                 self.write(value, moved[-1], column, self.row_steps[-1], lanes, hint)
                 text.add(f"br label %{done}")
                 text.open(part)
-                text.add(f"store {vector_of(self.value, lanes)} {value}, ptr {self.part}, align 16")
+                text.add(
+                    f"store {vector_of(self.value, lanes)} {value}, ptr {self.part}, align {self._align(self.value)}"
+                )
                 self._write_part(moved[-1], column, own)
                 text.add(f"br label %{done}")
                 text.open(done)

@@ -16,20 +16,25 @@ from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
+from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
 
 WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
-    "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank",
+    "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
+    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at",
 )  # fmt: skip
-"""After the header, and before the batch's sizes; `_at` are the words at which sections stand."""
+"""After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
+that a packed one has."""
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
 64 KiB on an Arm of today, and 32 or 48 on others."""
 COLUMNS = 512
 """The most columns of a unit."""
+LONG = 4096
+"""The most columns of a unit of a few rows."""
 PANEL = 64
 """The most rows or columns of a tile."""
 RIGHT = 512 * 1024
@@ -47,65 +52,24 @@ _RIGHT = 64
 _LEFT = _RIGHT + RIGHT + 4 * BLOCK * PANEL
 _STAGE = _LEFT + 4 * BLOCK * PANEL
 _RESULT = _STAGE + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
-SCRATCH = _RESULT + RESULT + 4096
+_TOTALS = _RESULT + RESULT
+SCRATCH = _TOTALS + 8 * (COLUMNS + 2 * PANEL) * 4 + 4096
 """Bytes of a scratch."""
 
 
 def make_contract() -> str:
     """The text of the kernel."""
-    return "\n".join([_write_stage(), _write_bases(), _write_kernel(), *sorted(_DECLARED)])
-
-
-_DECLARED = {"declare void @llvm.aarch64.isb(i32)" if IS_ARM else "declare void @llvm.x86.sse2.pause()"}
-_PAUSE = "call void @llvm.aarch64.isb(i32 15)" if IS_ARM else "call void @llvm.x86.sse2.pause()"
-
-
-def _write_stage() -> str:
-    """Some rows of a map, of which the view `own` lies in the scratch."""
-    text = Steps()
-    text.room("places", VIEWS)
-    text.read("line", "section")
-    text.read("views", "section + 8")
-    text.read("numbers", "section + 16")
-    text.let("w", "section + 24")
-    text.let("steps", "w + views * 8")
-    text.let("across", "steps + views * 8 + numbers * 8")
-    with text.loop("r", 0, "rows"):
-        with text.loop("v", 0, "views"):
-            text.read("base", "bases + v * 8")
-            text.read("step", "steps + v * 8")
-            text.read("on", "across + v * 8")
-            text.put("places + v * 8", "base + (first + r) * on + start * step")
-        text.put("places + own * 8", "memory + r * pitch")
-        text.invoke("line", "w", "places", "count")
-    text.add("ret void")
-    names = ("section", "bases", "first", "start", "rows", "count", "own", "memory", "pitch")
-    return text.define(f"private void @stage({', '.join(f'i64 %{name}' for name in names)})")
-
-
-def _write_bases() -> str:
-    """Where the views of a section begin for a place in the batch, which is given by its coordinates."""
-    text = Steps()
-    text.read("views", "section + 8")
-    text.read("numbers", "section + 16")
-    text.let("w", "section + 24")
-    text.let("strides", "w + views * 24 + numbers * 8")
-    with text.loop("v", 0, "views"):
-        text.read("base", "w + v * 8")
-        text.put("bases + v * 8", "base")
-        with text.loop("d", 0, "rank"):
-            text.read("at", "places + d * 8")
-            text.read("stride", "strides + (d * views + v) * 8")
-            text.read("old", "bases + v * 8")
-            text.put("bases + v * 8", "old + at * stride")
-    text.add("ret void")
-    return text.define("private void @bases(i64 %section, i64 %rank, i64 %places, i64 %bases)")
+    return "\n".join([make_stage(), make_bases(), _write_kernel(), DECLARED])
 
 
 def _write_kernel() -> str:
     text = Steps()
     for i, name in enumerate(WORDS):
         text.read(name, f"words + {8 * (HEADER + i)}")
+    for name in ("left_zero", "right_zero"):
+        text.let(name, f"words + {name}_at * 8")
+        text.room(f"{name}_bases", VIEWS)
+        text.read(f"{name}_views", f"{name} + 8")
     for name in ("left", "right", "result"):
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -117,33 +81,18 @@ def _write_kernel() -> str:
     text.let("target_at", "(result_views - 1) * 8")
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
     text.room("places", VIEWS)
-    _take(text)
+    take_scratch(text, SCRATCH)
     text.let("right_memory", f"scratch + {_RIGHT}")
     text.let("left_memory", f"scratch + {_LEFT}")
     text.let("stage_memory", f"scratch + {_STAGE}")
     text.let("result_memory", f"scratch + {_RESULT}")
+    for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
+        text.let(name, f"scratch + {_TOTALS + 4 * i * (COLUMNS + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
     with text.loop("unit", "begin", "end"):
         _write_unit(text)
     text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
     return text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
-
-
-def _take(text: Steps) -> None:
-    """Take a scratch that is free; there are at least as many as threads, but threads may come from elsewhere."""
-    text.add(
-        "br label %look.first", "look.first:", "br label %look", "look:",
-        "%turn = phi i64 [ 0, %look.first ], [ %turn.next, %look.on ]",
-    )  # fmt: skip
-    text.let("scratch", f"slots + turn * {SCRATCH}")
-    text.add(
-        "%slot.ptr = inttoptr i64 %scratch to ptr",
-        "%swap = cmpxchg ptr %slot.ptr, i64 0, i64 1 acquire monotonic",
-        "%is.mine = extractvalue { i64, i1 } %swap, 1",
-        "br i1 %is.mine, label %taken, label %look.on", "look.on:", _PAUSE,
-    )  # fmt: skip
-    text.add(f"%turn.next = add i64 {text.value('turn + 1 if turn + 1 < slot_count else 0')}, 0")
-    text.add("br label %look", "taken:")
 
 
 def _write_unit(text: Steps) -> None:
@@ -160,6 +109,9 @@ def _write_unit(text: Steps) -> None:
     for name in ("left", "right", "result"):
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")
+    with text.when("mends"):
+        for name in ("left_zero", "right_zero"):
+            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
     text.read("target_base", "result_bases + target_at")
     for name, line in (("row", "by_row"), ("column", "by_column")):
         side = {"row": "m", "column": "n"}[name]
@@ -175,7 +127,26 @@ def _write_unit(text: Steps) -> None:
         _write_skinny(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
+        text.let("packed", "(steps + together - 1) // together")
         _pack_right(text)
+        with text.when("mends"):
+            text.invoke(
+                "@stage",
+                "right_zero",
+                "right_zero_bases",
+                0,
+                "n0",
+                1,
+                "columns",
+                "right_zero_views - 1",
+                "right_zeros",
+                0,
+            )
+            with text.loop("j_t", "n0", "n1", "tile_columns"):
+                text.invoke(
+                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
+                    "right_totals + (j_t - n0) * 4",
+                )  # fmt: skip
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
 
@@ -184,19 +155,17 @@ def _write_skinny(text: Steps) -> None:
     """All rows of a few, against columns that are not packed."""
     text.read("skinny", "right")
     text.let("height_s", "m1 - m0")
-    with text.when(f"right_mode == {STRIP}"):
-        with text.loop("k_s", 0, "k", CHAIN):
-            text.let("steps_s", f"min({CHAIN}, k - k_s)")
-            _pack_left(text, "m0", "k_s", "height_s", "steps_s", "s")
-            text.invoke(
-                "skinny", "right + 24", "right_bases", "left_memory", "k_s", "n0", "columns", "stage_memory",
-                "result_memory", "result_pitch", "steps_s", "1 if k_s == 0 else 0",
-            )  # fmt: skip
+    with text.when(f"right_mode == {STRIP}"), text.loop("k_s", 0, "k", CHAIN):
+        text.let("steps_s", f"min({CHAIN}, k - k_s)")
+        _pack_left(text, "m0", "k_s", "height_s", "steps_s", "s")
+        text.invoke(
+            "skinny", "right + 24", "right_bases", "left_memory", "k_s", "n0", "columns", "stage_memory",
+            "result_memory", "result_pitch", "steps_s", "1 if k_s == 0 else 0",
+        )  # fmt: skip
     with text.when(f"right_mode == {DOTS}"):
         text.let("a_pitch", f"(k + {2 * WIDE}) * 4")
-        with text.loop("r_s", 0, "height_s"):
-            with text.loop("z_s", 0, WIDE // 2):
-                text.put("right_memory + r_s * a_pitch + k * 4 + z_s * 8", 0)
+        with text.loop("r_s", 0, "height_s"), text.loop("z_s", 0, WIDE // 2):
+            text.put("right_memory + r_s * a_pitch + k * 4 + z_s * 8", 0)
         text.invoke(
             "@stage", "left", "left_bases", "m0", "0", "height_s", "k", "left_views - 1", "right_memory", "a_pitch"
         )
@@ -217,31 +186,29 @@ def _pack_right(text: Steps) -> None:
     with text.when("at_once > 0"):
         text.let("from_w", "right_base + n0 * right_across + k0 * right_step")
         text.invoke("pack_right", "from_w", "right_across", "right_step", "at_once", "steps", "right_memory")
-    with text.when(f"right_mode == {ALONG_ROWS}"):
-        with text.loop("s", 0, "steps", STAGED):
-            text.let("some", f"min({STAGED}, steps - s)")
+    with text.when(f"right_mode == {ALONG_ROWS}"), text.loop("s", 0, "steps", STAGED):
+        text.let("some", f"min({STAGED}, steps - s)")
+        text.invoke(
+            "@stage", "right", "right_bases", "k0 + s", "n0", "some", "columns", "right_views - 1",
+            "stage_memory", "result_pitch",
+        )  # fmt: skip
+        with text.loop("js", "n0", "n1", "tile_columns"):
             text.invoke(
-                "@stage", "right", "right_bases", "k0 + s", "n0", "some", "columns", "right_views - 1",
-                "stage_memory", "result_pitch",
+                "pack_right", "stage_memory + (js - n0) * 4", 4, "result_pitch", "min(tile_columns, n1 - js)",
+                "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
             )  # fmt: skip
-            with text.loop("js", "n0", "n1", "tile_columns"):
-                text.invoke(
-                    "pack_right", "stage_memory + (js - n0) * 4", 4, "result_pitch", "min(tile_columns, n1 - js)",
-                    "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
-                )  # fmt: skip
-    with text.when(f"right_mode != {ALONG_ROWS}"):
-        with text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
-            text.let("width_p", "min(tile_columns, n1 - jp)")
-            text.let("to_p", "right_memory + (jp - n0) * steps * 4")
-            with text.when(f"right_mode == {ALONG_STEPS}"):
-                text.invoke(
-                    "@stage", "right", "right_bases", "jp", "k0", "width_p", "steps", "right_views - 1",
-                    "stage_memory", "steps * 4",
-                )  # fmt: skip
-                text.invoke("pack_right", "stage_memory", "steps * 4", 4, "width_p", "steps", "to_p")
-            with text.when(f"right_mode != {ALONG_STEPS}"):
-                text.let("from_p", "right_base + jp * right_across + k0 * right_step")
-                text.invoke("pack_right", "from_p", "right_across", "right_step", "width_p", "steps", "to_p")
+    with text.when(f"right_mode != {ALONG_ROWS}"), text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
+        text.let("width_p", "min(tile_columns, n1 - jp)")
+        text.let("to_p", "right_memory + (jp - n0) * packed * 4")
+        with text.when(f"right_mode == {ALONG_STEPS}"):
+            text.invoke(
+                "@stage", "right", "right_bases", "jp", "k0", "width_p", "steps", "right_views - 1",
+                "stage_memory", "steps * 4",
+            )  # fmt: skip
+            text.invoke("pack_right", "stage_memory", "steps * 4", 4, "width_p", "steps", "to_p")
+        with text.when(f"right_mode != {ALONG_STEPS}"):
+            text.let("from_p", "right_base + jp * right_across + k0 * right_step")
+            text.invoke("pack_right", "from_p", "right_across", "right_step", "width_p", "steps", "to_p")
 
 
 def _pack_left(text: Steps, first: str, start: str, height: str, steps: str, name: str) -> None:
@@ -251,7 +218,16 @@ def _pack_left(text: Steps, first: str, start: str, height: str, steps: str, nam
         text.invoke("pack_left", f"left_{name}", "left_across", "left_step", height, steps, "left_memory")
     with text.when(f"left_mode == {ALONG_STEPS}"):
         text.invoke(
-            "@stage", "left", "left_bases", first, start, height, steps, "left_views - 1", "stage_memory", f"{steps} * 4"
+            "@stage",
+            "left",
+            "left_bases",
+            first,
+            start,
+            height,
+            steps,
+            "left_views - 1",
+            "stage_memory",
+            f"{steps} * 4",
         )
         text.invoke("pack_left", "stage_memory", f"{steps} * 4", 4, height, steps, "left_memory")
     with text.when(f"left_mode == {ALONG_ROWS}"):
@@ -274,12 +250,21 @@ def _write_panel(text: Steps) -> None:
         text.let("tile_used", "tile_here if height == tile_rows else low_here")
         text.let("is_raw", "1 if j < unpacked else 0")
         text.let("from_j", "right_base + j * right_across + k0 * right_step")
-        text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * steps * 4")
+        text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * packed * 4")
         text.let("b_step", "right_step if is_raw != 0 else panel_pitch")
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
-        text.invoke("tile_used", "left_memory", "b", "b_step", "c", "c_step", "steps", "1 if k0 == 0 else 0")
+        text.invoke("tile_used", "left_memory", "b", "b_step", "c", "c_step", "packed", "1 if k0 == 0 else 0")
+    with text.when("mends"):
+        text.invoke("total_left", "left_memory", "packed", "height", "left_totals")
+        text.invoke(
+            "@stage", "left_zero", "left_zero_bases", 0, "i", 1, "height", "left_zero_views - 1", "left_zeros", 0
+        )
+        text.invoke(
+            "mend", "results", "result_pitch", "height", "columns", "left_totals", "left_zeros", "right_totals",
+            "right_zeros", "steps",
+        )  # fmt: skip
     with text.when("k0 + steps == k and direct < n1"):
         text.invoke(
             "@stage", "result", "result_bases", "i", "direct", "height", "n1 - direct", 0,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.kernels.nodes import Text
-    from anydml.ir.expressions import Expr, Number
+    from anydml.ir.expressions import Expr
 
 
 def vector_of(node: Expr, lanes: int) -> str:
@@ -23,7 +23,7 @@ def vector_of(node: Expr, lanes: int) -> str:
 def identity(fold: Expr) -> str:
     """What changes nothing, in every lane: of sums -0.0, for which -0.0 stays what it is."""
     kind = kind_of(fold.type)
-    bits, number = int(kind[1:]), 0  # type: int, Number
+    bits, number = int(kind[1:]), 0.0
     if fold.op == "fold_product":
         number = 1
     elif kind[0] == "f":

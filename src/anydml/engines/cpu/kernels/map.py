@@ -1,7 +1,8 @@
 """Maps: what happens along one innermost row of several views, written in LLVM itself from a tree.
 
 A row is `kernel(words, places, count)`, called by the walk of `rows`: after each view's address and step its words hold
-the numbers that the user chose. The target is the last of the views; a coordinate is one whose address is the number.
+the numbers that the user chose, then of each fetch the step of its rows, and its source's strides. The target is the
+last of the views; a coordinate is one whose address is the number, and a fetch's source does not move.
 
 A row goes by whole vectors. What is left at its end is computed first, by a vector that overlaps the last whole one,
 and written last: in place, every element is read before it is written. A row that is shorter than a vector goes by way
@@ -10,41 +11,21 @@ of the stack, where its last element is repeated, so that nothing is computed of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
-from anydml.ir.trees import walk
+from anydml.engines.cpu.kernels.fetch import FetchingRow
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.row import LINE, body_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from anydml.engines.cpu.kernels.row import Shape
     from anydml.ir.expressions import Expr
 
 
-LINE = 64
-"""Bytes of a line of the cache."""
 FAR = 128
 """Bytes ahead that a large map's first source is fetched, and each source ahead of the one before. For three sources of
 64 MiB that is 11.2 ms, 12.2 where all are 384 ahead, and 13.2 without; one thread of an Arm Neoverse-N1 takes 3.6 to
 read one."""
-
-
-class Shape(NamedTuple):
-    """What a row is compiled for beside its tree."""
-
-    leaves: tuple[Expr, ...]
-    """The loads and coordinates that are views, in the words' order."""
-    rows: str
-    """A letter for each of them, then for the target: p for packed, r for repeated, s for strided."""
-    lanes: int
-    """A power of two."""
-    stream: bool
-    """Whether the target is written past the cache, and sources are fetched ahead."""
-
-
-def givens(nodes: Sequence[Expr]) -> list[Expr]:
-    """The numbers that the user chose, in the words' order."""
-    return [node for node in nodes if node.op == "given"]
 
 
 def make_map(value: Expr, shape: Shape) -> str:
@@ -52,33 +33,14 @@ def make_map(value: Expr, shape: Shape) -> str:
     return _Row(value, shape).write()
 
 
-class _View:
-    def __init__(self, node: Expr, row: str, lanes: int) -> None:
-        self.row, self.is_coordinate = row, node.op == "coordinate"
-        kind = kind_of(node.type)
-        self.scalar, self.width = scalar_text(kind), int(kind[1:]) // 8
-        self.vector = f"<{lanes} x {self.scalar}>"
-
-    @property
-    def is_moved(self) -> bool:
-        """Whether a short row of it goes by way of the stack."""
-        return self.row != "r" and not self.is_coordinate
-
-
-class _Row:
-    """A row in the making: the names of a view's values end in its number, the target's in `t`."""
+class _Row(FetchingRow):
+    """The blocks of a row."""
 
     def __init__(self, value: Expr, shape: Shape) -> None:
-        self.nodes, self.shape, self.lanes = list(walk(value)), shape, shape.lanes
-        self.sources = {
-            str(v): _View(node, row, shape.lanes)
-            for v, (node, row) in enumerate(zip(shape.leaves, shape.rows[:-1], strict=True))
-        }
-        self.target = _View(value, shape.rows[-1], shape.lanes)
-        self.target.is_coordinate = False
-        self.text = Text()
-        self.found: dict[Expr, str] = {}
-        """The vectors of leaves."""
+        super().__init__(value, shape)
+        self.nodes = body_of(value, shape.leaves, shape.rows)
+        self.has_lanes = "a" in shape.rows
+        """Whether an index of every lane counts, those past the end of a row too."""
 
     def write(self) -> str:
         self._enter()
@@ -90,73 +52,33 @@ class _Row:
             head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)')
         return "\n".join([*numbers, *head, *self.text.lines, "}", *self.text.declared, "!0 = !{i32 1}"])
 
-    # Memory
-
-    def _word(self, name: str, base: str, index: int, kind: str = "i64") -> None:
-        place = self.text.new(f"getelementptr i64, ptr {base}, i64 {index}")
-        self.text.add(f"{name} = load {kind}, ptr {place}")
-
-    def _at(self, base: str, index: str, step: str | int) -> str:
-        """The address of an element."""
-        on = self.text.new(f"mul i64 {index}, {step}")
-        return self.text.new(f"getelementptr i8, ptr {base}, i64 {on}")
-
-    def _fetch(self, place: str, ahead: int) -> None:
-        far = self.text.new(f"getelementptr i8, ptr {place}, i64 {ahead}")
-        self.text.add(f"call void @llvm.prefetch.p0(ptr {far}, i32 0, i32 3, i32 1)")
-        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-
-    def _move(self, kind: str, source: str, target: str) -> None:
-        element = self.text.new(f"load {kind}, ptr {source}, align 1")
-        self.text.add(f"store {kind} {element}, ptr {target}, align 1")
-
-    def _read(self, view: _View, base: str, step: str) -> str:
-        """The vector at %i."""
-        if view.row == "p":
-            return self.text.new(f"load {view.vector}, ptr {self._at(base, '%i', view.width)}, align 1")
-        place, value = self._at(base, "%i", step), "poison"
-        for lane in range(self.lanes):
-            if lane:
-                place = self.text.new(f"getelementptr i8, ptr {place}, i64 {step}")
-            element = self.text.new(f"load {view.scalar}, ptr {place}, align 1")
-            value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
-        return value
-
-    def _write(self, value: str, base: str, index: str, step: str, hint: str = "") -> None:
-        """The target's vector at an index."""
-        view, text = self.target, self.text
-        if view.row == "p":
-            text.add(f"store {view.vector} {value}, ptr {self._at(base, index, view.width)}, align 1{hint}")
-            return
-        place = self._at(base, index, step)
-        for lane in range(self.lanes):
-            if lane:
-                place = text.new(f"getelementptr i8, ptr {place}, i64 {step}")
-            element = text.new(f"extractelement {view.vector} {value}, i32 {lane}")
-            text.add(f"store {view.scalar} {element}, ptr {place}, align 1")
-
-    # The blocks
-
     def _enter(self) -> None:
         text, lanes, count = self.text, self.lanes, len(self.sources) + 1
         text.add(f"%scratch = alloca {self.target.vector}")
+        early: dict[Expr, str] = {}
+        """Vectors of one, of a row's first element."""
         for i, (name, view) in enumerate({**self.sources, "t": self.target}.items()):
-            self._word(f"%p{name}", "%places", i, "i64" if view.is_coordinate else "ptr")
-            if view.row == "r":
-                once = f"%p{name}" if view.is_coordinate else text.new(f"load {view.scalar}, ptr %p{name}, align 1")
-                self.found[self.shape.leaves[i]] = text.spread(once, view.scalar, lanes)
+            if view.is_fetch:
+                self.word(f"%base{name}", "%places", i, "ptr")
                 continue
-            self._word(f"%step{name}", "%w", count + i)
-            if view.is_coordinate:
-                each = text.spread(f"%step{name}", "i64", lanes)
-                counts = ", ".join(f"i64 {k}" for k in range(lanes))
-                text.add(f"%on{name} = mul <{lanes} x i64> {each}, <{counts}>")
-            else:
+            self.word(f"%p{name}", "%places", i, "i64" if view.is_coordinate else "ptr")
+            if view.is_coordinate and self.fetches:
+                early[self.shape.leaves[i]] = text.spread(f"%p{name}", "i64", 1)
+            if view.row == "r":
+                self.repeat(name, view, self.shape.leaves[i], early)
+                continue
+            self.word(f"%step{name}", "%w", count + i)
+            if not view.is_coordinate:
                 text.add(f"%stack{name} = alloca {view.vector}")
-        for i, node in enumerate(givens(self.nodes)):
+            elif not self.has_lanes:
+                self._count(name, self._counts)
+        for i, node in enumerate(self.givens):
             scalar = scalar_text(kind_of(node.type))
-            self._word(f"%given{i}", "%w", 2 * count + i, scalar)
+            self.word(f"%given{i}", "%w", 2 * count + i, scalar)
             self.found[node] = text.spread(f"%given{i}", scalar, lanes)
+            if self.fetches:
+                early[node] = text.spread(f"%given{i}", scalar, 1)
+        self.fetch_rows(2 * count + len(self.givens), early)
         text.add(
             f"%over = and i64 %n, {lanes - 1}",
             "%whole = sub i64 %n, %over",
@@ -176,12 +98,28 @@ class _Row:
             "br label %enter",
         )
 
+    @property
+    def _counts(self) -> str:
+        return f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
+
+    def _count(self, name: str, lane: str) -> None:
+        """How far a coordinate's lanes are on from its first."""
+        each = self.text.spread(f"%step{name}", "i64", self.lanes)
+        self.text.add(f"%on{name} = mul <{self.lanes} x i64> {each}, {lane}")
+
     def _short(self) -> None:
         """A row that is shorter than a vector."""
         text = self.text
         text.add(
             "short:",
             "%last = sub i64 %n, 1",
+        )
+        if self.has_lanes:  # the last element is repeated
+            vector = f"<{self.lanes} x i64>"
+            last = text.spread("%last", "i64", self.lanes)
+            test = text.new(f"icmp slt {vector} {self._counts}, {last}")
+            text.add(f"%lane.short = select <{self.lanes} x i1> {test}, {vector} {self._counts}, {vector} {last}")
+        text.add(
             "br label %shorter",
             "shorter:",
             "%j = phi i64 [ 0, %short ], [ %j1, %shorter ]",
@@ -190,8 +128,8 @@ class _Row:
         )
         for name, view in self.sources.items():
             if view.is_moved:
-                source = self._at(f"%p{name}", "%from", f"%step{name}")
-                self._move(view.scalar, source, self._at(f"%stack{name}", "%j", view.width))
+                source = self.at(f"%p{name}", "%from", f"%step{name}")
+                self.move(view.scalar, source, self.at(f"%stack{name}", "%j", view.width))
         text.add(
             "%j1 = add i64 %j, 1",
             f"%is.shorter = icmp slt i64 %j1, {self.lanes}",
@@ -216,6 +154,14 @@ class _Row:
                     f"%q.step{name} = phi i64 [ %step{name}, %long ], [ %step{name}, %again ], "
                     f"[ {view.width}, %shorter ]",
                 )
+        if self.has_lanes:
+            counts = self._counts
+            text.add(
+                f"%lane = phi <{self.lanes} x i64> [ {counts}, %long ], [ {counts}, %again ], [ %lane.short, %shorter ]"
+            )
+            for name, view in self.sources.items():
+                if view.is_coordinate and view.row != "r":
+                    self._count(name, "%lane")
         text.add("br label %body")
         text.open("body")
         text.add("%i = phi i64 [ %i0, %enter ], [ %i1, %next ]")
@@ -226,10 +172,10 @@ class _Row:
                 self.found[node] = text.new(f"add {view.vector} {each}, %on{name}")
             elif view.is_moved:
                 if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
-                    self._fetch(self._at(f"%q{name}", "%i", view.width), FAR * (int(name) + 1))
-                self.found[node] = self._read(view, f"%q{name}", f"%q.step{name}")
-        value = write_tree(text, self.nodes, self.found, self.lanes)
-        self._write(value, "%t", "%i", "%t.step", ", !nontemporal !0" if self.shape.stream else "")
+                    self.prefetch(self.at(f"%q{name}", "%i", view.width), FAR * (int(name) + 1))
+                self.found[node] = self.read(view, f"%q{name}", f"%q.step{name}")
+        value = write_tree(text, self.nodes, self.found, self.lanes, self.write_fetch)
+        self.write_target(value, "%t", "%i", "%t.step", ", !nontemporal !0" if self.shape.stream else "")
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
 
@@ -241,8 +187,8 @@ class _Row:
             "switch i32 %state, label %done [ i32 1, label %again i32 2, label %end i32 3, label %out ]",
             "end:",
         )
-        self._write(text.new(f"load {target.vector}, ptr %scratch"), "%pt", "%rest", "%stept")
+        self.write_target(text.new(f"load {target.vector}, ptr %scratch"), "%pt", "%rest", "%stept")
         text.add("br label %done", "out:", "%o = phi i64 [ 0, %after ], [ %o1, %out ]")
-        self._move(target.scalar, self._at("%scratch", "%o", target.width), self._at("%pt", "%o", "%stept"))
+        self.move(target.scalar, self.at("%scratch", "%o", target.width), self.at("%pt", "%o", "%stept"))
         text.add("%o1 = add i64 %o, 1", "%is.out = icmp slt i64 %o1, %n")
         text.add("br i1 %is.out, label %out, label %done", "done:", "ret void")

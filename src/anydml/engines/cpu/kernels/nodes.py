@@ -14,11 +14,11 @@ from llvmlite import ir
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.number import convert, scalar_of
 from anydml.engines.cpu.kernels.rare import find_rare
+from anydml.enums import DataType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.enums import DataType
     from anydml.ir.expressions import Expr, Number
 
 _FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -142,6 +142,18 @@ def _limit(node: Expr) -> str | None:
     return None
 
 
+def _copies_sign(node: Expr) -> tuple[Expr, Expr] | None:
+    """The floats of `(bits of a & 0x7FFFFFFF) | (bits of b & 0x80000000)`, which is one instruction of an Arm."""
+    if node.op != "bits" or node.type is not DataType.FLOAT32 or node.args[0].op != "or":
+        return None
+    found = []
+    for part, mask in zip(node.args[0].args, (0x7FFFFFFF, 0x80000000), strict=True):
+        if part.op != "and" or part.args[1].op != "const" or part.args[1].value != mask or part.args[0].op != "bits":
+            return None
+        found.append(part.args[0].args[0])
+    return (found[0], found[1]) if all(arg.type is node.type for arg in found) else None
+
+
 def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) -> str:
     """A constant or an operation, given the names of its arguments, and of theirs."""
     args = [found[arg] for arg in node.args]
@@ -162,6 +174,8 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         return text.call(limit, vector, args[1:])
     if op == "where":
         return text.new(f"select {source} {args[0]}, {vector} {args[1]}, {vector} {args[2]}")
+    if op == "bits" and (both := _copies_sign(node)) and all(arg in found for arg in both):
+        return text.call("copysign", vector, [found[arg] for arg in both])
     if op == "bits":
         return args[0] if source == vector else text.new(f"bitcast {source} {args[0]} to {vector}")
     if op == "cast":
@@ -185,15 +199,25 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
 
 
-def write_tree(text: Text, nodes: Sequence[Expr], found: dict[Expr, str], lanes: int) -> str:
-    """A tree, its nodes each after its arguments, into the names that are found so far: those of its leaves. The last's.
+def write_tree(
+    text: Text,
+    nodes: Sequence[Expr],
+    found: dict[Expr, str],
+    lanes: int,
+    fetch: Callable[[Expr, Sequence[str]], str] | None = None,
+) -> str:
+    """A tree, its nodes each after its arguments, into the names found so far, its leaves' among them. The last's.
 
-    It may end in another block than it begins in.
+    It may end in another block than it begins in. Fetches that are not found are written by `fetch`.
     """
 
     def write(some: Sequence[Expr]) -> None:
         for node in some:
-            if node not in found:
+            if node in found:
+                continue
+            if node.op == "fetch" and fetch is not None:
+                found[node] = fetch(node, [found[arg] for arg in node.args])
+            else:
                 found[node] = write_node(text, node, found, lanes)
 
     if rare := find_rare(nodes):

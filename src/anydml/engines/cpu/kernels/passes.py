@@ -98,4 +98,4 @@ def _shared(
     after = [node for node in _reached(later, changes, known) if changes[node]]
     tops = {arg for node in after if node not in now for arg in node.args if arg in now} | {*later} & now
     weight = {top: sum(node.op not in LEAVES for node in _reached([top], changes, known)) for top in tops}
-    return [node for node in after if weight.get(node, 0) >= DEAR]
+    return [node for node in after if weight.get(node, 0) >= DEAR and node.type is not None]

@@ -47,7 +47,8 @@ def _of_test(nodes: Sequence[Expr], test: Expr) -> Rare | None:
         return None
     taken = set(rare)
     choices = [node for node in nodes if node not in taken and _is_choice(node, test)]
-    before = [node for node in walk(*(arg for choice in choices for arg in choice.args)) if node not in taken]
+    needed = set(walk(*(arg for choice in choices for arg in choice.args))) - taken
+    before = [node for node in nodes if node in needed]
     return None if any(choice in before for choice in choices) else Rare(choices, rare, before)
 
 

@@ -1,6 +1,6 @@
 """Reduces: what happens to the rows along one kept dimension of several views, written in LLVM itself from a tree.
 
-It is `kernel(words, places, count)`, called by the walk of `rows` for some rows that follow one another. Its words hold,
+It is `kernel(words, places, count)`, called by the walk of `rows` for rows that follow one another. Its words hold,
 after each view's address and its step from row to row, the numbers that the user chose; then of each folded dimension
 its size and each view's stride, outermost first. The target is the last of the views; a coordinate is one whose address
 is the number. Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.folds import vector_of
-from anydml.engines.cpu.kernels.map import givens
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
 from anydml.engines.cpu.kernels.passes import find_passes
+from anydml.engines.cpu.kernels.row import givens
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -46,17 +46,23 @@ class Shape(NamedTuple):
     strip: int
     """Rows whose vectors lie across and that are done together; 0 where vectors lie along the row."""
     by_row: bool
-    keep: bool
-    """Whether there is room for what would be computed again."""
+    keep: str
+    """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
+    long: bool
+    """Whether rows are folded in blocks."""
     far: bool
     """Whether the sources are more than caches hold that are near."""
     stream: bool
     """Whether the target is written past the cache."""
 
+    @property
+    def varying(self) -> set[Expr]:
+        """The leaves that vary along the row."""
+        return {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
+
     def passes(self, value: Expr) -> list[Pass]:
         """What is done to a row."""
-        varying = {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
-        return find_passes(value, varying, by_row=self.by_row, keep=self.keep)
+        return find_passes(value, self.varying, by_row=self.by_row, keep=bool(self.keep))
 
 
 class Writer:
@@ -108,7 +114,7 @@ class Writer:
             self.sizes.append(self.word(f"size{k}", at))
             self.strides.append([self.word(f"stride{k}.{v}", at + 1 + v) for v in range(views)])
         kept = [node for step in self.passes for node in step.keeps]
-        for node in kept:
+        for node in kept if shape.keep == "stack" else []:
             self.spaces[node] = self.text.new(f"alloca [{ROOM // len(kept)} x i8], align 64")
 
     def is_coordinate(self, view: int) -> bool:
@@ -118,6 +124,11 @@ class Writer:
     def varies(self, leaf: Expr) -> bool:
         """Whether a leaf is a view that varies along the row."""
         return leaf in self.shape.leaves and self.shape.varies[self.shape.leaves.index(leaf)] == "y"
+
+    def packed(self, step: Pass) -> list[int]:
+        """The views that a pass reads whole vectors of."""
+        loads = [leaf for leaf in step.leaves if leaf.op == "load" and self.varies(leaf)]
+        return [view for view in map(self.shape.leaves.index, loads) if self.shape.letters[view] == "p"]
 
     # Places
 
@@ -135,6 +146,11 @@ class Writer:
             self.move(place, self.times(index, step), is_number=self.is_coordinate(v))
             for v, (place, step) in enumerate(zip(places, steps, strict=True))
         ]
+
+    def fetch(self, place: str, *, to_write: bool = False) -> None:
+        """Ask for a line that is read soon, or written."""
+        self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(to_write)}, i32 3, i32 1)")
+        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
 
     # Vectors
 

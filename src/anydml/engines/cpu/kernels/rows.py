@@ -1,11 +1,11 @@
 """The walk over the rows of any number of views, written in LLVM itself: every map's, compiled once.
 
-Words, after the header: the address of what does a row, the views, where the outer dimensions stand, the elements of a
-row, the rows, the elements of a segment, the outer dimensions; each view's address, each view's step; then what the
-row's own code knows; of each outer dimension its size and each view's stride, outermost first. Addresses, steps and
-strides are in bytes. A unit is one segment of one row, and a segment of all rows comes before the next: a source that
-lies across the rows is read by whole lines of the cache. It is done by `row(words, places, count)`: its words start
-with the addresses, and `places` are where the segment lies in each view.
+Words, after the header: the address of what does a row, how many elements fewer the first segment has, the views, where
+the outer dimensions stand, the elements of a row, the rows, the elements of a segment, the outer dimensions; each
+view's address, each view's step; then what the row's own code knows; of each outer dimension its size and each view's
+stride, outermost first. Addresses, steps and strides are in bytes. A unit is one segment of one row, and a segment of
+all rows comes before the next: a source that lies across the rows is read by whole lines of the cache. It is done by
+`row(words, places, count)`: its words start with the addresses, and `places` are where the segment lies in each view.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ OUTER_RANK = 8
 """Outer dimensions that a walk has room for."""
 VIEWS = 64
 """Views that a walk has room for."""
-FIXED = 7
+FIXED = 8
 """Words before the addresses."""
 
 
 def make_rows() -> str:
     """The text of the walk's kernel."""
-    names = ("line", "views", "outer", "count", "number", "length", "rank")
+    names = ("line", "less", "views", "outer", "count", "number", "length", "rank")
     words = [
         f"%{name}.at = getelementptr i64, ptr %all, i64 {HEADER + i}\n%{name} = load i64, ptr %{name}.at"
         for i, name in enumerate(names)
@@ -95,10 +95,14 @@ over:
   ret i64 0
 start:
   %unit1 = add i64 %unit, 1
-  %first = mul i64 %segment, %length
-  %left = sub i64 %count, %first
-  %is.last = icmp slt i64 %left, %length
-  %n = select i1 %is.last, i64 %left, i64 %length
+  %whole = mul i64 %segment, %length
+  %from = sub i64 %whole, %less
+  %is.first = icmp slt i64 %from, 0
+  %first = select i1 %is.first, i64 0, i64 %from
+  %to = add i64 %from, %length
+  %is.last = icmp slt i64 %count, %to
+  %stop = select i1 %is.last, i64 %count, i64 %to
+  %n = sub i64 %stop, %first
   br label %view
 view:
   %v = phi i64 [ 0, %start ], [ %v1, %view ]

@@ -30,7 +30,9 @@ class Steps(Text):
 
     def define(self, head: str) -> str:
         """The whole text, given what stands before the body."""
-        return "\n".join([*self.numbers, f"define {head} {{", "entry:", *self.lines, "}", *self.declared])
+        numbers = self.numbers
+        table = ['%numbers = call ptr asm "", "=r,0"(ptr @numbers)'] if numbers else []
+        return "\n".join([*numbers, f"define {head} {{", "entry:", *table, *self.lines, "}", *self.declared])
 
     # Numbers
 

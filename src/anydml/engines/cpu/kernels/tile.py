@@ -1,17 +1,18 @@
 """The tile of a contraction: some rows by some vectors of columns, held in registers along the folded dimension.
 
 `kernel(a, b, b.step, c, c.step, count, first)` adds the sum of a[k]·b[k] over `count` steps to the tile at c, or
-writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch` of them; a step of b has the
-columns, `b.step` bytes after those of the step before. Each sum is
-taken in k's order, whatever the tile.
+writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch` of
+them; a step of b has the columns, `b.step` bytes after those of the step before. Each sum is taken in k's order,
+whatever the tile.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from anydml.engines.cpu.kernels.map import LINE
 from anydml.engines.cpu.kernels.nodes import Text
+from anydml.engines.cpu.kernels.octets import write_dot
+from anydml.engines.cpu.kernels.row import LINE
 
 UNROLLED = 8
 """Steps at once: a hundredth quicker than 4."""
@@ -19,7 +20,7 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-SCALARS = {"f32": "float", "i32": "i32"}
+SCALARS = {"f32": "float", "i32": "i32", "i8": "i32"}
 
 
 class Tile(NamedTuple):
@@ -33,6 +34,7 @@ class Tile(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
+    """Of elements: `i8` are four bytes of as many steps."""
 
     @property
     def name(self) -> str:
@@ -130,7 +132,9 @@ class _Tile:
                 found = self._load(a, 4 * (tile.pitch * step + i), self.vector)
             if tile.by_lane:
                 lanes = ", ".join([f"i32 {i % tile.lanes}"] * tile.lanes)
-                factor = text.new(f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>")
+                factor = text.new(
+                    f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>"
+                )
             else:
                 one = self._load(a, 4 * (tile.pitch * step + i), SCALARS[tile.kind])
                 factor = text.spread(one, SCALARS[tile.kind], tile.lanes)
@@ -140,12 +144,14 @@ class _Tile:
         # Nothing is read before it is needed: LLVM would gather the loads of all steps, and be short of registers.
         text.add('call void asm sideeffect "", "~{memory}"()')
 
-    def _multiply(self, factor: str, column: str, sum: str, name: str) -> None:
+    def _multiply(self, factor: str, column: str, total: str, name: str) -> None:
         text, vector = self.text, self.vector
         if self.tile.kind == "f32":
-            made = text.call("fma", vector, [factor, column, sum])
+            made = text.call("fma", vector, [factor, column, total])
+        elif self.tile.kind == "i8":
+            made = write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, total)
         else:
-            made = text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {sum}")
+            made = text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
         text.lines[-1] = text.lines[-1].replace(made, name, 1)
 
     def _load(self, base: str, offset: int, kind: str) -> str:

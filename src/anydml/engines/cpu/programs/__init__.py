@@ -1,9 +1,10 @@
 """From a primitive to a kernel and its words: the shape of the work is chosen here, once."""
 
+from anydml.engines.cpu.programs.check import CheckedProgram
 from anydml.engines.cpu.programs.contract import plan_contract
 from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
-from anydml.engines.cpu.programs.gather import GatherProgram
+from anydml.engines.cpu.programs.gather import GatherProgram, plan_gather
 from anydml.engines.cpu.programs.map import MapProgram, plan_map
 from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.reverse import plan_reverse
@@ -11,6 +12,7 @@ from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
 
 __all__ = [
+    "CheckedProgram",
     "CopyProgram",
     "GatherProgram",
     "MapProgram",
@@ -18,6 +20,7 @@ __all__ = [
     "plan_contract",
     "plan_copy",
     "plan_fill",
+    "plan_gather",
     "plan_map",
     "plan_reduce",
     "plan_reverse",

@@ -1,10 +1,8 @@
-"""Contractions, planned: which sides are rows and columns, how the factors are brought, and what a unit of work is."""
+"""Contractions, planned: how factors are brought, by which tiles they are multiplied, and what a unit of work is."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,83 +10,51 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL, make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import (
-    ALONG_ROWS,
-    ALONG_STEPS,
     AS_IT_LIES,
     BLOCK,
     COLUMNS,
     DOTS,
+    LONG,
     RESULT,
     RIGHT,
     SIDE_BY_SIDE,
-    STRIP,
     UNPACKED,
     WORDS,
     make_contract,
 )
-from anydml.engines.cpu.kernels.map import Shape, givens
-from anydml.engines.cpu.kernels.nodes import kind_of
+from anydml.engines.cpu.kernels.octets import FOUR
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
-from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
-from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_dots, make_strip
-from anydml.engines.cpu.kernels.tile import CHAIN, Tile, make_tile
-from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
+from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
+from anydml.engines.cpu.programs.octets import plan_octets
+from anydml.engines.cpu.programs.sides import SUMS, Sides
+from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.scratch import get_scratch
 from anydml.engines.cpu.tiles import tile_for
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
-from anydml.ir.expressions import load
 from anydml.ir.patterns import match_contraction
-from anydml.ir.trees import rewrite, walk, write
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.sides import Section
     from anydml.ir.expressions import Expr
-    from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Reduce
 
-SUMS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
-"""Types of sums; integers wrap, whatever their sign."""
 TURNS = 4
 """Units for each thread, so that one that is held up leaves its share to the others."""
+FEW_TURNS = 2
+"""Units for each thread of a product of a few rows: longer rows are read at higher speed."""
 FLOPS = 4
 """Operations in the time that a byte is moved in."""
 PACKING = 8
 """Products in the time that an element is packed in."""
-SKINNY = 8
-"""Rows up to which columns are not packed: each is read once, or twice."""
-
-
-class Lie(NamedTuple):
-    """A view as it lies along the dimensions of a contraction: strides in bytes."""
-
-    tensor: str
-    """Empty for a coordinate, and for what lies in the scratch."""
-    offset: int
-    strides: tuple[int, ...]
-    """By dimension of the walk."""
-    width: int
-
-    def along(self, dimensions: Sequence[int]) -> int:
-        """The stride of dimensions that are one."""
-        return self.strides[dimensions[-1]] if dimensions else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The words of a factor or of the result, with the places of addresses in them."""
-
-    words: tuple[int, ...]
-    tensors: tuple[tuple[str, int], ...]
-    """Of each view, with its offset in bytes."""
-
-    def bind(self, places: Mapping[str, int]) -> tuple[int, ...]:
-        """The words with the addresses."""
-        addresses = [places[tensor] + offset if tensor else offset for tensor, offset in self.tensors]
-        return (*self.words[:3], *addresses, *self.words[3:])
+NEAR = 8192
+"""Elements of a right factor that the first cache has, packed or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +67,7 @@ class ContractProgram:
     sections: tuple[Section, ...]
     units: int
     size: int
+    """In bytes: what threads share work out by."""
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
@@ -110,222 +77,116 @@ class ContractProgram:
         return make_dispatch(self.kernel, words, self.units, self.size)
 
 
+class _Units(NamedTuple):
+    rows: int
+    """Parts of the rows."""
+    columns: int
+    block: int
+    """The steps that are packed at once."""
+
+
 def plan_contract(primitive: Reduce) -> ContractProgram | None:
-    """Tiles over packed panels, for sums of FLOAT32 and of 32-bit integers."""
+    """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
     found = match_contraction(primitive)
     if found is None or found.fold.type not in SUMS or not all(primitive.sizes):
         return None
-    plan = _Plan(primitive, found)
-    return plan.make() if plan.fits else None
+    if any(node.op == "fetch" for node in walk(primitive.value)):
+        return None
+    sides = Sides(primitive, found)
+    views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
+    is_ours = sides.m * sides.n > 1 and not sides.unmerged and len(sides.batch) <= OUTER_RANK
+    return _plan(sides) if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
 
-class _Plan:
-    def __init__(self, primitive: Reduce, found: Contraction) -> None:
-        self.primitive, self.found = primitive, found
-        self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
-        self.left, self.right = found.left, found.right
-        self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]
-        self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
-        rank = len(found.sizes)
-        target = primitive.target
-        strides = (*target.strides, *[0] * (rank - len(target.strides)))
-        width = target.data_type.size_in_bytes
-        self.target = Lie(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
-        self._sort()
+def _plan(sides: Sides) -> ContractProgram:
+    tile = tile_for(sides.kind, sides.m)
+    skinny = plan_skinny(sides, tile)
+    octets = None if skinny else plan_octets(sides, tile)
+    if octets:
+        tile = tile._replace(kind="i8")
+    columns = tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
+    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4
+    is_direct = is_direct and not skinny and not (octets and octets.zeros)
+    units = _units(sides, tile, is_direct=is_direct and not sides.n % tile.lanes, is_skinny=skinny is not None)
+    left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
+    right, right_mode, pack_right = _factor(sides, sides.right, sides.columns, columns, columns)
+    if octets:
+        (left, pack_left), (right, pack_right) = octets.factors
+        left_mode = right_mode = AS_IT_LIES
+    lie = sides.lies(sides.right)[0]
+    if right_mode == AS_IT_LIES and lie.along(sides.columns) == lie.width:
+        is_near = row_panels <= 2 * units.rows or sides.k * sides.n <= NEAR
+        right_mode = UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
+    if skinny:
+        right, right_mode = skinny
+        if right_mode == DOTS:
+            _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
+    tiles = [
+        tile._replace(rows=rows, vectors=vectors)
+        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
+        for vectors in (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
+    ]
+    zeros = octets.zeros if octets else ()
+    sections = (left, right, sides.result(), *zeros)
+    places = [HEADER + len(WORDS) + len(sides.batch)]
+    for section in sections:
+        places.append(places[-1] + len(section.words) + len(section.tensors))
+    mending = (len(zeros), *octets.kernels, *(places[3:5] if zeros else (0, 0))) if octets else (0,) * 6
+    fixed = (
+        sides.m, sides.n, sides.k, units.rows, units.columns, row_panels, column_panels, tile.rows, columns,
+        units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
+        *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
+        left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
+        *(sides.found.sizes[k] for k in sides.batch),
+    )  # fmt: skip
+    number = units.rows * units.columns * sides.count(sides.batch)
+    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides))
 
-    def _lie(self, node: Expr) -> Lie:
-        rank = len(self.found.sizes)
-        if node is self.sum:
-            return Lie("", 0, (0,) * rank, 4)
-        if node.op == "coordinate":
-            return Lie("", 0, tuple(int(k == node.value) for k in range(rank)), 1)
-        view = self.primitive.sources[int(node.value)]
-        width = view.data_type.size_in_bytes
-        return Lie(view.tensor, view.offset * width, tuple(s * width for s in view.strides), width)
 
-    def _lies(self, *values: Expr) -> list[Lie]:
-        return [self._lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
+def _size(sides: Sides) -> int:
+    return 2 * sides.m * sides.n * sides.k * sides.count(sides.batch) // FLOPS
 
-    def _sort(self) -> None:
-        """Make one dimension each of the rows, the columns and what is folded; others are of the batch."""
-        found = self.found
-        everyone = [*self._lies(self.left, self.right, self.finish), self.target]
-        self.rows, more_rows = self._merge(found.rows, everyone)
-        self.columns, more_columns = self._merge(found.columns, everyone)
-        self.folded, self.unmerged = self._merge(found.folded, everyone)
-        self.batch = (*found.batch, *more_rows, *more_columns)
-        m, n = self.target.along(self.rows), self.target.along(self.columns)
-        few = min(self._count(self.rows), self._count(self.columns)) <= SKINNY
-        turned = self._count(self.rows) > self._count(self.columns) if few else m == self.target.width != n
-        if turned:
-            self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
-        self.m, self.n, self.k = map(self._count, (self.rows, self.columns, self.folded))
 
-    def _count(self, dimensions: Sequence[int]) -> int:
-        return math.prod(self.found.sizes[k] for k in dimensions)
+def _units(sides: Sides, tile: Tile, *, is_direct: bool, is_skinny: bool) -> _Units:
+    """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
+    batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    threads = 1 if _size(sides) <= SMALL else get_num_threads()
+    wanted = 1 if threads == 1 else (FEW_TURNS if is_skinny else TURNS) * threads
+    fewest = -(-column_panels // ((LONG if is_skinny else COLUMNS) // width))
+    wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
+    found = []
+    for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
+        n = -(-column_panels // columns) * width
+        block = _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
+        lowest = -(-wanted // (batch * columns))
+        if sides.k > block and not is_direct:  # results lie in the scratch until the last block
+            lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
+        for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
+            m = -(-row_panels // rows) * tile.rows
+            time = -(-batch * rows * columns // threads) * (m * n + PACKING * (m + n))
+            found.append((time, _Units(rows, columns, block)))
+    return min(found)[1]
 
-    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The most elements of some dimensions that lie as one does, and the dimensions that do not."""
-        runs: list[tuple[int, ...]] = []
-        for k in dimensions:
-            size = self.found.sizes[k]
-            if runs and all(lie.strides[runs[-1][-1]] == lie.strides[k] * size for lie in lies):
-                runs[-1] += (k,)
-            else:
-                runs.append((k,))
-        best = max(runs, key=self._count, default=())
-        return best, tuple(k for run in runs if run is not best for k in run)
 
-    @property
-    def fits(self) -> bool:
-        """Whether the tiles serve it."""
-        views = len(self._lies(self.left, self.right, self.finish))
-        return self.m * self.n > 1 and not self.unmerged and len(self.batch) <= OUTER_RANK and views < VIEWS
+def _block(steps: int, columns: int, together: int) -> int:
+    """The steps that are packed at once for so many columns, whole chains: sums do not depend on it."""
+    most = max(min(RIGHT // (4 * columns), BLOCK) // CHAIN, 1) * together
+    chains = -(-steps // CHAIN)
+    return -(-chains // -(-chains // most)) * CHAIN
 
-    def make(self) -> ContractProgram:
-        """Choose tiles, kernels and units."""
-        tile = tile_for(self.kind, self.m)
-        columns = tile.vectors * tile.lanes
-        left, left_mode, pack_left = self._factor(self.left, self.rows, tile.rows, tile.pitch)
-        right, right_mode, pack_right = self._factor(self.right, self.columns, columns, columns)
-        is_direct = self.finish is self.sum and self.target.along(self.columns) == 4
-        row_panels, column_panels = -(-self.m // tile.rows), -(-self.n // columns)
-        row_units, column_units, block = self._units(row_panels, column_panels, tile, is_direct)
-        lie = self._lies(self.right)[0]
-        if right_mode == AS_IT_LIES and lie.along(self.columns) == lie.width:
-            is_small = row_panels <= 2 * row_units or self.k * self.n <= 8192
-            right_mode = UNPACKED if is_small and lie.width == 4 else SIDE_BY_SIDE
-        if skinny := self._skinny(tile):
-            right, right_mode = skinny
-            left, left_mode = (self._computed(self.left, self.rows, is_along=True)[1:] if right_mode == DOTS else (left, left_mode))
-            is_direct = False
-        tiles = [
-            tile._replace(rows=rows, vectors=vectors)
-            for rows in (tile.rows, self.m % tile.rows or tile.rows)
-            for vectors in (tile.vectors, -(-(self.n % columns or columns) // tile.lanes))
-        ]
-        sections = (left, right, self._result())
-        first = HEADER + len(WORDS) + len(self.batch)
-        places = [first]
-        for section in sections:
-            places.append(places[-1] + len(section.words) + len(section.tensors))
-        fixed = (
-            self.m, self.n, self.k, row_units, column_units, row_panels, column_panels, tile.rows, columns, block,
-            4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
-            *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
-            left_mode, right_mode, int(is_direct), *places[:3], len(self.batch),
-            *(self.found.sizes[k] for k in self.batch),
-        )  # fmt: skip
-        units = row_units * column_units * self._count(self.batch)
-        return ContractProgram(get_kernel("contract", make_contract), fixed, sections, units, self._size())
 
-    def _size(self) -> int:
-        return 2 * self.m * self.n * self.k * self._count(self.batch) // FLOPS
-
-    def _units(self, row_panels: int, column_panels: int, tile: Tile, is_direct: bool) -> tuple[int, int, int]:
-        """Parts of the rows and of the columns, and the steps of a block.
-
-        Of those with enough units for the threads the ones that take the least time, both factors' packing for each
-        unit counted: a unit packs its rows and its columns.
-        """
-        threads, batch = get_num_threads(), self._count(self.batch)
-        threads = 1 if self._size() <= SMALL else threads
-        wanted = 1 if threads == 1 else TURNS * threads
-        width = tile.vectors * tile.lanes
-        fewest = -(-column_panels // (COLUMNS // width))
-        wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
-        best = None
-        for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
-            each = -(-column_panels // columns)
-            lowest = -(-wanted // (batch * columns))
-            if self.k > BLOCK and not is_direct:
-                lowest = max(lowest, -(-row_panels // (RESULT // (4 * each * width) // tile.rows)))
-            for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
-                m, n = -(-row_panels // rows) * tile.rows, each * width
-                time = -(-batch * rows * columns // threads) * (m * n + PACKING * (m + n))
-                if best is None or time < best[0]:
-                    best = time, rows, columns, RIGHT // (4 * n)
-        assert best
-        _, rows, columns, most = best
-        chains = -(-self.k // CHAIN)
-        blocks = -(-chains // (min(most, BLOCK) // CHAIN))
-        return rows, columns, -(-chains // blocks) * CHAIN
-
-    def _factor(self, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
-        """The section of a factor, how it is brought, and what packs it."""
-        leaf = value.args[0] if value.op == "cast" and value.args[0].type is DataType.FLOAT16 else value
-        if leaf.op == "load":
-            lie, kind = self._lie(leaf), self.kind if leaf is value else "f16"
-            step, on = lie.along(self.folded), lie.along(across)
-            lies = "p" if on == lie.width else "t" if step == lie.width else "s"
-            section, mode = self._section((), [lie], [step], [on]), AS_IT_LIES
-        else:
-            lies, section, mode = self._computed(value, across)
-            kind = self.kind
-        packing = Packing(lies, kind, panel, pitch)
-        return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))
-
-    def _skinny(self, tile: Tile) -> tuple[Section, int] | None:
-        """The section of a right factor that is read once, for a few rows; None where it lies neither way."""
-        nodes = list(walk(self.right))
-        leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
-        if self.m > SKINNY or self.n * self.k < SMALL // 8 or find_rare(nodes):
-            return None
-        is_across = self._is_across(self.right, self.columns)
-        inner, outer = (self.columns, self.folded) if is_across else (self.folded, self.columns)
-        lies = [self._lie(node) for node in leaves]
-        letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
-        if "p" not in letters or (not is_across and self.m * (self.k + 2 * WIDE) * 4 > RIGHT):
-            return None
-        shape = Skinny(self.m, tile.lanes, tile.pitch, tile.by_lane, leaves, letters)
-        family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
-        key = f"{write(self.right, numbers=False)} {shape[:4]} {letters}"
-        name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        kernel = get_kernel(name, functools.partial(make, self.right, shape))
-        numbers = [word_of(node) for node in givens(nodes)]
-        nowhere = Lie("", 0, (), 4)
-        steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
-        section = self._section((kernel.address, *numbers), [*lies, nowhere], [*steps, 4], [*across, 0])
-        return section, STRIP if is_across else DOTS
-
-    def _is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
-        """Whether more of a factor lies along its rows or columns than along what is folded."""
-        lies = self._lies(value)
-        return sum(lie.along(across) == lie.width for lie in lies) > sum(
-            lie.along(self.folded) == lie.width for lie in lies
-        )
-
-    def _computed(self, value: Expr, across: tuple[int, ...], is_along: bool = False) -> tuple[str, Section, int]:
-        """A factor that rows of a map compute: along what most of it lies along."""
-        is_across = not is_along and self._is_across(value, across)
-        inner, outer = (across, self.folded) if is_across else (self.folded, across)
-        section = self._mapped(value, inner, outer, Lie("", 0, (), 4), 4)
-        return ("p", section, ALONG_ROWS) if is_across else ("t", section, ALONG_STEPS)
-
-    def _result(self) -> Section:
-        return self._mapped(self.finish, self.columns, self.rows, self.target, self.target.along(self.columns))
-
-    def _mapped(
-        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int
-    ) -> Section:
-        nodes = list(walk(value))
-        leaves = [node for node in nodes if node.op in ("load", "coordinate")]
-        # The sum comes first: the driver says where it lies.
-        leaves.sort(key=lambda node: node is not self.sum)
-        lies = [self._lie(node) for node in leaves]
-        steps = [4 if node is self.sum else lie.along(inner) for node, lie in zip(leaves, lies, strict=True)]
-        widths = [lie.width for lie in (*lies, target)]
-        letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
-        widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
-        row = row_kernel(value, Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False))
-        numbers = [word_of(node) for node in givens(nodes)]
-        across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
-        return self._section((row.address, *numbers), [*lies, target], [*steps, step], across)
-
-    def _section(
-        self, line: tuple[int, ...], lies: Sequence[Lie], steps: Sequence[int], across: Sequence[int]
-    ) -> Section:
-        address, *numbers = line or (0,)
-        batch = [lie.strides[k] if lie.strides else 0 for k in self.batch for lie in lies]
-        words = (address, len(lies), len(numbers), *steps, *numbers, *across, *batch)
-        return Section(words, tuple((lie.tensor, lie.offset) for lie in lies))
+def _factor(sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
+    """The section of a factor, how it is brought, and what packs it."""
+    leaf = value.args[0] if value.op == "cast" and value.args[0].type is DataType.FLOAT16 else value
+    kind = sides.kind
+    if leaf.op == "load":
+        lie, kind = sides.lie(leaf), kind if leaf is value else "f16"
+        step, on = lie.along(sides.folded), lie.along(across)
+        lies = "p" if on == lie.width else "t" if step == lie.width else "s"
+        section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
+    else:
+        lies, section, mode = sides.computed(value, across)
+    packing = Packing(lies, kind, panel, pitch)
+    return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def cut(primitive: Reduce, dimension: int, length: int) -> list[Map | Reduce]:
-    """Primitives that together are a reduce, of which a folded dimension is cut; they share temporaries of new names."""
+    """Primitives that together are a reduce, of which a folded dimension is cut, with temporaries between them."""
     return _Cutting(primitive, dimension, length).steps
 
 
@@ -85,7 +85,11 @@ class _Cutting:
 
             ones = (1,) * self.primitive.depth
             target = View(
-                partial.tensor, node.type, (*self.kept, number, *ones), (*partial.strides, *(0 for _ in ones)), start * count
+                partial.tensor,
+                node.type,
+                (*self.kept, number, *ones),
+                (*partial.strides, *(0 for _ in ones)),
+                start * count,
             )
             value = fold(node.op.removeprefix("fold_"), rewrite(term, moved))
             self.steps.append(Reduce(tuple(map(split, self.sources)), target, value, self.primitive.depth))

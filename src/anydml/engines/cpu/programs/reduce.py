@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
-from anydml.engines.cpu.kernels.along import make_along
-from anydml.engines.cpu.kernels.map import givens
+from anydml.engines.cpu.kernels.along import BLOCK, make_along
 from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
+from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
 from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
@@ -23,6 +23,7 @@ from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernels.passes import Pass
     from anydml.engines.protocol import Program
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
@@ -31,16 +32,14 @@ UNIT = 64 * 1024
 """Bytes of rows that one unit of work goes through, if there are several."""
 STRIP = 1024
 """Rows that are folded together where vectors lie across them."""
-NARROW = 256
-"""Such rows that one unit has at least."""
+NARROW, WIDE = 64, 256
+"""Such rows that one unit has at least: with values for their elements, and with one for each."""
 SEGMENT = 64 * 1024
 """Elements of a segment of rows that are cut."""
 NEAR = 1024 * 1024
 """Bytes of a source that caches hold which are near."""
 FEW = 32
 """Rows, or strips of them, from which on they are not cut."""
-SHORT = 16
-"""Elements of a row up to which vectors lie across rows though they would have to be gathered."""
 
 
 class _Walk(NamedTuple):
@@ -75,8 +74,12 @@ def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
     kept, folded, _ = walk_
     if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
         return None
-    beside = min(kept.sizes[-1], STRIP) if _is_across(walk_, list(walk(primitive.value))) else 1
-    if kept.count // beside >= FEW:
+    beside, few = 1, FEW
+    if _is_across(walk_, list(walk(primitive.value))):
+        is_narrow = not primitive.is_by_row and folded.count * max(walk_.widths) * NARROW <= ROOM
+        beside, few = (NARROW, FEW // 4) if is_narrow else (STRIP, FEW)
+        beside = min(beside, kept.sizes[-1])
+    if kept.count // beside >= few:
         return None
     first = len(primitive.sizes) - primitive.depth
     dimension = max(range(first, len(primitive.sizes)), key=lambda k: primitive.sizes[k])
@@ -99,7 +102,9 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
     weight = min(1 + len(nodes) // 8, 16)
     length = max(UNIT // (folded.count * sum(widths) * weight), 1)
     if shape.strip:
-        least = shape.strip if kept.count >= 8 * shape.strip else NARROW
+        least = NARROW
+        if primitive.is_by_row:
+            least = STRIP if kept.count >= 8 * STRIP else WIDE
         length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
     table = [
@@ -134,22 +139,48 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
     lanes = 1
     while 2 * lanes <= min(most, along.sizes[-1]):
         lanes *= 2
-    strip = _strip(walk_, lanes) if is_across else 0
     shape = Shape(
         leaves_of(primitive),
         letters,
         "".join("y" if any(row) else "n" for row in folded.strides),
         len(folded.sizes),
         lanes,
-        strip,
-        primitive.is_by_row,
-        keep=True,
+        strip=lanes if is_across else 0,
+        by_row=primitive.is_by_row,
+        keep="stack",
+        long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
         stream=_streams(walk_, letters),
     )
-    keeps = [node for step in shape.passes(primitive.value) for node in step.keeps]
-    needed = folded.count * max(strip, 1) * max(map(width_of, keeps), default=0) * len(keeps)
-    return shape if needed <= ROOM else shape._replace(keep=False)
+    passes = shape.passes(primitive.value)
+    keeps = [node for step in passes for node in step.keeps]
+    row = folded.count * max(map(width_of, keeps), default=0) * len(keeps)
+    if is_across:
+        shape = shape._replace(strip=_strip(shape, passes, row))
+    if row * max(shape.strip, 1) <= ROOM:
+        return shape
+    return shape._replace(keep="target", stream=False) if _target_keeps(shape, passes) else shape._replace(keep="")
+
+
+def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
+    """Rows that are folded together: fewer where there is room for what is kept of them, or they are gathered."""
+    held = sum(width_of(node) for step in passes for node in (*step.folds, *step.once)) or 1
+    most = min(STRIP, ROOM // 2 // held)  # a kernel has 64 KiB of stack
+    if "s" in shape.letters:
+        most = shape.lanes
+    elif row and NARROW * row <= ROOM:
+        most = min(most, ROOM // row)
+    return max(most // shape.lanes, 1) * shape.lanes
+
+
+def _target_keeps(shape: Shape, passes: list[Pass]) -> bool:
+    """Whether what is kept fits the target, which may be the memory of a source: none is read any more."""
+    keeping = [k for k, step in enumerate(passes) if step.keeps]
+    if shape.strip or shape.by_row or shape.letters[-1] != "p" or len(keeping) != 1:
+        return False
+    (first,), (written,) = keeping, passes[-1].roots
+    is_read = any(leaf.op == "load" and leaf in shape.varying for step in passes[first + 1 :] for leaf in step.leaves)
+    return len(passes[first].keeps) == 1 and passes[first].keeps[0].type is written.type and not is_read
 
 
 def _is_float(node: Expr) -> bool:
@@ -170,15 +201,17 @@ def _walk(primitive: Reduce, leaves: tuple[Expr, ...]) -> _Walk:
     loops = _turn(Loops(sizes, (*strides, last), (*offsets, target.offset)), [*(v is not None for v in views), True])
     split = rank - primitive.depth
     widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, target))
-    parts = []
-    for part in (range(split), range(split, rank)):
-        some = squeeze(loops.pick(part))
-        ordered = sorted(
-            range(len(some.sizes)), key=lambda k, some=some: sum(abs(row[k]) for row in some.strides), reverse=True
-        )
-        merged = merge(some.pick(ordered))
-        parts.append(merged if merged.sizes else Loops((1,), ((0,),) * len(merged.strides), merged.offsets))
-    return _Walk(*parts, widths)
+    return _Walk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
+
+
+def _ordered(loops: Loops) -> Loops:
+    """Walk in large steps outside and small steps inside, in one dimension at least."""
+
+    def step(k: int) -> int:
+        return sum(abs(row[k]) for row in loops.strides)
+
+    found = merge(squeeze(loops.pick(sorted(range(len(loops.sizes)), key=step, reverse=True))))
+    return found if found.sizes else Loops((1,), ((0,),) * len(found.strides), found.offsets)
 
 
 def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
@@ -200,13 +233,8 @@ def _is_across(walk_: _Walk, nodes: list[Expr]) -> bool:
     strided = [sum(row[-1] not in (0, 1) for row in loops.strides) for loops in (kept, folded)]
     if strided[0] < strided[1]:
         return kept.sizes[-1] >= min(lanes, 4) or kept.sizes[-1] >= folded.sizes[-1]
-    return folded.sizes[-1] <= SHORT and kept.sizes[-1] >= 4 * lanes
-
-
-def _strip(walk_: _Walk, lanes: int) -> int:
-    """Rows that are folded together: many where they lie side by side."""
-    kept = walk_.kept
-    return lanes if any(row[-1] not in (0, 1) for row in kept.strides) else STRIP
+    is_short = folded.sizes[-1] < 2 * lanes and folded.sizes[-1] % lanes > 0
+    return is_short and kept.sizes[-1] >= 4 * lanes
 
 
 def _streams(walk_: _Walk, letters: str) -> bool:

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.programs.copy import CopyProgram
 from anydml.engines.cpu.programs.lines import OUTER_RANK, SEGMENT, LineProgram, streams, walk_words
+from anydml.ir.fetches import match_turned
 from anydml.ir.patterns import copy_of
 from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
-    from anydml.ir.verbs import Reverse
+    from anydml.ir.fetches import Turned
+    from anydml.ir.verbs import Map
 
 COLUMNS, BLOCK = 4096, 256
 """The most columns in a tile, and its rows, as the kernel for columns that have a length each has them."""
 
 
-def plan_reverse(primitive: Reverse) -> CopyProgram | LineProgram:
+def plan_reverse(verb: Map) -> CopyProgram | LineProgram | None:
     """Walk along the axis, across it by whole rows, or down columns that have a length each."""
+    if (primitive := match_turned(verb)) is None:
+        return None
     source, target, lengths, axis = primitive.source, primitive.target, primitive.lengths, primitive.axis
     width, length_width = source.data_type.size_in_bytes, lengths.data_type.size_in_bytes
     size = source.sizes[axis]
@@ -63,7 +67,7 @@ def plan_reverse(primitive: Reverse) -> CopyProgram | LineProgram:
     )
 
 
-def _others(primitive: Reverse) -> Loops:
+def _others(primitive: Turned) -> Loops:
     """Every dimension but the axis."""
     every = loops_of(primitive.source, primitive.target, primitive.lengths)
     loops = Loops(primitive.source.sizes, every.strides, every.offsets)

@@ -92,6 +92,12 @@ def ceil(x):
 
 
 @triton.jit
+def spread(number, like):
+    """A number for each element of a tile, whatever it is repeated along."""
+    return tl.zeros(like.shape, tl.int64) + number
+
+
+@triton.jit
 def divided(a, b):
     """A quotient of floats, rounded once."""
     if a.dtype == tl.float32:

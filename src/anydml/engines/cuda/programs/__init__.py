@@ -14,7 +14,7 @@ from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
-from anydml.ir.verbs import IndexedCopy, Map, Reduce, Reverse, Scan
+from anydml.ir.verbs import Map, Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,11 +52,9 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
-    Map: (_copied, _scaled, _filled, MapProgram.plan),
+    Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
     Reduce: (ProductProgram.plan, ReduceProgram.plan),
-    IndexedCopy: (GatherProgram.plan,),
     Scan: (ScanProgram.plan,),
-    Reverse: (ReverseProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 

@@ -1,4 +1,4 @@
-"""Indexed copies, planned: a tile of tuples by a part of the block that each of them picks."""
+"""Gathers, planned: a tile of tuples by a part of the block that each of them picks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE, check_indices, gather_tiles
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.kernels.gather import gather_tiles
+from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.programs.check import bind_checked, check_kernel
 from anydml.engines.cuda.programs.shapes import (
     alignment_of,
     ceil_power,
@@ -20,17 +18,16 @@ from anydml.engines.cuda.programs.shapes import (
     step_of,
     warps_for,
 )
-from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
-from anydml.engines.exclusive import one_at_a_time
+from anydml.engines.cuda.scratch import NO_WORDS
+from anydml.ir.fetches import match_gathered
 from anydml.ir.plan import Loops, merge, order, simplify, squeeze
-from anydml.ir.verbs import IndexFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.engines.cuda.scratch import Words
-    from anydml.ir.verbs import IndexedCopy
+    from anydml.ir.fetches import Gathered
+    from anydml.ir.verbs import Check, Map
 
 WIDEST = 8
 MOST_ELEMENTS = 1024
@@ -38,15 +35,15 @@ MOST_ELEMENTS = 1024
 MOST_TUPLES = 512
 POLICY = "evict_first"
 """Indices and results pass by once: the cache is the source's."""
-CHECKED_TUPLES = 1024
-"""Tuples that a program of the check looks at in one step."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatherProgram:
-    """An indexed copy, planned."""
+    """A gather, planned."""
 
-    primitive: IndexedCopy
+    primitive: Gathered
+    checks: tuple[Check, ...]
+    """At most one: its kernel looks at one verdict."""
     tuples: Loops
     """Over the tuples: strides in the indices, the source and the target."""
     block: Loops
@@ -56,8 +53,11 @@ class GatherProgram:
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
-    def plan(cls, primitive: IndexedCopy, figures: Figures) -> GatherProgram:
+    def plan(cls, verb: Map, figures: Figures) -> GatherProgram | None:
         """Simplify, and compile the kernels for memory that is aligned."""
+        primitive = match_gathered(verb)
+        if primitive is None or len(verb.checks) > 1:
+            return None
         source, indices, target = primitive.source, primitive.indices, primitive.target
         batch, depth, rank = primitive.batch_rank, primitive.tuple_size, len(indices.sizes) - 1
         across = (*source.strides[:batch], *[0] * (rank - batch))
@@ -65,10 +65,10 @@ class GatherProgram:
         picked = (source.strides[batch + depth :], target.strides[rank:])
         block = simplify(Loops(target.sizes[rank:], picked, (source.offset, target.offset)), 1)
         # By the target's memory: the tuples of a GATHER_ELEMENTS along the first axis lie across it otherwise.
-        program = cls(primitive, merge(order(squeeze(tuples), 2)), block, figures)
+        program = cls(primitive, verb.checks, merge(order(squeeze(tuples), 2)), block, figures)
         program.kernel(program.widest()).prepare()
-        if not primitive.clamp:
-            program.check().prepare()
+        for check in verb.checks:
+            check_kernel(check, figures).prepare()
         return program
 
     @property
@@ -115,7 +115,7 @@ class GatherProgram:
         target_align = alignment_of(target_strides) if step_of(target_strides[0]) == 2 else 1
         constants = {
             "SIGNED": self.primitive.indices.data_type.is_signed,
-            "GUARDED": not self.primitive.clamp,
+            "GUARDED": bool(self.checks),
             "INDEX_STEP": step_of(index_strides[0]),
             "TUPLE_STEP": step_of(target_strides[0]),
             "SOURCE_STEP": step_of(sources[0]),
@@ -157,34 +157,8 @@ class GatherProgram:
     def _index_type(self) -> str:
         return kind_of(self.primitive.indices.data_type)
 
-    def check(self) -> Kernel:
-        """The kernel that looks at every index."""
-        indices = self.primitive.indices
-        tuples = merge(squeeze(Loops(_looked_at(self.primitive), (indices.strides[:-1],), (0,))))
-        sizes, strides = fastest_first(tuples.sizes, tuples.strides[0])
-        step = min(ceil_power(tuples.count), CHECKED_TUPLES, self.figures.tile)
-        programs = min(-(-tuples.count // step), 8 * self.figures.multiprocessors)
-        constants = {
-            "SIGNED": self.primitive.indices.data_type.is_signed,
-            "INDEX_STEP": step_of(strides[0]),
-            "TUPLES": step,
-            "PROGRAMS": ceil_power(programs),
-        }
-        numbers = (
-            tuples.count,
-            strides[0],
-            sizes,
-            strides,
-            indices.strides[-1],
-            self.primitive.indexed_sizes,
-            programs,
-            -(-tuples.count // (step * programs)),
-        )
-        pointers = (self._index_type, "i64", "i64")
-        return Kernel(check_indices, pointers, numbers, constants, programs, warps_for(step, 8), self.figures)
-
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in, and move words as wide as they allow. In `clamp` mode there is nothing to check."""
+        """Put the addresses in, and move words as wide as they allow."""
         source, indices, target = (
             places[view.tensor] + offset * view.data_type.size_in_bytes
             for view, offset in (
@@ -197,67 +171,8 @@ class GatherProgram:
         while word > self.width and (source % word or target % word):
             word //= 2
         kernel = self.kernel(word)
-        if self.primitive.clamp:
-            return kernel.launch((source, indices, target, NO_WORDS))
-        check = self.check()
-        verdict = DeviceWords(2 + check.programs, self.figures.index)
-        report, array = shared_words(1 + self.primitive.tuple_size)
-        checked = _Checked(
-            check.launch((indices, verdict.address, report)),
-            kernel.launch((source, indices, target, verdict.address)),
-            self.primitive,
-            array,
-            verdict,
-        )
-        return one_at_a_time(checked, "gather")
 
+        def launch(verdicts: tuple[int, ...]) -> Callable[[], Any]:
+            return kernel.launch((source, indices, target, *(verdicts or (NO_WORDS,))))
 
-def _looked_at(primitive: IndexedCopy) -> tuple[int, ...]:
-    """The sizes of the tuples that differ: those that a GATHER repeats for each batch are looked at once."""
-    indices = primitive.indices
-    return tuple(n if stride else 1 for n, stride in zip(indices.sizes[:-1], indices.strides[:-1], strict=True))
-
-
-class _Checked:
-    """The bounds first, then the copy, which writes nothing where an index is outside; the host waits for the first."""
-
-    __slots__ = ("_check", "_copy", "_event", "_primitive", "_report", "_verdict")
-
-    def __init__(
-        self,
-        check: Callable[[], Any],
-        copy: Callable[[], Any],
-        primitive: IndexedCopy,
-        report: Words,
-        verdict: DeviceWords,
-    ) -> None:
-        self._check, self._copy, self._primitive, self._report, self._verdict = check, copy, primitive, report, verdict
-        self._event = None if IS_INTERPRETED else torch.cuda.Event()
-
-    def __call__(self) -> None:
-        self._verdict.enter()
-        self._check()
-        if self._event is None:
-            self._copy()
-        elif torch.cuda.is_current_stream_capturing():  # nobody can wait; a replay writes nothing for a bad index
-            self._copy()
-            return
-        else:
-            self._event.record()
-            self._copy()
-            self._verdict.leave()
-            self._event.synchronize()
-        if self._report[0] != NONE_OUTSIDE.value:
-            raise self._fault()
-
-    def _fault(self) -> IndexFault:
-        view, sizes = self._primitive.indices, self._primitive.indexed_sizes
-        position = tuple(int(i) for i in np.unravel_index(int(self._report[0]), _looked_at(self._primitive)))
-        most = 0 if view.data_type.is_signed else 2 ** (8 * view.data_type.size_in_bytes)
-        found = tuple(int(i) % most if most else int(i) for i in self._report[1:])
-        low = [-size if view.data_type.is_signed else 0 for size in sizes]
-        outside = [not least <= index < size for least, index, size in zip(low, found, sizes, strict=True)]
-        if True not in outside:
-            return IndexFault((), (), 0, 0)  # the indices changed while they were looked at
-        k = outside.index(True)
-        return IndexFault(position, found, self._primitive.batch_rank + k, sizes[k])
+        return bind_checked(self.checks, self.figures, places, launch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cuda.emit import bits_of, emit
+from anydml.engines.cuda.emit import bits_of, emit, fetch_align
 from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.programs.check import bind_checked, check_kernel
 from anydml.engines.cuda.programs.shapes import kind_of
 from anydml.engines.cuda.programs.tiles import walk_of
 from anydml.ir.numerics import expand
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.ir.verbs import Map
+    from anydml.ir.verbs import Check, Map
 
 SHORT = 32
 """Operations up to which a thread computes 8 numbers of FLOAT32 at once, and 4 past them: gelu takes 71 registers of
@@ -30,11 +31,12 @@ class MapProgram:
     kernel: Kernel
     bases: tuple[tuple[str, int], ...]
     """By pointer the tensor, and the offset of the first element in it, in bytes."""
+    checks: tuple[Check, ...] = ()
 
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
-        made = emit(expand(primitive.value))
+        made = emit(expand(primitive.value), primitive.sources, len(primitive.checks))
         read = [primitive.sources[slot] for slot in made.slots]
         target, rank = primitive.target, len(primitive.target.sizes)
         # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
@@ -42,14 +44,17 @@ class MapProgram:
         rows = (*(view.strides for view in read), *counted, target.strides)
         offsets = (*(view.offset for view in read), *(0 for _ in counted), target.offset)
         loops = simplify(Loops(target.sizes, rows, offsets), len(rows) - 1)
-        starts, views = loops.offsets[len(read) : -1], (*read, target)
+        views = (*read, target)
         widths = [view.data_type.size_in_bytes for view in views]
         widths[-1:-1] = [0 for _ in counted]
         walk = walk_of(loops, widths, figures, is_heavy=made.operations > SHORT)
+        starts = [loops.offsets[k] // walk.reaches[k].align for k in range(len(read), len(rows) - 1)]
+        fetched = [primitive.sources[int(node.value)] for node in made.fetches]
+        strides = [tuple(stride // fetch_align(view) for stride in view.strides) for view in fetched]
         kernel = Kernel(
             made.function,
-            tuple(kind_of(view.data_type) for view in views),
-            (*walk.numbers, *starts, *map(bits_of, made.given)),
+            (*(kind_of(view.data_type) for view in (*views, *fetched)), *("i64" for _ in primitive.checks)),
+            (*walk.numbers, *starts, *map(bits_of, made.given), *strides),
             {"TILE": walk.tile} | {f"REACH{view}": each for view, each in enumerate(walk.reaches)},
             walk.programs,
             walk.warps,
@@ -57,10 +62,18 @@ class MapProgram:
             fuses=False,
         )
         kernel.prepare()
-        firsts = (*loops.offsets[: len(read)], loops.offsets[-1])
-        bases = ((view.tensor, first * view.data_type.size_in_bytes) for view, first in zip(views, firsts, strict=True))
-        return cls(kernel, tuple(bases))
+        for check in primitive.checks:
+            check_kernel(check, figures).prepare()
+        firsts = (*loops.offsets[: len(read)], loops.offsets[-1], *(view.offset for view in fetched))
+        bases = (
+            (view.tensor, first * view.data_type.size_in_bytes)
+            for view, first in zip((*views, *fetched), firsts, strict=True)
+        )
+        return cls(kernel, tuple(bases), primitive.checks)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
+        addresses = [places[tensor] + offset for tensor, offset in self.bases]
+        return bind_checked(
+            self.checks, self.kernel.figures, places, lambda verdicts: self.kernel.launch((*addresses, *verdicts))
+        )

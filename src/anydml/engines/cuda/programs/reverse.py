@@ -12,13 +12,15 @@ from anydml.engines.cuda.kernels.reverse import reverse_tiles
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.shapes import kind_of, step_of
 from anydml.engines.cuda.programs.tiles import in_words, tiles_of, widest_word
+from anydml.ir.fetches import match_turned
 from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
-    from anydml.ir.verbs import Reverse
+    from anydml.ir.fetches import Turned
+    from anydml.ir.verbs import Map
 
 SOURCE, LENGTHS, AXIS, TARGET = range(4)
 """The views of the walk; that of the axis is of places on it, as if those lay in memory."""
@@ -28,15 +30,17 @@ SOURCE, LENGTHS, AXIS, TARGET = range(4)
 class ReverseProgram:
     """A reversal, planned."""
 
-    primitive: Reverse
+    primitive: Turned
     loops: Loops
     figures: Figures
     kernels: dict[int, Kernel] = field(default_factory=dict, repr=False)
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
-    def plan(cls, primitive: Reverse, figures: Figures) -> ReverseProgram:
+    def plan(cls, verb: Map, figures: Figures) -> ReverseProgram | None:
         """Simplify, and compile the kernel for memory that is aligned."""
+        if (primitive := match_turned(verb)) is None:
+            return None
         source, lengths, target, axis = primitive.source, primitive.lengths, primitive.target, primitive.axis
         along = [k == axis for k in range(len(source.sizes))]
         by_line = tuple(0 if is_axis else s for is_axis, s in zip(along, lengths.strides, strict=True))

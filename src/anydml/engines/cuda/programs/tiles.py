@@ -144,7 +144,8 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: 
     for view, width in enumerate(widths):
         unknown = [step for step in steps[view] if step_of(step) == 2]
         together = ALIGNMENT // widths[target] if width < widths[target] else MOST_ALIGNED
-        aligns.append(min(alignment_of((*others[view], *unknown)), together) if is_wide and width else 1)
+        first = () if width else (loops.offsets[view],)  # of a coordinate, which may be an index
+        aligns.append(min(alignment_of((*others[view], *unknown, *first)), together) if is_wide else 1)
     tile = Tile(
         inner=inner,
         middle=middle,

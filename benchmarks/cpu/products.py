@@ -1,0 +1,84 @@
+"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, and what is fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+from benchmarks.cpu.rows import CpuRow
+
+WEIGHTS = 4096
+"""The side of the weights that a few rows are multiplied by."""
+
+
+def product_row(
+    name: str,
+    sizes: tuple[int, int, int],
+    rng: np.random.Generator,
+    dtype: str = "float32",
+    *,
+    turned: bool = False,
+    fused: bool = False,
+    **options: Any,
+) -> CpuRow:
+    """a · b, b transposed or not; fused with a bias and RELU or not. Its limit is arithmetic, or reading b.
+
+    In FLOAT16 ONNX Runtime is the one peer, and adds up in FLOAT16: NumPy has no products of its own, and PyTorch takes
+    a thousand times as long on some CPUs.
+    """
+    m, n, k = sizes
+    a = rng.standard_normal((m, k), np.float32).astype(dtype)
+    b = (rng.standard_normal((n, k) if turned else (k, n), np.float32) / np.sqrt(k)).astype(dtype)
+    bias = rng.standard_normal(n, np.float32).astype(dtype)
+    inputs = [a, b, np.broadcast_to(bias, (m, n))] if fused else [a, b]
+    desc = dml.Gemm.infer(
+        **dict(zip(("a_tensor", "b_tensor", "c_tensor"), map(dml.TensorDesc.of, inputs), strict=False)),
+        trans_b="transpose" if turned else "none",
+        fused_activation="relu" if fused else None,
+    )
+
+    def by_numpy(out: np.ndarray) -> None:
+        np.matmul(a, b.T if turned else b, out=out)
+        if fused:
+            np.add(out, bias, out=out)
+            np.maximum(out, 0, out=out)
+
+    def by_torch(torch: Any) -> Any:
+        x, y, z = map(torch.from_numpy, (a, b, bias))
+        y = y.T if turned else y
+        if fused:
+            return lambda out: torch.addmm(z, x, y, out=out).relu_()
+        return lambda out: torch.matmul(x, y, out=out)
+
+    is_read, is_half = m <= 8, dtype == "float16"
+    onnx = {"op": "Gemm", "constants": [], "attributes": {"transB": int(turned)}} if not fused else None
+    return CpuRow(
+        name=name, family="product", inputs=inputs, desc=desc, numpy=None if is_half else by_numpy,
+        torch=None if is_half else by_torch, onnx=onnx, exact=False, rtol=1e-2 if is_half else 1e-4, atol=1e-1 if is_half else 1e-4,
+        lines=sum(array.nbytes for array in inputs) + m * n * a.itemsize, flops=0 if is_read else 2 * m * n * k, **options,
+    )  # fmt: skip
+
+
+def products(rng: np.random.Generator, quick: bool, side: int | None = None) -> list[Callable[[], CpuRow]]:
+    """Every row of products; small ones for a side that is given."""
+    sides = (side,) if side else (64, 128, 256, 512, 768, 1024) if quick else (64, 128, 256, 512, 768, 1024, 2048)
+    width = side or WEIGHTS
+    made: list[Callable[[], CpuRow]] = [
+        partial(product_row, f"product, {n} x {n} x {n}", (n, n, n), rng, goal=1.05 if n < 1024 else 1.0, peak=0.9)
+        for n in sides
+    ]
+    middle = sides[len(sides) // 2]
+    for n in {middle, sides[-1]}:
+        cube = (n, n, n)
+        made.append(partial(product_row, f"product, {n}, bias, RELU", cube, rng, fused=True, goal=1.05, peak=0.9))
+        made.append(partial(product_row, f"product, {n}, float16", cube, rng, "float16", goal=1.1))
+    for turned in (False, True):
+        name = f"product, {{}} rows by {width} x {width}{', transposed' if turned else ''}"
+        made += [
+            partial(product_row, name.format(m), (m, width, width), rng, turned=turned, goal=1.2) for m in (1, 2, 4, 8)
+        ]
+    return made

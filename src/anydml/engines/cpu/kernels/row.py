@@ -1,0 +1,120 @@
+"""What the row of a map is made of: its views, and text that reads and writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+
+LINE = 64
+"""Bytes of a line of the cache."""
+
+
+class Shape(NamedTuple):
+    """What a row is compiled for beside its tree."""
+
+    leaves: tuple[Expr, ...]
+    """The loads, coordinates and fetches that are views, in the words' order."""
+    rows: str
+    """A letter for each of them, then for the target: p for packed, r for repeated, s for strided; a for anywhere."""
+    lanes: int
+    """A power of two."""
+    stream: bool
+    """Whether the target is written past the cache, and sources are fetched ahead."""
+    ahead: bool = False
+    """Whether rows that are fetched are asked for some rows ahead: the last leaf is then the number of a row."""
+
+
+def givens(nodes: Sequence[Expr]) -> list[Expr]:
+    """The numbers that the user chose, in the words' order."""
+    return [node for node in nodes if node.op == "given"]
+
+
+def body_of(value: Expr, leaves: Sequence[Expr], rows: str) -> list[Expr]:
+    """What is computed for each element: all but the indices of fetches that a row has one start for."""
+    fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row != "a"]
+    found = list(walk(value, known=fetches))
+    return [*(leaf for leaf in fetches if leaf is not value), *(found or [value])]
+
+
+class RowView:
+    """A view of a row."""
+
+    def __init__(self, node: Expr, row: str, lanes: int) -> None:
+        self.row, self.is_coordinate, self.is_fetch = row, node.op == "coordinate", node.op == "fetch"
+        kind = kind_of(node.type)
+        self.scalar, self.width = scalar_text(kind), int(kind[1:]) // 8
+        self.vector = f"<{lanes} x {self.scalar}>"
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether a short row of it goes by way of the stack."""
+        return self.row not in "ra" and not self.is_coordinate
+
+
+class RowText:
+    """A row in the making: the names of a view's values end in its number, the target's in `t`."""
+
+    def __init__(self, value: Expr, shape: Shape) -> None:
+        self.shape, self.lanes, self.text = shape, shape.lanes, Text()
+        self.sources = {
+            str(v): RowView(node, row, shape.lanes)
+            for v, (node, row) in enumerate(zip(shape.leaves, shape.rows[:-1], strict=True))
+        }
+        self.target = RowView(value, shape.rows[-1], shape.lanes)
+        self.target.is_coordinate = self.target.is_fetch = False
+        self.givens = givens(list(walk(value)))
+        self.found: dict[Expr, str] = {}
+        """The vectors of leaves."""
+
+    def word(self, name: str, base: str, index: int, kind: str = "i64") -> None:
+        """Name a word of some memory."""
+        place = self.text.new(f"getelementptr i64, ptr {base}, i64 {index}")
+        self.text.add(f"{name} = load {kind}, ptr {place}")
+
+    def at(self, base: str, index: str, step: str | int) -> str:
+        """The address of an element."""
+        on = self.text.new(f"mul i64 {index}, {step}")
+        return self.text.new(f"getelementptr i8, ptr {base}, i64 {on}")
+
+    def prefetch(self, place: str, ahead: int) -> None:
+        """Ask for a line of the cache."""
+        far = self.text.new(f"getelementptr i8, ptr {place}, i64 {ahead}")
+        self.text.add(f"call void @llvm.prefetch.p0(ptr {far}, i32 0, i32 3, i32 1)")
+        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+
+    def move(self, kind: str, source: str, target: str) -> None:
+        """Copy an element."""
+        element = self.text.new(f"load {kind}, ptr {source}, align 1")
+        self.text.add(f"store {kind} {element}, ptr {target}, align 1")
+
+    def read(self, view: RowView, base: str, step: str) -> str:
+        """The vector at %i."""
+        if view.row == "p":
+            return self.text.new(f"load {view.vector}, ptr {self.at(base, '%i', view.width)}, align 1")
+        place, value = self.at(base, "%i", step), "poison"
+        for lane in range(self.lanes):
+            if lane:
+                place = self.text.new(f"getelementptr i8, ptr {place}, i64 {step}")
+            element = self.text.new(f"load {view.scalar}, ptr {place}, align 1")
+            value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
+        return value
+
+    def write_target(self, value: str, base: str, index: str, step: str, hint: str = "") -> None:
+        """The target's vector at an index."""
+        view, text = self.target, self.text
+        if view.row == "p":
+            text.add(f"store {view.vector} {value}, ptr {self.at(base, index, view.width)}, align 1{hint}")
+            return
+        place = self.at(base, index, step)
+        for lane in range(self.lanes):
+            if lane:
+                place = text.new(f"getelementptr i8, ptr {place}, i64 {step}")
+            element = text.new(f"extractelement {view.vector} {value}, i32 {lane}")
+            text.add(f"store {view.scalar} {element}, ptr {place}, align 1")

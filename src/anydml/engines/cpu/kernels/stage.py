@@ -1,0 +1,70 @@
+"""What every unit of a contraction does: take a scratch, find where views begin, and have rows of maps computed."""
+
+from __future__ import annotations
+
+from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.kernels.rows import VIEWS
+from anydml.engines.cpu.kernels.steps import Steps
+
+DECLARED = "declare void @llvm.aarch64.isb(i32)" if IS_ARM else "declare void @llvm.x86.sse2.pause()"
+"""What a text that takes a scratch declares."""
+_PAUSE = "call void @llvm.aarch64.isb(i32 15)" if IS_ARM else "call void @llvm.x86.sse2.pause()"
+
+
+def make_stage() -> str:
+    """Some rows of a map, of which the view `own` lies in the scratch."""
+    text = Steps()
+    text.room("places", VIEWS)
+    text.read("line", "section")
+    text.read("views", "section + 8")
+    text.read("numbers", "section + 16")
+    text.let("w", "section + 24")
+    text.let("steps", "w + views * 8")
+    text.let("across", "steps + views * 8 + numbers * 8")
+    with text.loop("r", 0, "rows"):
+        with text.loop("v", 0, "views"):
+            text.read("base", "bases + v * 8")
+            text.read("step", "steps + v * 8")
+            text.read("on", "across + v * 8")
+            text.put("places + v * 8", "base + (first + r) * on + start * step")
+        text.put("places + own * 8", "memory + r * pitch")
+        text.invoke("line", "w", "places", "count")
+    text.add("ret void")
+    names = ("section", "bases", "first", "start", "rows", "count", "own", "memory", "pitch")
+    return text.define(f"private void @stage({', '.join(f'i64 %{name}' for name in names)})")
+
+
+def make_bases() -> str:
+    """Where the views of a section begin for a place in the batch, which is given by its coordinates."""
+    text = Steps()
+    text.read("views", "section + 8")
+    text.read("numbers", "section + 16")
+    text.let("w", "section + 24")
+    text.let("strides", "w + views * 24 + numbers * 8")
+    with text.loop("v", 0, "views"):
+        text.read("base", "w + v * 8")
+        text.put("bases + v * 8", "base")
+        with text.loop("d", 0, "rank"):
+            text.read("at", "places + d * 8")
+            text.read("stride", "strides + (d * views + v) * 8")
+            text.read("old", "bases + v * 8")
+            text.put("bases + v * 8", "old + at * stride")
+    text.add("ret void")
+    return text.define("private void @bases(i64 %section, i64 %rank, i64 %places, i64 %bases)")
+
+
+def take_scratch(text: Steps, size: int) -> None:
+    """Take a scratch that is free; there are at least as many as threads, but threads may come from elsewhere."""
+    text.add(
+        "br label %look.first", "look.first:", "br label %look", "look:",
+        "%turn = phi i64 [ 0, %look.first ], [ %turn.next, %look.on ]",
+    )  # fmt: skip
+    text.let("scratch", f"slots + turn * {size}")
+    text.add(
+        "%slot.ptr = inttoptr i64 %scratch to ptr",
+        "%swap = cmpxchg ptr %slot.ptr, i64 0, i64 1 acquire monotonic",
+        "%is.mine = extractvalue { i64, i1 } %swap, 1",
+        "br i1 %is.mine, label %taken, label %look.on", "look.on:", _PAUSE,
+    )  # fmt: skip
+    text.add(f"%turn.next = add i64 {text.value('turn + 1 if turn + 1 < slot_count else 0')}, 0")
+    text.add("br label %look", "taken:")

@@ -1,0 +1,78 @@
+"""Contractions of bytes, planned: how dot instructions take them, and what zero points add."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
+from anydml.engines.cpu.programs.sides import NOWHERE
+from anydml.engines.cpu.tiles import has_dots
+from anydml.enums import DataType
+from anydml.ir.expressions import const
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.sides import Section, Sides
+    from anydml.ir.expressions import Expr
+
+
+class OctetPlan(NamedTuple):
+    """A product of bytes."""
+
+    factors: tuple[tuple[Section, Kernel], ...]
+    """With what packs each."""
+    zeros: tuple[Section, ...]
+    """Of both zero points; empty where there is nothing to mend."""
+    kernels: tuple[int, ...]
+    """That add up each factor's bytes, and that mend sums."""
+
+
+def _byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
+    """The load of a byte, and what is taken off it, in a factor of 32 bits; None for other factors."""
+    number, zero = value.args if value.op == "sub" else (value, const(0, value.type))
+    leaf = number.args[0] if number.op == "cast" else number
+    is_byte = leaf.op == "load" and leaf.type in (DataType.INT8, DataType.UINT8)
+    return (leaf, zero) if is_byte else None
+
+
+def _folded(value: Expr) -> Expr:
+    """A difference of constants as one."""
+    if value.op == "sub" and all(arg.op == "const" for arg in value.args):
+        return const(value.args[0].value - value.args[1].value, value.type)
+    return value
+
+
+def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
+    """How bytes less their zero points are multiplied by dot instructions; None where they are not, or cannot be."""
+    found = [_byte_less_zero(value) for value in (sides.left, sides.right)]
+    if sides.kind != "i32" or None in found or not has_dots(tile.lanes):
+        return None
+    columns = tile.vectors * tile.lanes
+    factors, zeros, totals = [], [], []
+    for part, is_left, across, panel, pitch in (
+        (found[0], True, sides.rows, tile.rows, tile.pitch),
+        (found[1], False, sides.columns, columns, columns),
+    ):
+        assert part is not None  # noqa: S101 - for type checkers
+        leaf, zero = part
+        if sides.folded and any(lie.along(sides.folded) for lie in sides.lies(zero)):
+            return None
+        lie = sides.lie(leaf)
+        step, on = lie.along(sides.folded), lie.along(across)
+        lies = "p" if on == 1 else "t" if step == 1 else "s"
+        # An Arm takes signed bytes, an x86 unsigned ones on the left.
+        flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM)
+        shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left)
+        pack = get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
+        factors.append((sides.section((), [lie], [step], [on]), pack))
+        totals.append(get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address)
+        offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
+        zeros.append((zero - offset, across))
+    kernels = (*totals, get_kernel("mend", make_mend).address)
+    if all(value.op == "const" and not value.value for value in (_folded(value) for value, _ in zeros)):
+        return OctetPlan(tuple(factors), (), kernels)
+    sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
+    return OctetPlan(tuple(factors), sections, kernels)

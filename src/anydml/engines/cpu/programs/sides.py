@@ -1,0 +1,165 @@
+"""The sides of a contraction, and how views lie along them: the words that its kernel knows factors and results by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
+from anydml.engines.cpu.kernels.row import Shape, givens
+from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
+from anydml.enums import DataType
+from anydml.ir.expressions import load
+from anydml.ir.trees import rewrite, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.ir.expressions import Expr
+    from anydml.ir.patterns import Contraction
+    from anydml.ir.verbs import Reduce
+
+SUMS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
+"""Types of sums; integers wrap, whatever their sign."""
+SKINNY = 8
+"""Rows up to which columns are not packed: they are read once."""
+
+
+class Lie(NamedTuple):
+    """A view as it lies along the dimensions of a contraction: strides in bytes."""
+
+    tensor: str
+    """Empty for a coordinate, and for what lies in the scratch."""
+    offset: int
+    strides: tuple[int, ...]
+    """By dimension of the walk."""
+    width: int
+
+    def along(self, dimensions: Sequence[int]) -> int:
+        """The stride of dimensions that are one."""
+        return self.strides[dimensions[-1]] if dimensions else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The words of a factor or of the result, with the places of addresses in them."""
+
+    words: tuple[int, ...]
+    tensors: tuple[tuple[str, int], ...]
+    """Of each view, with its offset in bytes."""
+
+    def bind(self, places: Mapping[str, int]) -> tuple[int, ...]:
+        """The words with the addresses."""
+        addresses = [places[tensor] + offset if tensor else offset for tensor, offset in self.tensors]
+        return (*self.words[:3], *addresses, *self.words[3:])
+
+
+NOWHERE = Lie("", 0, (), 4)
+"""What lies in the scratch, where the kernel says."""
+
+
+class Sides:
+    """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch."""
+
+    def __init__(self, primitive: Reduce, found: Contraction) -> None:
+        self.primitive, self.found = primitive, found
+        self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
+        self.left, self.right = found.left, found.right
+        self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]
+        self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
+        rank = len(found.sizes)
+        target = primitive.target
+        strides = (*target.strides, *[0] * (rank - len(target.strides)))
+        width = target.data_type.size_in_bytes
+        self.target = Lie(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
+        self._sort()
+
+    def lie(self, node: Expr) -> Lie:
+        """How a load, a coordinate or the sum lies."""
+        rank = len(self.found.sizes)
+        if node is self.sum:
+            return Lie("", 0, (0,) * rank, 4)
+        if node.op == "coordinate":
+            return Lie("", 0, tuple(int(k == node.value) for k in range(rank)), 1)
+        view = self.primitive.sources[int(node.value)]
+        width = view.data_type.size_in_bytes
+        return Lie(view.tensor, view.offset * width, tuple(s * width for s in view.strides), width)
+
+    def lies(self, *values: Expr) -> list[Lie]:
+        """How all that expressions read lies."""
+        return [self.lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
+
+    def _sort(self) -> None:
+        found = self.found
+        everyone = [*self.lies(self.left, self.right, self.finish), self.target]
+        self.rows, more_rows = self._merge(found.rows, everyone)
+        self.columns, more_columns = self._merge(found.columns, everyone)
+        self.folded, self.unmerged = self._merge(found.folded, everyone)
+        self.batch = (*found.batch, *more_rows, *more_columns)
+        m, n = self.target.along(self.rows), self.target.along(self.columns)
+        # A few rows rather than a few columns; and columns that lie side by side in the target.
+        few = min(self.count(self.rows), self.count(self.columns)) <= SKINNY
+        turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
+        if turned:
+            self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
+        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
+
+    def count(self, dimensions: Sequence[int]) -> int:
+        """The elements of some dimensions."""
+        return math.prod(self.found.sizes[k] for k in dimensions)
+
+    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The most elements of some dimensions that lie as one does, and the dimensions that do not."""
+        runs: list[tuple[int, ...]] = []
+        for k in dimensions:
+            size = self.found.sizes[k]
+            if runs and all(lie.strides[runs[-1][-1]] == lie.strides[k] * size for lie in lies):
+                runs[-1] += (k,)
+            else:
+                runs.append((k,))
+        best = max(runs, key=self.count, default=())
+        return best, tuple(k for run in runs if run is not best for k in run)
+
+    def is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
+        """Whether more of a factor lies along its rows or columns than along what is folded."""
+        lies = self.lies(value)
+        return sum(lie.along(across) == lie.width for lie in lies) > sum(
+            lie.along(self.folded) == lie.width for lie in lies
+        )
+
+    def computed(self, value: Expr, across: tuple[int, ...], is_along: bool = False) -> tuple[str, Section, int]:
+        """A factor that rows of a map compute: along what most of it lies along."""
+        is_across = not is_along and self.is_across(value, across)
+        inner, outer = (across, self.folded) if is_across else (self.folded, across)
+        section = self.mapped(value, inner, outer, NOWHERE, 4)
+        return ("p", section, ALONG_ROWS) if is_across else ("t", section, ALONG_STEPS)
+
+    def result(self) -> Section:
+        """What is computed from sums, by rows of the target."""
+        return self.mapped(self.finish, self.columns, self.rows, self.target, self.target.along(self.columns))
+
+    def mapped(self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int) -> Section:
+        """What rows of a map compute, along some dimensions and across others, to a target with some step."""
+        nodes = list(walk(value))
+        leaves = [node for node in nodes if node.op in ("load", "coordinate")]
+        # The sum comes first: the driver says where it lies.
+        leaves.sort(key=lambda node: node is not self.sum)
+        lies = [self.lie(node) for node in leaves]
+        steps = [4 if node is self.sum else lie.along(inner) for node, lie in zip(leaves, lies, strict=True)]
+        widths = [lie.width for lie in (*lies, target)]
+        letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
+        widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
+        row = row_kernel(value, Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False))
+        numbers = [word_of(node) for node in givens(nodes)]
+        across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
+        return self.section((row.address, *numbers), [*lies, target], [*steps, step], across)
+
+    def section(
+        self, line: tuple[int, ...], lies: Sequence[Lie], steps: Sequence[int], across: Sequence[int]
+    ) -> Section:
+        """The words of some views; a line is the kernel's address, and the numbers that the user chose."""
+        address, *numbers = line or (0,)
+        batch = [lie.strides[k] if lie.strides else 0 for k in self.batch for lie in lies]
+        words = (address, len(lies), len(numbers), *steps, *numbers, *across, *batch)
+        return Section(words, tuple((lie.tensor, lie.offset) for lie in lies))

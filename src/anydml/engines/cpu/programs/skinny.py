@@ -1,0 +1,44 @@
+"""Contractions of a few rows, planned: which kernel reads the right factor as it lies."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.kernels.contract import DOTS, RIGHT, STRIP
+from anydml.engines.cpu.kernels.rare import find_rare
+from anydml.engines.cpu.kernels.row import givens
+from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_dots, make_strip
+from anydml.engines.cpu.programs.map import row_letter, word_of
+from anydml.engines.cpu.programs.sides import NOWHERE, SKINNY
+from anydml.ir.trees import walk, write
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.sides import Section, Sides
+
+
+def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
+    """The section of a right factor that is read once, for a few rows; None where it lies neither way."""
+    nodes = list(walk(sides.right))
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+    if sides.m > SKINNY or sides.n * sides.k < SMALL // 8 or find_rare(nodes):
+        return None
+    is_across = sides.is_across(sides.right, sides.columns)
+    inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
+    lies = [sides.lie(node) for node in leaves]
+    letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
+    if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > RIGHT):
+        return None
+    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, leaves, letters)
+    family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
+    key = f"{write(sides.right, numbers=False)} {shape[:4]} {letters}"
+    name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    kernel = get_kernel(name, functools.partial(make, sides.right, shape))
+    numbers = [word_of(node) for node in givens(nodes)]
+    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
+    section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
+    return section, STRIP if is_across else DOTS

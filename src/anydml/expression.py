@@ -1,0 +1,140 @@
+"""What stands for a tensor in a graph that is being built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from anydml.arithmetic import Arithmetic
+from anydml.errors import DescriptionError, Fault
+from anydml.graph.check import byte_span, has_gaps
+from anydml.graph.description import SUBJECT
+from anydml.graph.nodes import OperatorNode
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.builder import Graph
+    from anydml.enums import DataType
+    from anydml.graph.nodes import Node
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """What an expression stands for: an input of the graph, or a node."""
+
+    is_input: bool
+    number: int
+    descs: tuple[TensorDesc, ...]
+    """Of its memory: an input's one, or one for each output of the node."""
+    name: str
+    inputs: tuple[Expression, ...] = ()
+    node: Node | None = None
+
+
+class Expression(Arithmetic):
+    """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
+
+    The functions take expressions where they take arrays, and then give one.
+    """
+
+    __slots__ = ("_source", "desc", "graph", "is_scalar", "slot")
+
+    def __init__(
+        self, graph: Graph, source: Source, desc: TensorDesc, slot: int = 0, *, is_scalar: bool = False
+    ) -> None:
+        self.graph, self._source, self.desc, self.slot = graph, source, desc, slot
+        self.is_scalar = is_scalar
+        """Whether it has no dimensions, which its description, having one at least, does not say."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Its sizes: none for a single element, as the functions give it."""
+        return () if self.is_scalar else self.desc.sizes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The strides of its description, those of a packed tensor where it has none."""
+        return () if self.is_scalar else self.desc.element_strides
+
+    @property
+    def data_type(self) -> DataType:
+        """The data type of its description."""
+        return self.desc.data_type
+
+    @property
+    def name(self) -> str:
+        """The name of the input or node; empty where it has none."""
+        return self._source.name
+
+    @property
+    def is_reinterpreted(self) -> bool:
+        """Whether it is another description of an expression's memory."""
+        return self.desc is not self._source.descs[self.slot]
+
+    def named(self, name: str) -> Expression:
+        """Name the node that gives this expression, for errors and pictures: `y = slice1(x, …).named("crop")`."""
+        if self.is_reinterpreted:
+            rule = "name must be given to the expression itself: a reinterpretation of it is no node"
+            refuse(Fault(field="name", rule=rule, value=name))
+        self.graph.rename(self._source, name)
+        return self
+
+    def reinterpret(
+        self,
+        sizes: Sequence[int] | int | None = None,
+        strides: Sequence[int] | int | None = None,
+        data_type: DataType | str | type | Any = None,
+    ) -> Expression:
+        """The same memory in another description; without strides a packed one, where sizes or type change.
+
+        The bytes that it describes must lie within those of this expression.
+        """
+        desc = self.desc
+        same_shape = sizes is None and data_type is None
+        try:
+            other = TensorDesc(
+                desc.data_type if data_type is None else data_type,
+                desc.sizes if sizes is None else sizes,
+                strides=desc.strides if strides is None and same_shape else strides,
+                flags=desc.flags,
+                signed_strides=desc.signed_strides and strides is None and same_shape,
+            )
+        except DescriptionError as error:
+            raise error.within(SUBJECT, "reinterpret: ") from None
+        is_scalar = self.is_scalar and sizes is None and strides is None
+        return self.seen_as(other, is_scalar=is_scalar)
+
+    def seen_as(self, other: TensorDesc, *, is_scalar: bool = False) -> Expression:
+        """The same memory in another description, which lies within it."""
+        own = self._source.descs[self.slot]
+        if isinstance(self._source.node, OperatorNode) and has_gaps(own):
+            rule = f"reinterpret: {self!r} must have no gaps: nobody writes there"
+            refuse(Fault(field="reinterpret", rule=rule, value=own.strides))
+        low, high = byte_span(self.desc)
+        found = byte_span(other)
+        if found[0] < low or found[1] > high:
+            rule = f"reinterpret: the bytes must lie within the {low} .. {high} of {self!r}"
+            refuse(Fault(field="reinterpret", rule=rule, value=other, found=f"{found[0]} .. {found[1]} of {other!r}"))
+        return Expression(self.graph, self._source, other, self.slot, is_scalar=is_scalar)
+
+    @property
+    def source(self) -> Source:
+        """What it stands for."""
+        return self._source
+
+    def __array__(self, *_args: object, **_options: object) -> NoReturn:
+        rule = f"{self!r} stands for a tensor that is not there yet"
+        refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
+
+    def __repr__(self) -> str:
+        source = self._source
+        kind = "input" if source.node is None else source.node.kind
+        name = f" {source.name!r}" if source.name else ""
+        return f"Expression({kind}{name}, {self.desc!r})"
+
+
+def refuse(fault: Fault) -> NoReturn:
+    """Say what is wrong with a graph."""
+    raise DescriptionError(SUBJECT, fault)

@@ -1,0 +1,264 @@
+"""Maps that fetch: gathers and reversals, made and recognised, and views that say what indices need not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.enums import DataType
+from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
+from anydml.ir.trees import fetched, loads, rewrite, walk
+from anydml.ir.verbs import Check, Map
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+
+INT64 = DataType.INT64
+
+
+class Gathered(NamedTuple):
+    """target[b, t, …] = source[b, indices[b, t], …]: bits are moved.
+
+    The first `batch_rank` dimensions are common to all three views; the last dimension of `indices` holds the
+    coordinates of a tuple; what the tuple leaves of the source is copied whole. A negative index of a signed type
+    counts from the end.
+    """
+
+    source: View
+    indices: View
+    target: View
+    batch_rank: int
+    clamp: bool
+    """Whether nothing is checked: for an index outside its dimension the nearest element is taken."""
+
+    @property
+    def tuple_size(self) -> int:
+        """The coordinates in a tuple."""
+        return self.indices.sizes[-1]
+
+    @property
+    def indexed_sizes(self) -> tuple[int, ...]:
+        """The sizes of the source's dimensions that a tuple chooses from."""
+        return self.source.sizes[self.batch_rank : self.batch_rank + self.tuple_size]
+
+    @property
+    def check(self) -> Check:
+        """That every index is inside its dimension."""
+        return Check(self.indices, self.indexed_sizes, self.batch_rank)
+
+
+class Turned(NamedTuple):
+    """target[…, i, …] = source[…, n - 1 - i, …] for i below n, and source[…, i, …] from there on: bits are moved.
+
+    n is lengths[…, 0, …], at most the size of the axis: `lengths` has the source's sizes, but 1 along the axis, and
+    is of an unsigned type.
+    """
+
+    source: View
+    lengths: View
+    target: View
+    axis: int
+
+
+def nearest(index: Expr, size: int) -> Expr:
+    """An index as one of 0 .. size - 1: one below 0 counts from the end, and one outside is the nearest inside."""
+    assert index.type is not None  # noqa: S101 - for type checkers: indices are numbers
+    if not index.type.is_signed:  # clamped in its own type: 2^64 - 1 must not turn into -1
+        return minimum(index, given(size - 1, index.type)).to(INT64)
+    index = index.to(INT64)
+    index = where(index < 0, index + given(size, INT64), index)
+    return minimum(maximum(index, 0), given(size - 1, INT64))
+
+
+def nearest_to(node: Expr) -> Expr | None:
+    """The index that a node is the nearest inside to; None for what `nearest` did not make."""
+    near = node.args[0] if node.op == "cast" else node
+    if near.op != "where" or near.args[2].op != "given" or near.type is None or near.type.is_float:
+        return None
+    index, last = near.args[1:]
+    for place in () if node.op == "cast" else (1, 2):  # as one above 0, and as one that may count from the end
+        if index.op != "where":
+            return None
+        index = index.args[place]
+    return index if nearest(index, int(last.value) + 1) is node else None
+
+
+def gathered(source: View, indices: View, target: View, batch_rank: int, *, clamp: bool) -> Map:
+    """What `Gathered` says; without `clamp` an index outside its dimension is an `IndexFault`."""
+    rank = len(indices.sizes) - 1
+    strides = (*indices.strides[:-1], *[0] * (len(target.sizes) - rank))
+    made = Gathered(source, indices, target, batch_rank, clamp)
+    coordinates = [
+        View(indices.tensor, indices.data_type, target.sizes, strides, indices.offset + k * indices.strides[-1])
+        for k in range(made.tuple_size)
+    ]
+    chosen = [nearest(load(1 + k, indices.data_type), size) for k, size in enumerate(made.indexed_sizes)]
+    at = [*map(coordinate, range(batch_rank)), *chosen, *map(coordinate, range(rank, len(target.sizes)))]
+    value = fetch(0, source.data_type, at)
+    return Map((source, *coordinates), target, value, () if clamp else (made.check,))
+
+
+def match_gathered(primitive: Map) -> Gathered | None:
+    """What `gathered` makes, and what narrowing leaves of it; None for other maps. The checks may be any."""
+    value, target = primitive.value, primitive.target
+    if value.op != "fetch":
+        return None
+    source = primitive.sources[int(value.value)]
+    slots = [_chosen_by(index, size) for index, size in zip(value.args, source.sizes, strict=True)]
+    places = [k for k, slot in enumerate(slots) if slot is not None]
+    if not places or places != list(range(places[0], places[-1] + 1)):
+        return None
+    batch, depth = places[0], len(places)
+    rest = len(source.sizes) - batch - depth
+    rank = len(target.sizes) - rest
+    along = [*range(batch), *places, *range(rank, rank + rest)]
+    if rank < batch or any(slot is None and not _is_at(value.args[k], along[k]) for k, slot in enumerate(slots)):
+        return None
+    indices = _tuples([primitive.sources[slot] for slot in slots if slot is not None], rank)
+    if indices is None:
+        return None
+    sizes = [None if slot is not None else target.sizes[along[k]] for k, slot in enumerate(slots)]
+    return Gathered(_spread(source, value, sizes), indices, target, batch, not primitive.checks)
+
+
+def turned(source: View, lengths: View, target: View, axis: int) -> Map:
+    """What `Turned` says."""
+    counts = replace(lengths, sizes=source.sizes, strides=_without(lengths.strides, axis))
+    at = [coordinate(k) for k in range(len(source.sizes))]
+    at[axis] = _turn(at[axis], load(1, lengths.data_type), source.sizes[axis])
+    return Map((source, counts), target, fetch(0, source.data_type, at))
+
+
+def match_turned(primitive: Map) -> Turned | None:
+    """What `turned` makes, and what narrowing leaves of it, but not along the axis; None for other maps."""
+    value, target = primitive.value, primitive.target
+    if value.op != "fetch" or primitive.checks:
+        return None
+    source = primitive.sources[int(value.value)]
+    others = [k for k, index in enumerate(value.args) if not _is_at(index, k)]
+    if len(others) != 1 or len(source.sizes) != len(target.sizes):
+        return None
+    (axis,) = others
+    found, size = loads(value.args[axis]), source.sizes[axis]
+    if len(found) != 1 or size != target.sizes[axis] or _turn(coordinate(axis), found[0], size) is not value.args[axis]:
+        return None
+    lengths = primitive.sources[int(found[0].value)]
+    if lengths.strides[axis] and size > 1:
+        return None
+    counts = replace(lengths, sizes=(*lengths.sizes[:axis], 1, *lengths.sizes[axis + 1 :]))
+    sizes = [None if k == axis else size for k, size in enumerate(target.sizes)]
+    return Turned(_spread(source, value, sizes), counts, target, axis)
+
+
+def settled(primitive: Map) -> Map:
+    """The same map, which fetches at i what it fetched at start + step·i: from a window of the source."""
+    value, sources, sizes = primitive.value, list(primitive.sources), primitive.target.sizes
+    lines: dict[tuple[int, int], _Line] = {}
+    for slot in fetched(value):
+        nodes = [node for node in walk(value) if node.op == "fetch" and node.value == slot]
+        start, steps, kept = [0] * len(sources[slot].sizes), [1] * len(sources[slot].sizes), list(sources[slot].sizes)
+        for k in range(len(kept)):
+            found = {_line(node.args[k]) for node in nodes}
+            line = found.pop()
+            if line is None or found:
+                continue
+            lines[slot, k] = line
+            start[k], steps[k] = line.start, line.step
+            kept[k] = 1 if line.dimension is None else sizes[line.dimension]
+        sources[slot] = sources[slot].window(start, steps, kept)
+    if not lines:
+        return primitive
+
+    def change(node: Expr) -> Expr:
+        if node.op != "fetch":
+            return node
+        slot = int(node.value)
+        assert node.type is not None  # noqa: S101 - for type checkers: what is fetched has a type
+        args = [lines[slot, k].inside if (slot, k) in lines else index for k, index in enumerate(node.args)]
+        return fetch(slot, node.type, args)
+
+    return replace(primitive, sources=tuple(sources), value=rewrite(value, change))
+
+
+class _Line(NamedTuple):
+    """The indices start + step·i for i along a dimension of the map; of a number alone, along none."""
+
+    start: int
+    step: int = 0
+    dimension: int | None = None
+
+    @property
+    def inside(self) -> Expr:
+        """Where a window that has these indices alone has them."""
+        return const(0, INT64) if self.dimension is None else coordinate(self.dimension)
+
+
+def _line(node: Expr) -> _Line | None:
+    """An index as a line; None for what is not one."""
+    if node.op in ("const", "given"):
+        return _Line(int(node.value))
+    if node.op == "coordinate":
+        return _Line(0, 1, int(node.value))
+    if node.op not in ("add", "sub", "mul"):
+        return None
+    a, b = map(_line, node.args)
+    if a is None or b is None:
+        return None
+    if node.op == "mul":
+        times, line = (a.start, b) if a.dimension is None else (b.start, a)
+        if a.dimension is not None and b.dimension is not None:
+            return None
+        return _named(line.start * times, line.step * times, line.dimension)
+    if a.dimension is not None and b.dimension is not None and a.dimension != b.dimension:
+        return None
+    sign = -1 if node.op == "sub" else 1
+    dimension = b.dimension if a.dimension is None else a.dimension
+    return _named(a.start + sign * b.start, a.step + sign * b.step, dimension)
+
+
+def _named(start: int, step: int, dimension: int | None) -> _Line:
+    return _Line(start, step, dimension) if step else _Line(start)
+
+
+def _is_at(index: Expr, dimension: int) -> bool:
+    """Whether an index is the coordinate itself, or the only one that there is."""
+    return index is coordinate(dimension) or index is const(0, INT64)
+
+
+def _chosen_by(index: Expr, size: int) -> int | None:
+    """The source whose elements an index is the nearest to."""
+    found = loads(index)
+    return int(found[0].value) if len(found) == 1 and nearest(found[0], size) is index else None
+
+
+def _turn(place: Expr, length: Expr, size: int) -> Expr:
+    """The place that an element comes from."""
+    assert length.type is not None  # noqa: S101 - for type checkers: lengths are numbers
+    count = minimum(length, given(size, length.type)).to(INT64)
+    return where(place < count, count - 1 - place, place)
+
+
+def _tuples(coordinates: Sequence[View], rank: int) -> View | None:
+    """The view of tuples whose coordinates some views are, in as many dimensions; None where there is none."""
+    first = coordinates[0]
+    step = coordinates[1].offset - first.offset if len(coordinates) > 1 else 0
+    if any(stride and size > 1 for size, stride in zip(first.sizes[rank:], first.strides[rank:], strict=True)):
+        return None
+    if any(view != replace(first, offset=first.offset + k * step) for k, view in enumerate(coordinates)):
+        return None
+    sizes, strides = (*first.sizes[:rank], len(coordinates)), (*first.strides[:rank], step)
+    return View(first.tensor, first.data_type, sizes, strides, first.offset)
+
+
+def _spread(source: View, value: Expr, sizes: Sequence[int | None]) -> View:
+    """A source with the sizes of the target, its only element repeated where an index is 0; None leaves a size."""
+    kept = [size if wanted is None else wanted for size, wanted in zip(source.sizes, sizes, strict=True)]
+    steps = [int(index is not const(0, INT64)) for index in value.args]
+    return source.window([0] * len(kept), steps, kept)
+
+
+def _without(strides: Sequence[int], axis: int) -> tuple[int, ...]:
+    return tuple(0 if k == axis else stride for k, stride in enumerate(strides))

@@ -1,0 +1,146 @@
+"""MatMul, Gemm, and the products of integers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import anydml as dml
+from anydml.enums import DataType
+from anydml.onnx.lowerings.elementwise import common_shape
+from anydml.onnx.lowerings.moving import convert, spread
+from anydml.onnx.types import FLOAT, element_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.onnx.nodes import Node
+    from anydml.onnx.values import Value
+
+_MOST_DIMENSIONS = 4
+"""Of GEMM and its kin."""
+
+
+def matmul(node: Node) -> list[Value]:
+    """MatMul: NumPy's, of vectors too."""
+    return [multiply(node, node.input(0), node.input(1))]
+
+
+def multiply(node: Node, a: Value, b: Value) -> Value:
+    """NumPy's matrix product of two tensors, of any number of dimensions."""
+    return matrices(node, a, b, lambda x, y, shape: node.tracer.apply(dml.gemm, [x, y], shape))
+
+
+def matrices(node: Node, a: Value, b: Value, run: Callable[[Value, Value, tuple[int, ...]], Value]) -> Value:
+    """What `run` makes of two tensors of matrices, in as many dimensions as it takes; vectors are made matrices."""
+    if not a.shape or not b.shape:
+        node.refuse("inputs", "a product needs vectors or matrices", found=f"{a.shape} and {b.shape}")
+    left = a.shape if len(a.shape) > 1 else (1, *a.shape)
+    right = b.shape if len(b.shape) > 1 else (*b.shape, 1)
+    if left[-1] != right[-2]:
+        rule = f"B must have as many rows as A has columns, {left[-1]}"
+        node.refuse("B", rule, value=b.shape, found=str(b.shape))
+    batch = common_shape(node, left[:-2], right[:-2])
+    shape = (*batch, left[-2], right[-1])
+    x, y = node.tracer.reshape(a, left), node.tracer.reshape(b, right)
+    if len(shape) <= _MOST_DIMENSIONS or not math.prod(shape):
+        found = run(x, y, shape)
+    elif len(right) == 2:  # one matrix for all: what A counts are rows
+        found = run(node.tracer.reshape(x, (math.prod(left[:-1]), left[-1])), y, (math.prod(shape[:-1]), shape[-1]))
+    else:
+        count = math.prod(batch)
+        several = [spread(node, one, (*batch, *one.shape[-2:])) for one in (x, y)]
+        x, y = (node.tracer.reshape(one, (count, *one.shape[-2:])) for one in several)
+        found = run(x, y, (count, *shape[-2:]))
+    kept = (*batch, *left[-2:-1][: len(a.shape) > 1], *right[-1:][: len(b.shape) > 1])
+    return node.tracer.reshape(found, kept)
+
+
+def gemm(node: Node) -> list[Value]:
+    """Gemm: alpha·A·B + beta·C."""
+    a, b, c = node.input(0), node.input(1), node.optional(2)
+    for name, value in (("A", a), ("B", b)):
+        if len(value.shape) != 2:
+            node.refuse(name, f"{name} must have 2 dimensions", value=value.shape, found=str(value.shape))
+    turned = [bool(node.integer(name, 0)) for name in ("transA", "transB")]
+    (rows, length), (other, columns) = (v.shape[::-1] if t else v.shape for v, t in zip((a, b), turned, strict=True))
+    if length != other:
+        rule = f"B must have as many rows as A has columns, {length}, transposed where transA and transB say so"
+        node.refuse("B", rule, value=b.shape, found=str(b.shape))
+    if c is not None and common_shape(node, c.shape, (rows, columns)) != (rows, columns):
+        rule = f"C must have a shape that can be broadcast to {(rows, columns)}"
+        node.refuse("C", rule, value=c.shape, found=str(c.shape))
+    transforms = ("TRANSPOSE" if t else "NONE" for t in turned)
+    options: dict[str, Any] = dict(zip(("trans_a", "trans_b"), transforms, strict=True))
+    options |= {name: node.real(name) for name in ("alpha", "beta")}
+
+    def call(first: Any, second: Any, third: Any = None, **named: Any) -> Any:
+        return dml.gemm(first, second, third, **named)
+
+    given = [a, b] if c is None else [a, b, c]
+    return [node.tracer.apply(call, given, (rows, columns), **options)]
+
+
+# Products of integers
+
+
+def matmul_integer(node: Node) -> list[Value]:
+    """MatMulInteger: (A - zero)·(B - zero), exactly."""
+    a, b = node.input(0), node.input(1)
+    zeros = {name: _by(node, i, side) for i, name, side in ((2, "a_zero_point", a), (3, "b_zero_point", b))}
+    given = {name: value for name, value in zeros.items() if value is not None}
+
+    def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
+        def call(first: Any, second: Any, *others: Any, **named: Any) -> Any:
+            places = dict(zip(given, others, strict=True))
+            return dml.matrix_multiply_integer(first, second, **places, **named)
+
+        element = element_of(DataType.INT32)
+        return node.tracer.apply(call, [x, y, *given.values()], shape, element=element)
+
+    return [matrices(node, a, b, run)]
+
+
+def _by(node: Node, index: int, side: Value) -> Value | None:
+    """A zero point or a scale: one for all, or in a row or a column."""
+    value = node.optional(index)
+    if value is None or value.count == 1:
+        return None if value is None else node.tracer.reshape(value, (1, 1))
+    is_left = side is node.input(0)
+    wanted = (value.count, 1) if is_left else (1, value.count)
+    if value.count != side.shape[-2 if is_left else -1]:
+        name = node.rules.inputs[index].name
+        rule = f"{name} must be one number, or one for each {'row' if is_left else 'column'}"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    return node.tracer.reshape(value, wanted)
+
+
+def qlinear_matmul(node: Node) -> list[Value]:
+    """QLinearMatMul: a product of quantised numbers, quantised again. Scales of FLOAT16 are made FLOAT32."""
+    a, b = node.input(0), node.input(3)
+    sides = {1: a, 2: a, 4: b, 5: b, 6: a, 7: a}
+    found = []
+    for i, side in sides.items():
+        value = node.input(i)
+        is_left = side is a
+        if value.count not in (1, side.shape[-2 if is_left else -1]):
+            name = node.rules.inputs[i].name
+            rule = f"{name} must be one number, or one for each {'row' if is_left else 'column'}"
+            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        shape = (value.count, 1) if is_left else (1, value.count)
+        is_scale = value.element.data_type.is_float
+        found.append(node.tracer.reshape(convert(node, value, FLOAT) if is_scale else value, shape))
+    a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = found
+
+    def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
+        given = {
+            "a": x, "a_scale": a_scale, "a_zero_point": a_zero, "b": y, "b_scale": b_scale, "b_zero_point": b_zero,
+            "output_scale": y_scale, "output_zero_point": y_zero,
+        }  # fmt: skip
+
+        def call(*values: Any, **named: Any) -> Any:
+            return dml.quantized_linear_matrix_multiply(**dict(zip(given, values, strict=True)), **named)
+
+        return node.tracer.apply(call, list(given.values()), shape, element=y_zero.element)
+
+    return [matrices(node, a, b, run)]

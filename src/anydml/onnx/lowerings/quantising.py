@@ -1,0 +1,145 @@
+"""QuantizeLinear, DequantizeLinear, and products with weights of few bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.enums import DataType, RoundingMode
+from anydml.expression import Expression
+from anydml.onnx.lowerings.elementwise import compute
+from anydml.onnx.lowerings.moving import convert, spread
+from anydml.onnx.lowerings.slicing import take
+from anydml.onnx.types import FLOAT, element_of, read_element_type
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from anydml.onnx.nodes import Node
+
+UINT8 = element_of(DataType.UINT8)
+
+_TAKEN = ("INT8", "UINT8")
+"""What ELEMENT_WISE_QUANTIZE_LINEAR gives."""
+
+
+def quantize(node: Node) -> list[Value]:
+    """QuantizeLinear: round(x/scale) + zero point, halves to even, within the type's range."""
+    x, zero = node.input(0), node.optional(2)
+    element = zero.element if zero is not None else UINT8
+    if zero is None and "output_dtype" in node.rules.attributes and node.integer("output_dtype", 0):
+        element = read_element_type(node.integer("output_dtype"), node.label, "output_dtype")
+    scale = _spread(node, node.input(1), x, "y_scale")
+    point = _spread(node, zero, x, "y_zero_point") if zero is not None else Value.of(element, 0)
+    if element.name in _TAKEN:
+        scale = convert(node, scale, x.element) if scale.element != x.element else scale
+        return [compute(node, dml.quantize_linear, x, scale, point, element=element)]
+    limits = np.iinfo(element.held)
+    quotient = compute(node, dml.divide, convert(node, x, FLOAT), convert(node, scale, FLOAT))
+    whole = compute(node, dml.round, quotient, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
+    moved = compute(node, dml.add, whole, convert(node, point, FLOAT))
+    return [convert(node, compute(node, dml.clip, moved, min=float(limits.min), max=float(limits.max)), element)]
+
+
+def dequantize(node: Node) -> list[Value]:
+    """DequantizeLinear: (x - zero point)·scale, of the scale's type."""
+    x, zero = node.input(0), node.optional(2)
+    scale = _spread(node, node.input(1), x, "x_scale")
+    point = _spread(node, zero, x, "x_zero_point") if zero is not None else Value.of(x.element, 0)
+    found = compute(node, dml.dequantize_linear, x, scale, point, element=scale.element)
+    if "output_dtype" in node.rules.attributes and node.integer("output_dtype", 0):
+        found = convert(node, found, read_element_type(node.integer("output_dtype"), node.label, "output_dtype"))
+    return [found]
+
+
+def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
+    """A scale or a zero point: one for all, one for each place along an axis, or one for each block along it."""
+    if value.count == 1:
+        return node.tracer.reshape(value, ())
+    axis = node.axis(node.integer("axis", 1), len(x.shape))
+    block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
+    if not block:
+        if value.shape != (x.shape[axis],):
+            rule = f"{name} must be one number, or have one for each of the {x.shape[axis]} places along axis {axis}"
+            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        return node.tracer.reshape(value, (value.count, *(1,) * (len(x.shape) - axis - 1)))
+    wanted = tuple(-(-size // block) if k == axis else size for k, size in enumerate(x.shape))
+    if value.shape != wanted:
+        rule = f"{name} must have the shape {wanted}, a number for each block of {block} along axis {axis}"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    before, after = wanted[: axis + 1], wanted[axis + 1 :]
+    column = node.tracer.reshape(value, (*before, 1, *after))
+    whole = spread(node, column, (*before, block, *after))
+    long = node.tracer.reshape(whole, (*before[:-1], before[-1] * block, *after))
+    return take(node, long, [0] * len(x.shape), list(x.shape), [1] * len(x.shape)) if long.shape != x.shape else long
+
+
+_KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
+"""By the bits of a weight, what its bytes are."""
+
+
+def matmul_bits(node: Node) -> list[Value]:
+    """MatMulNBits: A times weights of 4 or 8 bits, by columns, each block of which has a scale and a zero point."""
+    a, packed, scales, zeros, bias = node.input(0), node.input(1), node.input(2), node.optional(3), node.optional(5)
+    length, columns, bits, block = (node.integer(name) for name in ("K", "N", "bits", "block_size"))
+    if bits not in _KINDS:
+        node.unsupported("bits", f"weights of {bits} bits are not supported", "quantise them to 4 or 8")
+    if node.optional(4) is not None:
+        node.unsupported("g_idx", "g_idx is not supported: blocks must follow one another")
+    if block < 16 or block & (block - 1) or length < 1 or columns < 1:
+        rule = "block_size must be a power of two from 16 on, and K and N at least 1"
+        node.refuse("block_size", rule, value=block, found=str((length, columns, block)))
+    count = -(-length // block)
+    _check_shape(node, "B", packed, columns * count * block * bits // 8)
+    _check_shape(node, "scales", scales, columns * count)
+    scale = node.tracer.reshape(scales, (columns, count))
+    whole = (columns, count * block)
+    rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
+
+    def unpack(x: Any, by: Any, **named: Any) -> Any:
+        if isinstance(x, Expression):
+            return dml.dequantize(x.reinterpret(whole, data_type=_KINDS[bits]), by, **named)
+        return dml.dequantize(x, by, data_type=_KINDS[bits], **named)
+
+    weights = node.tracer.apply(unpack, [rows, scale], whole, element=scale.element)
+    if zeros is not None:  # without one it is the middle of the range: what others are away from that is added
+        apart = compute(
+            node, dml.subtract, Value.of(scale.element, 2 ** (bits - 1)), _zero_points(node, zeros, scale, bits)
+        )
+        by_block = node.tracer.reshape(compute(node, dml.multiply, apart, scale), (columns, count, 1))
+        weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
+        weights = node.tracer.reshape(weights, whole)
+    if whole[1] != length:
+        weights = take(node, weights, [0, 0], [columns, length], [1, 1])
+    if a.shape[-1:] != (length,):
+        node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
+    flat = node.tracer.reshape(a, (a.count // length, length))
+    found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
+    result = node.tracer.reshape(found, (*a.shape[:-1], columns))
+    return [result if bias is None else compute(node, dml.add, result, bias)]
+
+
+def _check_shape(node: Node, name: str, value: Value, count: int) -> None:
+    if value.count != count:
+        rule = f"{name} must have {count} elements, as K, N, bits and block_size say"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+
+
+def _zero_points(node: Node, zeros: Value, scale: Value, bits: int) -> Value:
+    """A zero point for each block, in the scale's type: numbers of that type, or packed as the weights are."""
+    columns, count = scale.shape
+    if zeros.element.data_type.is_float:
+        _check_shape(node, "zero_points", zeros, columns * count)
+        return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)
+    width = -(-count * bits // 8)
+    _check_shape(node, "zero_points", zeros, columns * width)
+    found = node.tracer.reshape(zeros, (columns, width, 1))
+    if bits < 8:
+        halves = [
+            compute(node, dml.bit_and, found, Value.of(found.element, 15)),
+            compute(node, dml.bit_shift_right, found, Value.of(found.element, 4)),
+        ]
+        found = node.tracer.apply_to_list(dml.join, halves, (columns, width, 2), 2)
+    row = node.tracer.reshape(found, (columns, found.count // columns))
+    return convert(node, take(node, row, [0, 0], [columns, count], [1, 1]), scale.element)

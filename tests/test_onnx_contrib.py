@@ -1,0 +1,90 @@
+"""ONNX Runtime's own node types, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from onnx_models import onnx
+
+from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
+
+runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
+
+
+def _model(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: Any) -> Any:
+    domain, _, name = kind.rpartition(".")
+    helper = onnx.helper
+    node = helper.make_node(
+        name, [key if value is not None else "" for key, value in inputs.items()], outputs, domain=domain, **attributes
+    )
+    given = {key: value for key, value in inputs.items() if value is not None}
+    infos = [
+        helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for key, value in given.items()
+    ]
+    results = [helper.make_tensor_value_info(key, onnx.TensorProto.FLOAT, None) for key in outputs if key]
+    graph = helper.make_graph([node], "contrib", infos, results)
+    opsets = [helper.make_opsetid("", 17), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def _compare(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: Any) -> None:
+    model = _model(kind, inputs, outputs, **attributes)
+    feeds = {key: value for key, value in inputs.items() if value is not None}
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    found = load(model).run(feeds)
+    for name, wanted in zip([key for key in outputs if key], session.run(None, feeds), strict=True):
+        np.testing.assert_allclose(found[name], wanted, rtol=0, atol=4e-6 * np.abs(wanted).max(), err_msg=name)
+
+
+def _random(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+def test_skip_norms(kind: str, bias: bool) -> None:
+    inputs = {"input": _random(2, 3, 8), "skip": -_random(2, 3, 8)[::-1], "gamma": _random(8)}
+    if kind == "SkipLayerNormalization":
+        inputs["beta"] = _random(8)
+    if bias:
+        inputs["bias"] = _random(8) / 2
+    _compare(f"com.microsoft.{kind}", inputs, ["y", "", "", "total"], epsilon=1e-5)
+
+
+def test_simplified_norm() -> None:
+    _compare("SimplifiedLayerNormalization", {"X": _random(4, 8), "scale": _random(8)}, ["y"], epsilon=1e-5)
+
+
+@pytest.mark.parametrize("zeros", ["", "packed", "floats"])
+@pytest.mark.parametrize(("length", "block", "rows"), [(64, 32, 1), (96, 32, 5), (80, 16, 2), (50, 16, 3)])
+def test_products_with_weights_of_4_bits(length: int, block: int, rows: int, zeros: str) -> None:
+    rng = np.random.default_rng(length + rows)
+    columns, count = 6, -(-length // block)
+    inputs: dict[str, Any] = {
+        "A": rng.standard_normal((2, rows, length)).astype(np.float32),
+        "B": rng.integers(0, 256, (columns, count, block // 2)).astype(np.uint8),
+        "scales": rng.random(columns * count).astype(np.float32),
+    }
+    if zeros:
+        packed = rng.integers(0, 256, columns * -(-count // 2)).astype(np.uint8)
+        numbers = rng.integers(0, 16, columns * count).astype(np.float32)
+        inputs["zero_points"] = packed if zeros == "packed" else numbers
+    _compare("com.microsoft.MatMulNBits", inputs, ["y"], K=length, N=columns, bits=4, block_size=block)
+
+
+def test_what_is_not_there_is_refused() -> None:
+    weights = {"A": _random(1, 32), "B": np.zeros((4, 1, 8), np.uint8), "scales": _random(4)}
+    model = _model("com.microsoft.MatMulNBits", weights, ["y"], K=32, N=4, bits=2, block_size=32)
+    with pytest.raises(dml.UnsupportedError, match="weights of 2 bits are not supported"):
+        load(model).run(weights)
+    model = _model("com.microsoft.MatMulNBits", weights, ["y"], K=32, N=4, bits=4, block_size=32)
+    with pytest.raises(dml.ModelError, match="B must have 64 elements, as K, N, bits and block_size say"):
+        load(model).run(weights)
+    model = _model("com.microsoft.Inverse", {"x": _random(2, 2)}, ["y"])
+    with pytest.raises(dml.UnsupportedError, match=r"com\.microsoft\.Inverse is not supported"):
+        load(model)
