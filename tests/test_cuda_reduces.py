@@ -151,6 +151,20 @@ def test_quotients_by_row_are_rounded_once() -> None:
     agree(X / ex.fold("max", Y), 1, framed(x), x, by)
 
 
+def test_elements_at_computed_places() -> None:
+    x, table = values((5, LENGTHS[-1]), "float32"), values((7, 3), "float32", 1)
+    sources = {"source0": x, "source1": table}
+    views = tuple(view(name, array) for name, array in sources.items())
+    by_row = ex.fetch(1, F32, [ex.coordinate(0), ex.const(2, I64)])
+    along = ex.fetch(1, F32, [ex.coordinate(1) % 7, ex.coordinate(0) % 3])
+    value = (X + along) * by_row + ex.fold("max", X * along)
+    found = []
+    for engine in (CUDA, REFERENCE):
+        target = framed(np.zeros_like(x))
+        found.append(run(engine, Reduce(views, view("target", target), value, 1), **sources, target=target))
+    np.testing.assert_array_equal(*found)
+
+
 def test_in_place() -> None:
     x = framed(np.zeros((3, LENGTHS[-1]), np.float32))
     x[...] = before = values(x.shape, "float32")

@@ -17,7 +17,7 @@ from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import match_contraction
 from anydml.ir.plan import Loops, simplify
-from anydml.ir.trees import rewrite
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -146,7 +146,7 @@ class ProductProgram:
         """For sums of products in FLOAT32, and in INT32 of bytes and their differences; None for others."""
         primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
         found = match_contraction(primitive)
-        if found is None or not found.folded:
+        if found is None or not found.folded or any(node.op == "fetch" for node in walk(primitive.value)):
             return None
         kinds = [kind_of_factor(factor) for factor in (found.left, found.right)]
         kind = kinds[0] if kinds[0] is kinds[1] else None
