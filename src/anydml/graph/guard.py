@@ -37,8 +37,11 @@ def guard(recipe: Recipe) -> Recipe:
     for step in steps[:last]:
         output = step.target.tensor
         if stores[output].kind == "output" and output not in moved:
-            moved[output] = f"{output} held back"
-            stores[moved[output]] = Store("scratch", stores[output].size_in_bytes)
+            name = f"{output} held back"
+            while name in stores:  # as a node's
+                name += "'"
+            moved[output] = name
+            stores[name] = Store("scratch", stores[output].size_in_bytes)
     copies = [
         Step(copy_of(replace(step.target, tensor=moved[step.target.tensor]), step.target), step.nodes)
         for step in steps

@@ -32,6 +32,8 @@ def lower(graph: GraphDesc) -> Recipe:
     already, is copied.
     """
     names, used = node_names(graph), used_nodes(graph)
+    reserved = frozenset(names)
+    """What later nodes' stores are named after."""
     stores = {f"input{i}": Store("input", _bytes(desc)) for i, desc in enumerate(input_descs(graph))}
     descs = output_descs(graph)
     written: dict[tuple[int, int], str] = {}
@@ -65,12 +67,13 @@ def lower(graph: GraphDesc) -> Recipe:
                 edge_in = sources[number, slot]
                 places[field] = written[edge_in.from_node_index, edge_in.from_node_output_index]
         for slot, (field, desc) in enumerate(node.outputs):
-            store = written.setdefault((number, slot), _scratch_name(names[number], slot, stores))
+            name = _free(f"{names[number]}.{slot}", stores, reserved) if slot else names[number]
+            store = written.setdefault((number, slot), name)
             stores.setdefault(store, Store("scratch", _bytes(desc)))
             places[field] = store
         primitives = node.desc.lower()
         for field, size in temporaries(primitives, places).items():
-            places[field] = _free(f"{names[number]}'s {field}", stores)
+            places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
         steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in primitives]
     return Recipe(stores, (*steps, *copies))
@@ -95,15 +98,11 @@ def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict
     return sizes
 
 
-def _free(name: str, stores: Collection[str]) -> str:
-    while name in stores:
+def _free(name: str, *taken: Collection[str]) -> str:
+    """A name that nothing has."""
+    while any(name in several for several in taken):
         name += "'"
     return name
-
-
-def _scratch_name(node: str, slot: int, stores: Mapping[str, Store]) -> str:
-    """The node's own name, and for what else it gives one with the number of the output."""
-    return _free(f"{node}.{slot}", stores) if slot else node
 
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:

@@ -119,11 +119,16 @@ def _taken(target: View, reader: Map) -> list[int] | None:
 
 def work(value: Expr) -> int:
     """The operations of a tree, about."""
-    return sum(_work_of(node.op) if node.op in FUNCTIONS else node.op not in LEAVES for node in walk(value))
+    return sum(map(work_of, walk(value)))
+
+
+def work_of(node: Expr) -> int:
+    """The operations of a node alone."""
+    return _work_of_function(node.op) if node.op in FUNCTIONS else int(node.op not in LEAVES)
 
 
 @functools.cache
-def _work_of(function: str) -> int:
+def _work_of_function(function: str) -> int:
     """The operations that a function is written out in."""
     args = (load(slot, DataType.FLOAT32) for slot in range(FUNCTIONS[function]))
     return work(expand(call(function, *args)))
@@ -175,7 +180,8 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
 
     value = with_leaves(reader.value, loads, fetches=read if places else None)
     views = sources.views()
-    if len(views) > MOST_SOURCES or work(value) > MOST_WORK:
+    is_lost = isinstance(reader, Reduce) and not views  # which are where it has the sizes of its rows from
+    if is_lost or len(views) > MOST_SOURCES or work(value) > MOST_WORK:
         return None
     fused = replace(reader, sources=views, value=value)
     if isinstance(fused, Map):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 from anydml.enums import DataType
 from anydml.graph.recipe import distinct_sizes
 from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, inlined, with_leaves, work
+from anydml.graph.rules.passes import reads_in_passes, work_in_passes
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
-from anydml.ir.expressions import FOLDS, const, coordinate, load
+from anydml.ir.expressions import const, coordinate, load
 from anydml.ir.patterns import match_contraction
-from anydml.ir.trees import fetched, walk
+from anydml.ir.trees import fetched
 from anydml.ir.verbs import Map, Reduce, checks_of
 from anydml.ir.views import View
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 Computed: TypeAlias = Map | Reduce
 
 WORK_IN_ROWS = 128
-"""Operations, over all passes along a row, of what is computed again in each: a row stays in the cache meanwhile."""
+"""Operations, over all passes along a row, of what is computed again in each: a row stays in the cache meanwhile.
+
+Without a limit ten softmaxes on end, which are 20 passes, took 12 times as long as one after the other.
+"""
 
 
 def rows(recipe: Recipe) -> Recipe:
@@ -56,6 +60,8 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
     if not _is_plain(current):
         return
     nodes, taken, reduces = step.nodes, {number}, isinstance(current, Reduce)
+    apart = work_in_passes(current)
+    """The work of the steps so far, each for itself."""
     pending = {makers[view.tensor] for view in current.sources if view.tensor in makers}
     while pending:
         before = max(pending)  # whoever reads its result comes after it, and is part of the step already, or stays
@@ -68,6 +74,9 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         merged = _merged(made, current) if may else None
         if merged is None or len(merged.sources) > MOST_SOURCES or work(merged.value) > MOST_WORK:
             continue
+        if work_in_passes(merged) > apart + work_in_passes(made) + WORK_IN_ROWS:
+            continue
+        apart += work_in_passes(made)
         current, nodes = merged, joined(other.nodes, nodes)
         reduces |= isinstance(made, Reduce)
         taken.add(before)
@@ -92,7 +101,7 @@ def _merged(made: Computed, reader: Computed) -> Computed | None:
         return inlined(made, reader) if _unpacks(made) else None
     slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == made.target.tensor]
     times = sum(math.prod(reader.sources[slot].sizes) for slot in slots) / math.prod(made.target.sizes)
-    again = sum(any(slot in slots for slot in read) for read in _passes(reader))
+    again = sum(any(slot in slots for slot in read) for read in reads_in_passes(reader))
     is_little = work(made.value) * times * again <= REPEATED_WORK
     is_in_cache = times <= 1 and work(made.value) * again <= WORK_IN_ROWS
     return inlined(made, reader) if is_little or is_in_cache else None
@@ -110,20 +119,6 @@ def _unpacks(primitive: Computed) -> bool:
         for views in (primitive.sources, (primitive.target,))
     )
     return bool(primitive.sources) and 2 * read <= written
-
-
-def _passes(reader: Computed) -> list[set[int]]:
-    """What is read in each fold, and outside of all of them."""
-    read: dict[Expr | None, set[int]] = {None: set()}
-    homes: dict[Expr, set[Expr | None]] = {reader.value: {None}}
-    for node in reversed(list(walk(reader.value))):
-        around = {node} if node.op in FOLDS else homes[node]
-        for arg in node.args:
-            homes.setdefault(arg, set()).update(around)
-        if node.op == "load":
-            for one in around:
-                read.setdefault(one, set()).add(int(node.value))
-    return list(read.values())
 
 
 class _Home(NamedTuple):
@@ -243,6 +238,8 @@ def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
         if len(along) != 1 or steps[along[0]] != 1 or sizes[along[0]] != made.target.sizes[k]:
             return None
         (home.kept if k < kept else home.rows)[k] = along[0]
+    if len(set(home.both.values())) < len(home.both):  # as along a diagonal
+        return None
     wide = [m for m, size in enumerate(sizes) if size > 1]
     rest = [m for m in wide if m not in home.both.values()]
     rows = [k for k in range(kept, len(made.sizes)) if made.sizes[k] > 1]

@@ -1,0 +1,51 @@
+"""Passes: how often a step goes along its rows, a time for each fold and one more, and what it does each time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.graph.rules.fuse import work_of
+from anydml.ir.expressions import FOLDS
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Reduce
+
+if TYPE_CHECKING:
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Map
+
+
+def reads_in_passes(reader: Map | Reduce) -> list[set[int]]:
+    """What is read in each fold, and outside of all of them."""
+    read: dict[Expr | None, set[int]] = {None: set()}
+    for node, around in _homes(reader.value).items():
+        if node.op == "load":
+            for one in around:
+                read.setdefault(one, set()).add(int(node.value))
+    return list(read.values())
+
+
+def _homes(value: Expr) -> dict[Expr, set[Expr | None]]:
+    """The folds that each node is computed in; None stands for outside of all."""
+    homes: dict[Expr, set[Expr | None]] = {value: {None}}
+    for node in reversed(list(walk(value))):
+        around = {node} if node.op in FOLDS else homes[node]
+        for arg in node.args:
+            homes.setdefault(arg, set()).update(around)
+    return homes
+
+
+def work_in_passes(primitive: Map | Reduce) -> int:
+    """The operations for an element, over all passes along its row; what is the same along the row is none."""
+    kept = len(primitive.sizes) - primitive.depth if isinstance(primitive, Reduce) else 0
+    homes, varying, total = _homes(primitive.value), set(), 0
+    for node in walk(primitive.value):
+        if node.op == "load":
+            varies = any(primitive.sources[int(node.value)].strides[kept:])
+        elif node.op == "coordinate":
+            varies = int(node.value) >= kept
+        else:
+            varies = node.op not in FOLDS and any(arg in varying for arg in node.args)
+        if varies:
+            varying.add(node)
+            total += work_of(node) * len(homes[node])
+    return total
