@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.contract import SCRATCH
+from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
-from anydml.engines.cpu.kernels.skinny import Skinny, make_dots, make_strip
+from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
@@ -57,8 +59,8 @@ def threads() -> Iterator[None]:
 @pytest.mark.parametrize("seed", range(4))
 def test_any_contraction_has_the_bits_of_the_reference(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    ours = [check(draw(rng)) for _ in range(60)]
-    assert sum(ours) > 45, ours
+    ours = [check(draw(rng)) for _ in range(30)]
+    assert sum(ours) > 22, ours
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -167,16 +169,16 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
     triple, cpu, tile = TARGETS[name]
     columns, number = tile.vectors * tile.lanes, load(0, dml.DataType.FLOAT32)
     panels = ((tile.rows, tile.pitch), (columns, columns))
-    texts = [make_pack(Packing(lie, kind, *panel)) for lie in "pts" for kind in ("f32", "f16") for panel in panels]
-    for rows in (1, 8):
-        shape = Skinny(rows, tile.lanes, -(-rows // 4) * 4, tile.by_lane, (number,), "p")
-        texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
+    texts = []
     if tile.kind == "i8":
-        for lie in "pts":
-            for is_left, panel in zip((True, False), panels, strict=True):
-                octets = Octets(lie, True, *panel, tile.lanes, tile.by_lane, is_left)
-                texts += [make_octets(octets), make_total(octets)]
+        for lie, is_left in itertools.product("pts", (True, False)):
+            octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left)
+            texts += [make_octets(octets), make_total(octets)]
         texts.append(make_mend())
+    else:
+        shape = Skinny(5, tile.lanes, 8, tile.by_lane, (number,), "p")
+        texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
+        texts += [make_pack(Packing(lie, "f16", *panel)) for lie in "pts" for panel in panels]
     for text in texts:
         found = assembly(text, triple, cpu)
         assert not re.findall(r"^\s+(?:bl|callq?|jmp)\s+[A-Za-z_]\w*", found, flags=re.MULTILINE), text

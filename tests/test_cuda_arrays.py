@@ -83,7 +83,8 @@ def test_every_door(library: Library, case: Case) -> None:
             agrees(
                 bare.call(*(library.put(x) for x in bare.inputs(data_type)), result_type=data_type, **options), expected
             )
-        outs = [library.put(np.full(y.shape, 77, data_type.dtype)) for y in expected]
+        types = [tensor.data_type.dtype for tensor in desc.outputs().values()]
+        outs = [library.put(np.full(y.shape, 77, each)) for y, each in zip(expected, types, strict=True)]
         out = outs if len(outs) > 1 else outs[0]
         bound = run.bind(*arrays, out=out)
         for _ in range(2):

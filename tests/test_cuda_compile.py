@@ -20,12 +20,20 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
-from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
+from anydml.engines.cuda.programs import (
+    CopyProgram,
+    FillProgram,
+    GatherProgram,
+    ProductProgram,
+    ReduceProgram,
+    ReverseProgram,
+    plan,
+)
 from anydml.engines.cuda.programs.check import check_kernel
 from anydml.ir import expressions as ex
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -78,9 +86,12 @@ OTHERS: dict[str, dml.OperatorDesc] = {
 }
 
 
+def figures_for(capability: int) -> Figures:
+    return Figures(0, GPUTarget("cuda", capability, 32), 132, 16 * 1024)
+
+
 def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
-    figures = Figures(0, GPUTarget("cuda", capability, 32), 132, 16 * 1024)
-    program: Any = plan(primitive, figures)
+    program: Any = plan(primitive, figures := figures_for(capability))
     if isinstance(program, CopyProgram | FillProgram | GatherProgram | ReverseProgram):
         widest = program.kernel(program.widest())
         checks = program.checks if isinstance(program, GatherProgram) else ()
@@ -260,3 +271,36 @@ def test_functions_keep_their_numbers_in_registers(function: str, tmp_path: Path
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - Triton's own
     assert "STACK:0 " in said
     assert "LOCAL:0 " in said
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_rows_are_read_sixteen_bytes_at_a_time(dtype: str) -> None:
+    of = dml.DataType(dtype)
+    x = ex.load(0, of).to(F32)
+    power = ex.call("exp", x - ex.fold("max", x))
+    for length in (1024, 1008):
+        view = View("x", of, (N, length), (length, 1))
+        softmax = Reduce((view,), View("y", of, view.sizes, view.strides), (power / ex.fold("sum", power)).to(of), 1)
+        program = ReduceProgram.plan(softmax, figures_for(90))
+        ((kernel, _),) = program.steps
+        text = assembly(kernel)
+        for access in ("ld", "st"):
+            assert re.search(rf"{access}\.global\S*\.(v4\.b32|v2\.b64)", text), (length, access)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_products_are_made_by_tensor_cores_of_blocks_that_the_hardware_reads(is_turned: bool) -> None:
+    of, sizes = dml.DataType("float16"), (1024, 2048, 512)
+    left = View("a", of, sizes, (512, 0, 1))
+    right = View("b", of, sizes, (0, 512, 1) if is_turned else (0, 1, 2048))
+    total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
+    target = View("c", of, (1024, 2048, 1), (2048, 1, 0))
+    program = ProductProgram.plan(Reduce((left, right), target, total, 1), figures_for(90))
+    assert program is not None
+    text = assembly(program.kernel(program.way()))
+    assert "wgmma.mma_async" in text
+    assert "cp.async.bulk.tensor" in text
+    assert re.search(r"st\.global\S*\.(v4\.b32|v2\.b64)", text)
+    older = ProductProgram.plan(Reduce((left, right), target, total, 1), figures_for(80))
+    assert older is not None
+    assert "mma.sync" in assembly(older.kernel(older.way()))

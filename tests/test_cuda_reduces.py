@@ -146,9 +146,24 @@ def test_quotients_by_row_are_rounded_once() -> None:
     x = np.nan_to_num(numbers(chance, (40, LENGTHS[-1]), F32)).clip(-(2.0**60), 2.0**60)
     x[np.abs(x) < 2.0**-60] = 0
     x[3, 0], x[4, 1] = np.inf, -np.inf
-    by = np.broadcast_to(numbers(chance, (40, 1), F32), x.shape).astype("float32")
-    by[0], by[1], by[2] = 0, np.inf, 2.0**-149
+    by = np.broadcast_to(values((40, 1), "float32"), x.shape).copy()
+    by[0], by[1], by[2] = 0, np.inf, 2.0**-130
     agree(X / ex.fold("max", Y), 1, framed(x), x, by)
+
+
+def test_elements_at_computed_places() -> None:
+    x, table = values((5, LENGTHS[-1]), "float32"), values((7, 3), "float32", 1)
+    sources = {"source0": x, "source1": table}
+    views = tuple(view(name, array) for name, array in sources.items())
+    by_row = ex.fetch(1, F32, [ex.coordinate(0), ex.const(2, I64)])
+    along = ex.fetch(1, F32, [ex.coordinate(1) % 7, ex.coordinate(0) % 3])
+    value = (X + along) * by_row + ex.fold("max", X * along)
+    found = []
+    for engine in (CUDA, REFERENCE):
+        target = framed(np.zeros_like(x))
+        found.append(run(engine, Reduce(views, view("target", target), value, 1), **sources, target=target))
+    ours, theirs = found
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_in_place() -> None:

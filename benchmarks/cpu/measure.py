@@ -23,7 +23,7 @@ def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: 
     """Every row, as it is done."""
     dml.set_num_threads(threads)
     device = dml.Device(engine)
-    for make in (*rows(quick, growth), *products(np.random.default_rng(0), quick)):
+    for make in (*rows(quick, growth), *products(np.random.default_rng(0), quick, only=only)):
         row = make()
         if only in row.name and (contestants.has_onnx() or not row.is_model):
             yield measure(row, device, threads, 3 if quick else 7, peers)

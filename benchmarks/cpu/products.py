@@ -31,9 +31,11 @@ def product_row(
     a thousand times as long on some CPUs.
     """
     m, n, k = sizes
-    a = rng.standard_normal((m, k), np.float32).astype(dtype)
-    b = (rng.standard_normal((n, k) if turned else (k, n), np.float32) / np.sqrt(k)).astype(dtype)
-    bias = rng.standard_normal(n, np.float32).astype(dtype)
+
+    def draw(*shape: int) -> np.ndarray:
+        return (rng.random(shape, np.float32) - np.float32(0.5)).astype(dtype, copy=False)
+
+    a, b, bias = draw(m, k), draw(n, k) if turned else draw(k, n), draw(n)
     inputs = [a, b, np.broadcast_to(bias, (m, n))] if fused else [a, b]
     desc = dml.Gemm.infer(
         **dict(zip(("a_tensor", "b_tensor", "c_tensor"), map(dml.TensorDesc.of, inputs), strict=False)),
@@ -63,11 +65,13 @@ def product_row(
     )  # fmt: skip
 
 
-def products(rng: np.random.Generator, quick: bool, side: int | None = None) -> list[Callable[[], CpuRow]]:
-    """Every row of products; small ones for a side that is given."""
+def products(
+    rng: np.random.Generator, quick: bool, side: int | None = None, only: str = ""
+) -> list[Callable[[], CpuRow]]:
+    """Every row of products whose name has something in it; small ones for a side that is given."""
     sides = (side,) if side else (64, 128, 256, 512, 768, 1024) if quick else (64, 128, 256, 512, 768, 1024, 2048)
     width = side or WEIGHTS
-    made: list[Callable[[], CpuRow]] = [
+    made = [
         partial(product_row, f"product, {n} x {n} x {n}", (n, n, n), rng, goal=1.05 if n < 1024 else 1.0, peak=0.9)
         for n in sides
     ]
@@ -81,4 +85,4 @@ def products(rng: np.random.Generator, quick: bool, side: int | None = None) -> 
         made += [
             partial(product_row, name.format(m), (m, width, width), rng, turned=turned, goal=1.2) for m in (1, 2, 4, 8)
         ]
-    return made
+    return [make for make in made if only in make.args[0]]

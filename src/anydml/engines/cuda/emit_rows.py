@@ -39,8 +39,8 @@ class EmittedRows:
     slots: tuple[int, ...]
     dimensions: tuple[int, ...]
     given: tuple[Expr, ...]
-    levels: int
-    """Of folds in folds."""
+    fetches: tuple[Expr, ...]
+    """What is fetched, each by a pointer and its source's strides."""
 
 
 def neutral(fold: Expr) -> Expr:
@@ -77,7 +77,7 @@ def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]
         tuple(int(node.value) for node in writer.loads),
         tuple(int(node.value) for node in writer.coordinates),
         tuple(writer.given),
-        max(writer.levels.values()),
+        tuple(writer.fetches),
     )
 
 
@@ -87,6 +87,7 @@ class _Writer:
         self.loads, self.coordinates, self.given = leaves_of(value)
         self.levels = levels_of(value)
         self.folds = [node for node in self.levels if node.op in FOLDS]
+        self.fetches = {node: f"f{k}" for k, node in enumerate(node for node in self.levels if node.op == "fetch")}
         self.views = {node: number for number, node in enumerate((*self.loads, *self.coordinates))}
         self.spans = {node: spans(node) for node in self.views}
         self.varies: dict[Expr, bool] = {}
@@ -103,14 +104,16 @@ class _Writer:
     def text(self) -> str:
         views = range(len(self.views) + (not self.form.is_parted))
         targets = [f"target{number}" for number in range(len(self.folds))] if self.form.is_parted else ["target"]
-        pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets]
+        pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets, *self.fetches.values()]
         numbers = ["count", "length", "parts", "chunks", "row_sizes", "sizes"]
         numbers += [f"{of}{view}" for view in views for of in ("row_strides", "strides")]
         starts = [f"start{number}" for number in range(len(self.coordinates))]
         chosen = [f"given{number}" for number in range(len(self.given))]
+        chosen_strides = [f"strides_{name}" for name in self.fetches.values()]
         constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in views))]
         self.say(
-            "@triton.jit", f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *constants])}):"
+            "@triton.jit",
+            f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *chosen_strides, *constants])}):",
         )
         self.indent = "    "
         self.say("row, is_row, part = rows.begin(count, parts, TILE)")
@@ -154,6 +157,8 @@ class _Writer:
                 self.put(node, self.leaf(node))
             elif node.op in FOLDS:
                 self.put(node, f"rows.{node.op}({self.filled(node)})")
+            elif node in self.fetches:
+                self.put(node, self.fetched(node))
             elif self.is_shared(node):
                 self.put(node, "rows.divided({}, {})".format(*(self.names[arg] for arg in node.args)))
             elif node.op != "given":
@@ -170,6 +175,13 @@ class _Writer:
         view, (by_row, along) = self.views[node], self.spans[node]
         place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})" if along else f"at{view}"
         return f"tl.load({place}{self.mask(by_row, along)})" if node.op == "load" else place
+
+    def fetched(self, node: Expr) -> str:
+        """Elements at computed places."""
+        name, length = self.fetches[node], "TILE.length" if self.varies[node] else "1"
+        indices = (f"{self.names[index]} * strides_{name}[{k}]" for k, index in enumerate(node.args))
+        offset = f"rows.spread({' + '.join(indices)}, TILE.rows, {length})"
+        return f"tl.load({name} + {offset}{self.mask(True, self.varies[node])})"
 
     def filled(self, fold: Expr) -> str:
         """What is folded, as a whole tile; outside of rows what changes nothing."""

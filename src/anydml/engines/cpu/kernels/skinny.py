@@ -4,10 +4,8 @@
 takes `DEPTH` steps at once along all columns of a unit; sums of a chain are in `part`, and are added to `total`, or
 written there where `first` is 1. They are the bits that tiles give.
 
-`dots` is for steps that lie side by side. `kernel(w, bases, a, a.pitch, n0, columns, total, pitch, count)` takes a few
-columns at once along the steps: lane by lane, in chains of `CHAIN` vectors, and the lanes in pairs in the end.
-
-Both find the views of the right factor in the words of its section: each one's step along the row, and across.
+Steps that lie side by side are for `dots`. Both find the views of the right factor in the words of its section: each
+one's step along the row, and across.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
-from anydml.engines.cpu.kernels.tile import CHAIN, SCALARS
+from anydml.engines.cpu.kernels.tile import SCALARS
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 WIDE = 16
 """Elements of the right factor that are computed at once."""
-AHEAD = 1024
-"""Bytes ahead that `dots` has fetched for one row or two, which wait for memory alone: 4.3 ms in place of 4.9."""
 DEPTH = 4
 """Steps that a strip takes at once, while it has the next ones fetched into the second cache. A first cache of four
 ways has no room for more rows that lie 16 KiB apart: 4096 x 4096 takes 5.2 ms so, and 6.8 with 8."""
@@ -48,7 +44,7 @@ class Skinny(NamedTuple):
     """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""
 
 
-class _Skinny:
+class Reader:
     """What both have in common: the right factor, computed from where its views lie."""
 
     def __init__(self, value: Expr, shape: Skinny) -> None:
@@ -120,18 +116,22 @@ class _Skinny:
         return [self.text.new(f"shufflevector {wide} {value}, {wide} poison, <{own} x i32> <{mask}>") for mask in masks]
 
     def multiply(self, a: str, b: str, total: str) -> str:
+        """Add a product to a sum."""
         text, vector = self.text, self.vector
         if self.kind == "f32":
             return text.call("fma", vector, [a, b, total])
         return text.new(f"add {vector} {text.new(f'mul {vector} {a}, {b}')}, {total}")
 
     def add(self, a: str, b: str) -> str:
+        """Add two sums."""
         return self.text.new(f"{'fadd' if self.kind == 'f32' else 'add'} {self.vector} {a}, {b}")
 
     def load(self, line: str) -> str:
+        """The vector at an address."""
         return self.text.new(f"load {self.vector}, ptr {self.text.place(line)}, align 4")
 
     def store(self, value: str, line: str) -> None:
+        """Set the vector at an address."""
         self.text.add(f"store {self.vector} {value}, ptr {self.text.place(line)}, align 4")
 
 
@@ -140,7 +140,7 @@ def make_strip(value: Expr, shape: Skinny) -> str:
     return _Strip(value, shape).write()
 
 
-class _Strip(_Skinny):
+class _Strip(Reader):
     def write(self) -> str:
         text, depth = self.text, DEPTH
         self.enter("k0, n0")
@@ -203,96 +203,3 @@ class _Strip(_Skinny):
             )
         place = text.place(f"a + ({step} + {d}) * {4 * shape.pitch} + {4 * i}")
         return text.spread(text.new(f"load {scalar}, ptr {place}"), scalar, shape.lanes)
-
-
-def make_dots(value: Expr, shape: Skinny) -> str:
-    """The text of the kernel for steps that lie side by side."""
-    return _Dots(value, shape).write()
-
-
-class _Dots(_Skinny):
-    def write(self) -> str:
-        text, rows = self.text, self.shape.rows
-        columns, words = 4 if rows <= 4 else 2, rows * self.shape.lanes // 2
-        text.room("n_sums", columns * words)
-        text.room("o_sums", words)
-        self.enter("n0, 0 * n0")
-        text.let("whole", f"count - count % {WIDE}")
-        text.let("most", f"columns - columns % {columns}")
-        with text.loop("n", 0, "most", columns):
-            self._columns("n", columns)
-        with text.loop("o", "most", "columns"):
-            self._columns("o", 1)
-        text.add("ret void")
-        names = ("w", "bases", "a", "a_pitch", "n0", "columns", "total", "pitch", "count")
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
-
-    def _columns(self, name: str, columns: int) -> None:
-        """Some columns along all steps: sums of chains are on the stack."""
-        text, shape = self.text, self.shape
-        sums = [(i, j) for i in range(shape.rows) for j in range(columns)]
-        places = [f"{name}_sums + {4 * shape.lanes * s}" for s in range(len(sums))]
-        for place in places:
-            self.store("zeroinitializer", place)
-        rows = [f"({name} + {j})" for j in range(columns)]
-        with text.loop(f"{name}_c", 0, "whole", CHAIN * shape.lanes):
-            text.let(f"{name}_stop", f"min({name}_c + {CHAIN * shape.lanes}, whole)")
-            for place, made in zip(places, self._chain(name, rows, sums), strict=True):
-                self.store(self.add(self.load(place), made), place)
-        with text.when("whole < count"):
-            self._rest(rows, sums, places)
-        for place, (i, j) in zip(places, sums, strict=True):
-            at = text.place(f"total + {i} * pitch + ({name} + {j}) * 4")
-            text.add(f"store {SCALARS[self.kind]} {self._fold(self.load(place))}, ptr {at}")
-
-    def _rest(self, rows: list[str], sums: list[tuple[int, int]], places: list[str]) -> None:
-        """The steps that fill no vector: nothing is added for those that there are not."""
-        text, kind = self.text, f"<{WIDE} x {SCALARS[self.kind]}>"
-        left = text.spread(text.value("count - whole"), "i64", WIDE)
-        test = text.new(f"icmp slt <{WIDE} x i64> <{', '.join(f'i64 {k}' for k in range(WIDE))}>, {left}")
-        parts = [
-            self.parts(text.new(f"select <{WIDE} x i1> {test}, {kind} {x}, {kind} zeroinitializer"), WIDE)
-            for x in self.compute(rows, "whole", WIDE, "count")
-        ]
-        for place, (i, j) in zip(places, sums, strict=True):
-            total = self.load(place)
-            for p in range(WIDE // self.shape.lanes):
-                a = self.load(f"a + {i} * a_pitch + (whole + {self.shape.lanes * p}) * 4")
-                total = self.multiply(a, parts[j][p], total)
-            self.store(total, place)
-
-    def _chain(self, name: str, rows: list[str], sums: list[tuple[int, int]]) -> list[str]:
-        """The sums of a chain, in registers."""
-        text, shape = self.text, self.shape
-        before, head, body, after = (text.label(name) for _ in range(4))
-        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
-        text.add(f"%{name}_k = phi i64 [ %{name}_c, %{before} ], [ %{name}_k1, %{body} ]")
-        for s in range(len(sums)):
-            text.add(f"%{name}.s{s} = phi {self.vector} [ zeroinitializer, %{before} ], [ %{name}.t{s}, %{body} ]")
-        test = text.new(f"icmp slt i64 %{name}_k, %{name}_stop")
-        text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        parts = [
-            self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, ahead=AHEAD if shape.rows <= 2 else 0)
-        ]
-        now = {s: f"%{name}.s{s}" for s in range(len(sums))}
-        for p in range(WIDE // shape.lanes):
-            loaded = [self.load(f"a + {i} * a_pitch + ({name}_k + {shape.lanes * p}) * 4") for i in range(shape.rows)]
-            for s, (i, j) in enumerate(sums):
-                now[s] = self.multiply(loaded[i], parts[j][p], now[s])
-        for s, value in now.items():
-            text.add(f"%{name}.t{s} = bitcast {self.vector} {value} to {self.vector}")
-        text.let(f"{name}_k1", f"{name}_k + {WIDE}")
-        text.add(f"br label %{head}", f"{after}:")
-        return [f"%{name}.s{s}" for s in range(len(sums))]
-
-    def _fold(self, value: str) -> str:
-        """The sum of all lanes, in pairs."""
-        text, lanes = self.text, self.shape.lanes
-        while lanes > 1:
-            lanes //= 2
-            mask = ", ".join(f"i32 {lanes + k if k < lanes else k}" for k in range(self.shape.lanes))
-            other = text.new(
-                f"shufflevector {self.vector} {value}, {self.vector} poison, <{self.shape.lanes} x i32> <{mask}>"
-            )
-            value = self.add(value, other)
-        return text.new(f"extractelement {self.vector} {value}, i32 0")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.contract import DOTS, RIGHT, STRIP
+from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.kernels.row import givens
-from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_dots, make_strip
+from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_strip
 from anydml.engines.cpu.programs.map import row_letter, word_of
 from anydml.engines.cpu.programs.sides import NOWHERE, SKINNY
 from anydml.ir.trees import walk, write

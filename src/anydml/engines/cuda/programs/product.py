@@ -17,7 +17,7 @@ from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import match_contraction
 from anydml.ir.plan import Loops, simplify
-from anydml.ir.trees import rewrite
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -146,7 +146,7 @@ class ProductProgram:
         """For sums of products in FLOAT32, and in INT32 of bytes and their differences; None for others."""
         primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
         found = match_contraction(primitive)
-        if found is None or not found.folded:
+        if found is None or not found.folded or any(node.op == "fetch" for node in walk(primitive.value)):
             return None
         kinds = [kind_of_factor(factor) for factor in (found.left, found.right)]
         kind = kinds[0] if kinds[0] is kinds[1] else None
@@ -155,14 +155,13 @@ class ProductProgram:
             return None
         rows, columns = (math.prod(found.sizes[k] for k in group) for group in (found.rows, found.columns))
         is_large = min(rows, columns) > SKINNY
-        if columns > rows <= SKINNY or (is_large and _is_better_turned(primitive, found)):
+        if min(rows, SKINNY + 1) > columns or (is_large and _is_better_turned(primitive, found)):
             found = turned(found)
         matrices = matrices_of(primitive, found)
         if matrices is None:
             return None
-        rows, columns, _ = matrices.shape
-        is_along = abs(matrices.strides(0)["term"]) == 1
-        shape = shape_of(rows, columns, matrices.batch.count, kind, figures, is_along=is_along)
+        is_tall = abs(matrices.strides(len(matrices.parts.left))["term"]) == 1
+        shape = shape_of(matrices.shape, matrices.batch.count, kind, figures, is_tall=is_tall)
         program = cls(primitive.value, found, matrices, shape, kind is None, figures)
         program.kernel(program.way()).prepare()
         return program
@@ -171,7 +170,7 @@ class ProductProgram:
         """How factors are read: blocks by descriptor where rows of both are 16 bytes' multiples."""
         if self.is_computed:
             return "computed"
-        if IS_INTERPRETED or self.shape.columns <= SKINNY or self.figures.target.arch < 90:
+        if IS_INTERPRETED or self.shape.rows <= SKINNY or self.figures.target.arch < 90:
             return "pointers"
         return "blocks" if all(self._lines(view) is not None for view in (0, 1)) else "pointers"
 

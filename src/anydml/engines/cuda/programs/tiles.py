@@ -146,11 +146,13 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: 
         together = ALIGNMENT // widths[target] if width < widths[target] else MOST_ALIGNED
         first = () if width else (loops.offsets[view],)  # of a coordinate, which may be an index
         aligns.append(min(alignment_of((*others[view], *unknown, *first)), together) if is_wide else 1)
+    # What is added to a pointer for the other dimensions, be it 0, is what tells the compiler of `together`.
+    is_mixed = any(0 < width < widths[target] for width in widths)
     tile = Tile(
         inner=inner,
         middle=middle,
         is_flat=is_flat,
-        levels=1 if not cut.outer and cut.middle is None else 2 if not cut.outer else 3,
+        levels=3 if cut.outer or is_mixed else 1 if cut.middle is None else 2,
         is_long=is_flat and loops.count >= 2**31 - inner,
         inner_align=alignment_of((n0,)) if is_wide else 1,
         middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,
