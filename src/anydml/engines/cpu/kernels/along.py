@@ -57,10 +57,11 @@ class _Along(Writer):
 
     def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
         """What is the same for the whole row."""
-        pending = list(roots)
+        pending, seen = list(roots), set()
         while pending:
             node = pending.pop()
-            if node not in self.once and node.op not in FOLDS:
+            if node not in self.once and node not in seen and node.op not in FOLDS:
+                seen.add(node)  # a tree has 2ⁿ ways through n nodes that each name the one before twice
                 pending += node.args
                 if node in self.shape.leaves:
                     view = self.shape.leaves.index(node)
