@@ -251,7 +251,7 @@ class Drawn:
             if x.error:  # whose root near 0 differs by more
                 return None
             return self.result(made, n * x.most)
-        return self.result(made, x.most + math.log(n), x.error)
+        return self.result(made, x.most + math.log(n), x.error + n * STEP["float32"] * x.most)
 
     def add_softmax(self, x: Value) -> Value | None:
         axes = self.some_axes(len(x.sizes))
@@ -259,9 +259,10 @@ class Drawn:
         if function is dml.hardmax1:
             return Value(dml.hardmax1(x.expression, axes), 1.0) if not x.error else None
         made = function(x.expression, axes)
+        error = 2 * x.error + math.prod(x.sizes[k] for k in axes) * STEP["float32"]  # sums are of FLOAT32
         if function is dml.softmax1:
-            return self.result(made, 1.0, 2 * x.error)
-        return self.result(made, 2 * x.most + math.log(x.count), 2 * x.error)
+            return self.result(made, 1.0, error)
+        return self.result(made, 2 * x.most + math.log(x.count), error)
 
     def add_norm(self, x: Value) -> Value | None:
         """With an Epsilon that keeps what they magnify below 4."""

@@ -137,3 +137,15 @@ def test_many_softmaxes_are_several_passes() -> None:
     for _ in range(10):
         made = dml.softmax1(made, [1])
     assert 4 <= len(graph.compile(made).recipe.steps) <= 10
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_tree_is_written_once_for_each_node(axis: int) -> None:
+    """Each of 30 values of a row is named twice: there are 2³⁰ ways through them."""
+    x = np.ones((40, 64), "float32")
+    graph = dml.Graph("cpu")
+    given = graph.input(dml.TensorDesc.of(x))
+    found = dml.reduce(given, "min", [axis])
+    for _ in range(30):
+        found = dml.multiply(dml.negate(found), dml.clip(found, -1.0, 1.0))
+    np.testing.assert_array_equal(graph.compile(dml.add(given, found))(x), x - 1)

@@ -108,11 +108,12 @@ class _Across(Writer):
     def _compute(self, roots: Sequence[Expr], slot: str, known: set[Expr]) -> list[str]:
         """What is the same for a whole row."""
         found: dict[Expr, str] = {}
-        pending, column = list(roots), self._column(slot)
+        pending, column, seen = list(roots), self._column(slot), set()
         while pending:
             node = pending.pop()
-            if node in found or node.op == "const":
+            if node in seen or node.op == "const":
                 continue
+            seen.add(node)
             if node in known or node.op in FOLDS:
                 found[node] = self._load(node, slot)
             elif node.op in LEAVES:
