@@ -182,3 +182,12 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
     for text in texts:
         found = assembly(text, triple, cpu)
         assert not re.findall(r"^\s+(?:bl|callq?|jmp)\s+[A-Za-z_]\w*", found, flags=re.MULTILINE), text
+
+
+def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
+    """LLVM 22 adds the low half of a vector to itself where the lanes that nobody asks for are given."""
+    number = load(0, dml.DataType.INT8)
+    shape = Skinny(2, 16, 8, False, (number,), "p")
+    written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
+    assert re.search(r"vpshufd\s+\$238", written)
+    assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)

@@ -21,7 +21,7 @@ from cases import ENGINES
 from onnx_models import node, onnx, slice_model
 
 from anydml.onnx import Backend  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.contrib import KINDS as CONTRIB  # isort: skip
+from anydml.onnx.contrib import CONTRIB  # isort: skip
 from anydml.onnx.functions import is_made_of_others  # isort: skip
 from anydml.onnx.lowerings import find_lowering, lowered_kinds  # isort: skip
 from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
@@ -149,9 +149,10 @@ def is_made_here(model: Any) -> bool:
     return all(find_lowering(kind, version) or is_made_of_others(kind, version) for kind in kinds_of(model))
 
 
-def input_types(model: Any) -> set[int]:
-    """ONNX's numbers of the types that a model is given."""
-    return {i.type.tensor_type.elem_type for i in model.graph.input}
+def types_in(model: Any) -> set[int]:
+    """ONNX's numbers of the types that a model is given, and of those that it casts to."""
+    casts = {a.i for n in model.graph.node for a in n.attribute if a.name == "to"}
+    return {i.type.tensor_type.elem_type for i in model.graph.input} | casts
 
 
 def may_be_refused(model: Any) -> bool:
@@ -161,8 +162,7 @@ def may_be_refused(model: Any) -> bool:
         return True
     types = {i.name: i.type.tensor_type.elem_type for i in infos}
     types |= {tensor.name: tensor.data_type for tensor in model.graph.initializer}
-    wanted = {*types.values(), *(a.i for n in model.graph.node for a in n.attribute if a.name == "to")}
-    return not wanted <= ELEMENT_TYPES.keys()
+    return not {*types.values(), *types_in(model)} <= ELEMENT_TYPES.keys()
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "reference"])
@@ -186,7 +186,7 @@ def test_onnx_judges(engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     ours = {name for name, model in found.models.items() if is_made_here(model)}
     lacking = {f"{name}_{engine}": reason for name, reason in REFUSED.items()}
     lacking |= {  # DirectML's operators do not compute in FLOAT64
-        name: NO_DOUBLE for name in ours & found.refused.keys() if DOUBLE in input_types(found.models[name])
+        name: NO_DOUBLE for name in ours & found.refused.keys() if DOUBLE in types_in(found.models[name])
     }
     wanted = {name for name in ours if not may_be_refused(found.models[name])} - lacking.keys() - rounded
     unlike = (set(found.passed) - rounded) ^ wanted

@@ -64,4 +64,4 @@ def test_a_layer_is_few_passes(rng: Any) -> None:
         model = load(networks.encoder(WIDTH, HEADS, layers))
         model.run(_encoder_feeds(rng, 2, 9))
         passes[layers] = str(model.explain()).partition("compiled ")[2].partition(" passes")[0]
-    assert int(passes[2]) - int(passes[1]) <= 11, passes
+    assert int(passes[2]) - int(passes[1]) <= 12, passes

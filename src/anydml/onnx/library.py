@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anydml.errors import EngineMissingError, Fault, ModelError, show
+from anydml.onnx.contrib import CONTRIB, TYPES
 
 try:
     import onnx
@@ -76,14 +77,41 @@ def kind_of(node: Any) -> str:
 
 
 def _schema(kind: str, version: int) -> Any:
-    from anydml.onnx.contrib import contrib_schema  # which is made of onnx as well
-
-    if (found := contrib_schema(kind)) is not None:
-        return found
+    if kind in CONTRIB:
+        return _contrib_schema(kind)
     try:
         return onnx.defs.get_schema(kind, version, "")
     except onnx.defs.SchemaError:
         return None
+
+
+@functools.cache
+def _contrib_schema(kind: str) -> Any:
+    """A node type that onnx does not know, as it would."""
+    found, (domain, _, name), schema = CONTRIB[kind], kind.rpartition("."), onnx.defs.OpSchema
+
+    def parameter(text: str) -> Any:
+        label, _, variable = text.rstrip("?").partition(":")
+        options = schema.FormalParameterOption
+        option = options.Optional if text.endswith("?") else options.Single
+        return schema.FormalParameter(label, variable, param_option=option)
+
+    def attribute(label: str, default: float | None) -> Any:
+        if default is None:
+            return schema.Attribute(label, schema.AttrType.INT, required=True)
+        return schema.Attribute(label, default_value=onnx.helper.make_attribute(label, default))
+
+    slots = [several.split() for several in (found.inputs, found.outputs)]
+    used = {text.rstrip("?").partition(":")[2] for several in slots for text in several}
+    return schema(
+        name,
+        domain,
+        1,
+        inputs=[parameter(text) for text in slots[0]],
+        outputs=[parameter(text) for text in slots[1]],
+        type_constraints=[(variable, list(TYPES[variable]), "") for variable in sorted(used)],
+        attributes=[attribute(*item) for item in found.attributes.items()],
+    )
 
 
 @functools.cache
@@ -126,9 +154,7 @@ def node_kinds() -> dict[str, list[int]]:
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:
             found.setdefault(schema.name, []).append(schema.since_version)
-    from anydml.onnx.contrib import KINDS
-
-    found |= {kind: [1] for kind in KINDS}
+    found |= {kind: [1] for kind in CONTRIB}
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 

@@ -12,7 +12,7 @@ from anydml.ir.verbs import reading
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OPERATORS, OperatorDesc
-from anydml.operators.elementwise import scaled
+from anydml.operators.elementwise import ElementWise, scaled
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
 from anydml.tensor import TensorDesc
 
@@ -133,7 +133,7 @@ def find_activation(activation: object) -> type[OperatorDesc]:
         cls = OPERATORS.get(OperatorType(activation) if kind is None else kind)
     except DescriptionError:
         cls = None
-    if cls is None or not (hasattr(cls, "value") or cls.type in SOFTMAXES):
+    if cls is None or not (issubclass(cls, ElementWise) or cls.type in SOFTMAXES):
         fault = Fault(field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation))
         raise DescriptionError("FusedActivation", fault)
     return cls
