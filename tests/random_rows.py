@@ -135,7 +135,7 @@ class Drawn:
         return self.moved(x, x.expression.reinterpret(sizes, strides))
 
     def _shape(self, count: int) -> list[int]:
-        shape = []
+        shape: list[int] = []
         while count > 1 and len(shape) < 3:
             factor = self.random.choice([n for n in range(1, count + 1) if count % n == 0][:8])
             shape.append(factor)
@@ -145,7 +145,8 @@ class Drawn:
         return shape
 
     def add_gather(self, x: Value) -> Value | None:
-        axis, mode = self.random.randrange(len(x.sizes)), self.random.choice(("raise", "clamp"))
+        axis = self.random.randrange(len(x.sizes))
+        mode: Any = self.random.choice(("raise", "clamp"))
         count = self.random.randint(1, x.sizes[axis] + 2)
         if x.count // x.sizes[axis] * count > LARGEST:
             return None
@@ -202,7 +203,8 @@ class Drawn:
         return self.result(made, x.most + y.most, x.error + y.error, is_whole=x.is_whole and y.is_whole)
 
     def add_one(self, x: Value) -> Value | None:
-        function = self.random.choice((dml.relu, dml.abs, dml.negate, dml.clip, dml.sigmoid, dml.tanh, dml.gelu))
+        functions: tuple[Any, ...] = (dml.relu, dml.abs, dml.negate, dml.clip, dml.sigmoid, dml.tanh, dml.gelu)
+        function = self.random.choice(functions)
         if function is dml.clip:
             return Value(dml.clip(x.expression, -3.0, 3.0), min(x.most, 3.0), x.error, x.is_whole)
         made = function(x.expression)
@@ -232,7 +234,7 @@ class Drawn:
         axes = self.some_axes(len(x.sizes))
         n = math.prod(x.sizes[k] for k in axes)
         functions = ["sum", "sum", "max", "max", "min", "average", "l1", "l2", "sum_square", "log_sum_exp", "multiply"]
-        function = self.random.choice(functions + ["argmax", "argmin"] * (not x.error))
+        function: Any = self.random.choice(functions + ["argmax", "argmin"] * (not x.error))
         if function == "multiply" and n * math.log(max(x.most, 1)) > 9:
             return None
         made = dml.reduce(x.expression, function, axes)
@@ -279,7 +281,7 @@ class Drawn:
             made = dml.mean_variance_normalization1(x.expression, axes, epsilon=0.25, **extra)
             return self.result(made, most, 3 * error)
         if kind == "mvn2":
-            flags = {name: self.random.random() < 0.7 for name in ("use_mean", "use_variance")}
+            flags: dict[str, Any] = {name: self.random.random() < 0.7 for name in ("use_mean", "use_variance")}
             made = dml.mean_variance_normalization2(x.expression, axes, epsilon=0.25, **flags, **extra)
             return self.result(made, most, 3 * error)
         if kind == "lp":
