@@ -171,9 +171,10 @@ def expected(desc: dml.OperatorDesc, arrays: list[Array]) -> Array:
         value = getattr(desc, name)
         if name == "scale_bias":
             if value is not None:
-                scaled = arrays[0].astype(np.float64) * value.scale + value.bias
-                wide = scaled if first == np.float64 else f32(scaled)
-                numbers[0] = wide if first.kind == "f" else saturated(scaled, first).astype(object)
+                with np.errstate(all="ignore"):
+                    scaled = arrays[0].astype(np.float64) * value.scale + value.bias
+                    wide = scaled if first == np.float64 else f32(scaled)
+                    numbers[0] = wide if first.kind == "f" else saturated(scaled, first).astype(object)
         elif name in ("min", "max") and first.kind != "f":
             attributes[name] = saturated(np.array([value], object), first).astype(object)[0]
         elif name in ("min", "max"):

@@ -89,6 +89,13 @@ def test_a_boolean_or_a_float_is_no_number_of_an_enumeration() -> None:
             dml.TensorDesc(value, (1,))
 
 
+@pytest.mark.parametrize("cls", [DataType, FeatureLevel, OperatorType, AxisDirection, TensorFlags])
+def test_numbers_of_more_digits_than_python_writes(cls: Any) -> None:
+    for value in (10**5000, -(10**5000)):
+        with pytest.raises(dml.DescriptionError, match="must be"):
+            cls(value)
+
+
 def test_the_names_that_editors_offer_are_all_of_them() -> None:
     assert get_args(LevelName) == tuple(map(str, FeatureLevel))
     assert set(get_args(DeviceName)) == set(ENGINES)

@@ -307,3 +307,9 @@ def check_picture(case: Case, picture: Picture, *, is_whole: bool) -> None:
     noted = [note for note in picture.notes if "IndexRangeError" in note]
     assert len(noted) == int(any(of is not None and (of < 0).any() for of in case.sources))
     assert is_whole == (not any("left out" in note for note in picture.notes)) or not is_whole
+
+
+def test_a_number_that_no_float32_holds_is_written() -> None:
+    out = dml.TensorDesc("float64", (1,))
+    desc = dml.FillValueConstant(output_tensor=out, value_data_type="float64", value=1.7e308)
+    assert dict(explain(desc).fields)["Value"] == "1.7e+308"

@@ -31,6 +31,10 @@ def read_name(cls: type[E], value: object, prefix: str) -> E | None:
     return cls.__members__.get(value.strip().upper().removeprefix(prefix))
 
 
+_LARGE = 2**64
+"""A number that no member has: the look-up would write out all its digits, which Python refuses from 4,300 on."""
+
+
 class SpelledType(enum.EnumMeta):
     """Lets `_missing_` refuse what the look-up itself would trip over, or take for an int that it merely equals."""
 
@@ -39,6 +43,7 @@ class SpelledType(enum.EnumMeta):
         try:
             hash(value)
             strange = isinstance(value, (bool, float, np.generic))
+            strange |= isinstance(value, int) and abs(value) >= _LARGE
         except Exception:  # noqa: BLE001 - a list, an array, or a hostile __hash__
             strange = True
         missing: Any = cls

@@ -109,7 +109,7 @@ def _write_field(value: object) -> str:
     if isinstance(value, float):
         with np.errstate(over="ignore"):
             single = np.float32(value)
-        return str(single if single == value else value)
+        return str(single if float(single) == value else value)
     return value.name if isinstance(value, enum.Enum) else str(value).upper() if isinstance(value, bool) else str(value)
 
 
