@@ -97,8 +97,11 @@ def onnx_model(rng: random.Random) -> Work:
 
 def pick_model(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
     """A model, its inputs, and what it is."""
+    # Whichever it is, the modules of both are there from the first on: a fork does not go well with an import.
+    importlib.import_module("onnx_models")
+    known = known_models()
     if rng.random() < 0.5:
-        proto, arrays = rng.choice(known_models())
+        proto, arrays = rng.choice(known)
         return proto, arrays, proto.graph.name
     return chain(rng)
 
