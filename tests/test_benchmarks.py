@@ -225,7 +225,8 @@ def test_a_product_is_checked_and_measured_against_arithmetic_or_reading(make: C
     row = make()
     found = measure(row, dml.Device("cpu"), 1, 1, PEERS)
     assert {"anydml", "peak" if row.flops else "copy"} <= set(found["seconds"])
-    assert found["best_peer"] in PEERS
+    others = [name for name in ("torch", "onnxruntime") if importlib.util.find_spec(name)]
+    assert (found["best_peer"] in PEERS) == (row.numpy is not None or bool(others))
     assert ("share_of_peak" in found) == bool(row.flops)
 
 
