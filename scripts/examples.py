@@ -68,7 +68,7 @@ def examples() -> dict[str, list[str]]:
 def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
     """The first call that shows something, and its result."""
     if name in CALLS:
-        return [CALLS[name], repr(eval(CALLS[name], {"np": np, name: _on_reference(cls)}))]  # noqa: S307 - ours
+        return [CALLS[name], repr(eval(CALLS[name], {"np": np, name: _on_reference(cls)}))]  # noqa: S307 - the calls are written in this project
     row = cls.support.row_at(FeatureLevel.highest()).tensors
     given = arguments_of(cls)
     needed = [field for field in cls.input_names() if given[argument_name(field)] is MISSING]
@@ -82,7 +82,7 @@ def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
             values = [numbers[k] if k < 1 or dml_name(field) in BESIDE else [2] for k, field in enumerate(needed)]
         words = [_array(own, allowed, is_float=is_float) for own, allowed in zip(values, types, strict=True)]
         call = f"{name}({', '.join([*words, *required])})"
-        result = eval(call, {"np": np, name: _on_reference(cls)})  # noqa: S307 - ours
+        result = eval(call, {"np": np, name: _on_reference(cls)})  # noqa: S307 - the calls are written in this project
         if cls.gives_several():
             call, result = f"{call}[0]", result[0]
         if _is_rounded(cls):

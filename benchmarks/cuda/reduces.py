@@ -161,7 +161,7 @@ def product_row(
         other = b.T if is_turned else b
         if bias:
             return torch.relu(torch.addmm(bias[0], a, other))
-        return torch._int_mm(a, other) if a.dtype == torch.int8 else torch.mm(a, other)  # noqa: SLF001 - it has no other
+        return torch._int_mm(a, other) if a.dtype == torch.int8 else torch.mm(a, other)  # noqa: SLF001 - PyTorch's only product of bytes
 
     width = kind.size_in_bytes
     options = {

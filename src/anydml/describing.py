@@ -246,7 +246,7 @@ class Call(abc.ABC):
         if "axis" in desc.field_types():
             changes["axis"] = getattr(desc, "axis") + added  # noqa: B009 - not every operator has one
         if "axes" in desc.field_types():
-            changes["axes"] = tuple(axis + added for axis in getattr(desc, "axes"))  # noqa: B009 - as above
+            changes["axes"] = tuple(axis + added for axis in getattr(desc, "axes"))  # noqa: B009 - not every operator has any
         return desc.with_tensors(lambda _, tensor: tensor.padded(max(tensor.dimension_count, rank)), **changes)
 
     def _in_callers_dimensions(self, fault: Fault) -> Fault:

@@ -97,7 +97,7 @@ class _Cutting:
 
     def _result(self, node: Expr, partial: View) -> None:
         """Fold the segments' results, to be read by what follows."""
-        assert node.type is not None  # noqa: S101
+        assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
         strides, name = _packed(self.kept), next(self._names)
         target = View(name, node.type, (*self.kept, 1), (*strides, 0))
         value = fold(node.op.removeprefix("fold_"), load(0, node.type))
@@ -115,7 +115,7 @@ class _Cutting:
         ]
         known = dict(self.known)
         for node, partial in parts.items():
-            assert node.type is not None  # noqa: S101
+            assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
             known[node] = fold(node.op.removeprefix("fold_"), load(len(sources), node.type))
             sources.append(partial)
         target = self.primitive.target
