@@ -9,12 +9,17 @@ import pytest
 
 from agreement import framed, padded, run, values, view
 from anydml.engines.cuda import CudaEngine, is_interpreted
-from anydml.engines.cuda.programs import ProductProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.verbs import Reduce
 from places import why_not_interpreted
+
+ProductProgram: Any = pytest.importorskip(
+    "anydml.engines.cuda.programs",
+    reason="Triton is not installed: make test EXTRAS='torch triton'",
+    exc_type=ImportError,
+).ProductProgram
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
