@@ -9,6 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import is_hypothesis_test, seed
 
 from anydml import calls, engines
 from anydml.engines.cuda import is_interpreted
@@ -65,6 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason := why_not_interpreted():
         for item in items:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Draw the same examples at every run, so that a failure comes back; ANYDML_TEST_SEED=2 draws others."""
+    function = getattr(item, "function", None)
+    if is_hypothesis_test(function):
+        seed(zlib.crc32(f"{item.nodeid} {os.environ.get('ANYDML_TEST_SEED', 1)}".encode()))(function)
 
 
 @pytest.fixture(params=ENGINES)
