@@ -1,0 +1,85 @@
+"""A few rows times columns of weights of few bits, a unit of columns at a time. Compiled once for all.
+
+A unit makes digits of its rows, has its columns multiplied, and finishes the results as a contraction does. Rows with
+what is no finite number are multiplied in FLOAT32 instead.
+"""
+
+from __future__ import annotations
+
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.contract import RESULT, RIGHT, SCRATCH
+from anydml.engines.cpu.kernels.digits import PLACES, PORTION
+from anydml.engines.cpu.kernels.rows import VIEWS
+from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.kernels.steps import Steps
+
+WORDS = (
+    "slots", "slot_count", "m", "n", "portions", "column_units", "height", "lanes", "digits", "columns_of", "columns_low",
+    "plainly", "left_at", "right_at", "result_at",
+)  # fmt: skip
+"""After the header; `height` are the rows of a unit, `_at` the words at which sections stand."""
+MOST_ELEMENTS = 32 * 1024
+"""Of a row."""
+MOST_BYTES = RIGHT
+"""Of the digits, sums and powers of all rows of a unit."""
+MOST_RESULTS = RESULT // 4
+"""Of a unit."""
+
+# Where things lie in a scratch: its lock, whether rows are odd, a row, the digits, sums and powers, the results.
+_ODD = 64
+_ROW = _ODD + 64
+_DIGITS = _ROW + 4 * MOST_ELEMENTS
+_RESULT = SCRATCH - 4096 - RESULT
+
+
+def bytes_of(portions: int, rows: int, lanes: int) -> int:
+    """Bytes of the digits, the sums and the powers."""
+    return rows * portions * (PLACES * PORTION + 4 * lanes + 4)
+
+
+def make_weights() -> str:
+    """The text of the kernel."""
+    text = Steps()
+    for i, name in enumerate(WORDS):
+        text.read(name, f"words + {8 * (HEADER + i)}")
+    for name in ("left", "right", "result"):
+        text.let(f"{name}", f"words + {name}_at * 8")
+        text.room(f"{name}_bases", VIEWS)
+        text.read(f"{name}_views", f"{name} + 8")
+        text.invoke("@bases", name, 0, 0, f"{name}_bases")
+    take_scratch(text, SCRATCH)
+    text.let("k", f"portions * {PORTION}")
+    text.let("row", f"scratch + {_ROW}")
+    text.let("digit_memory", f"scratch + {_DIGITS}")
+    text.let("result_memory", f"scratch + {_RESULT}")
+    with text.loop("unit", "begin", "end"):
+        _write_unit(text)
+    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
+    kernel = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+    return "\n".join([make_stage(), make_bases(), kernel, DECLARED])
+
+
+def _write_unit(text: Steps) -> None:
+    text.let("by_column", "unit % column_units")
+    text.let("m0", "unit // column_units * height")
+    text.let("rows", "min(height, m - m0)")
+    text.let("n0", "n * by_column // column_units")
+    text.let("columns", "n * (by_column + 1) // column_units - n0")
+    text.let("pitch", "columns * 4")
+    text.let("sums", f"digit_memory + rows * portions * {PLACES * PORTION}")
+    text.let("powers", "sums + rows * portions * lanes * 4")
+    with text.loop("r", 0, "rows"):
+        text.put(f"scratch + {_ODD} + r * 8", 0)
+        text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
+        text.invoke(
+            "digits", "row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
+            "sums + r * portions * lanes * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
+        )  # fmt: skip
+    text.let("used", "columns_of if rows == height else columns_low")
+    text.invoke("used", "right", "n0", "columns", "digit_memory", "sums", "powers", "result_memory", "pitch", "portions")
+    with text.loop("o", 0, "rows"):
+        text.read("is_odd", f"scratch + {_ODD} + o * 8")
+        with text.when("is_odd"):
+            text.invoke("@stage", "left", "left_bases", "m0 + o", 0, 1, "k", "left_views - 1", "row", 0)
+            text.invoke("plainly", "right", "n0", "columns", "row", "result_memory + o * pitch", "portions")
+    text.invoke("@stage", "result", "result_bases", "m0", "n0", "rows", "columns", 0, "result_memory", "pitch")
