@@ -1,11 +1,11 @@
 """Rows of FLOAT32 as whole numbers of three signed bytes each: what integer dot products multiply exactly.
 
 `kernel(a, portions, digits, sums, powers, odd)` takes a row in portions of `PORTION` elements. A portion has a power of
-two, such that its elements over it are below 2^23 in size and are rounded to whole numbers: an error of at most 2^-24
-of its largest element. Those are cut into three bytes from the lowest up, each less than 128 in size or -128:
+two, such that its elements over it are below 2^`size` and are rounded to whole numbers: for 23 an error of at most
+2^-23 of its largest element. Those are cut into three signed bytes:
 
 digits  by portion, the lowest, middle and highest bytes of its elements, in `order`
-sums    by portion, the sum of the elements that each lane of a dot product adds up, times `zero`
+sums    by portion, the sum of its elements times `zero`
 powers  by portion, the power of two, FLOAT32
 odd     set to 1 where an element is no finite number
 """
@@ -27,8 +27,8 @@ _LOW, _LIMIT = 23, 0x7F800000
 class Digits(NamedTuple):
     """What the text is written for."""
 
-    lanes: int
-    """Sums of a dot product."""
+    size: int
+    """The bits of elements, at most 23."""
     is_paired: bool
     """Whether every other element comes first, and then those between: the halves of bytes."""
     zero: int
@@ -36,7 +36,7 @@ class Digits(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return f"digits {self.lanes} {int(self.is_paired)} {self.zero}"
+        return f"digits {self.size} {int(self.is_paired)} {self.zero}"
 
     @property
     def order(self) -> list[int]:
@@ -67,15 +67,18 @@ def make_digits(shape: Digits) -> str:
         exponent = text.new(f"lshr i32 {text.new(f'bitcast float {near} to i32')}, 23")
         small = text.new(f"icmp ult i32 {exponent}, {_LOW}")
         exponent = text.new(f"select i1 {small}, i32 {_LOW}, i32 {exponent}")
-        power = text.new(f"shl i32 {text.new(f'sub i32 {exponent}, 22')}, 23")
+        power = text.new(f"shl i32 {text.new(f'sub i32 {exponent}, {shape.size - 1}')}, 23")
         text.add(f"store i32 {power}, ptr {text.place('powers + p * 4')}")
-        above = text.new(f"sub i32 276, {exponent}")
+        above = text.new(f"sub i32 {2 * 127 + shape.size - 1}, {exponent}")
         up = text.new(f"bitcast i32 {text.new(f'shl i32 {above}, 23')} to float")
         scaled = text.new(f"fmul {floats} {a}, {text.spread(up, 'float', PORTION)}")
         whole = text.call("roundeven", floats, [scaled])
         # What is no finite number is whatever: others compute with it.
         number = text.new(f"freeze {ints} {text.new(f'fptosi {floats} {whole} to {ints}')}")
-        _write_sums(text, shape, number)
+        name = f"@llvm.vector.reduce.add.v{PORTION}i32"
+        text.declared[f"declare i32 {name}({ints})"] = None
+        total = text.new(f"mul i32 {text.new(f'call i32 {name}({ints} {number})')}, {shape.zero}")
+        text.add(f"store i32 {total}, ptr {text.place('sums + p * 4')}")
         for place in range(PLACES):
             low = text.new(f"trunc {ints} {number} to {bytes_}")
             to = text.place(f"digits + p * {PLACES * PORTION} + {place * PORTION}")
@@ -84,17 +87,3 @@ def make_digits(shape: Digits) -> str:
     text.add("ret void")
     names = ("a", "portions", "digits", "sums", "powers", "odd")
     return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
-
-
-def _write_sums(text: Steps, shape: Digits, number: str) -> None:
-    """The sums of what lanes add up: four elements of every vector of a portion."""
-    ints, own = f"<{PORTION} x i32>", f"<{shape.lanes} x i32>"
-    total = ""
-    for start in range(0, PORTION, 4 * shape.lanes):
-        for k in range(4):
-            mask = ", ".join(f"i32 {start + 4 * lane + k}" for lane in range(shape.lanes))
-            part = text.new(f"shufflevector {ints} {number}, {ints} poison, <{shape.lanes} x i32> <{mask}>")
-            total = text.new(f"add {own} {total}, {part}") if total else part
-    if shape.zero != 1:
-        total = text.new(f"mul {own} {total}, splat (i32 {shape.zero})")
-    text.add(f"store {own} {total}, ptr {text.place(f'sums + p * {4 * shape.lanes}')}, align 4")

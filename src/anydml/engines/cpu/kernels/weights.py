@@ -14,7 +14,7 @@ from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_stage, t
 from anydml.engines.cpu.kernels.steps import Steps
 
 WORDS = (
-    "slots", "slot_count", "m", "n", "portions", "column_units", "height", "lanes", "digits", "columns_of", "columns_low",
+    "slots", "slot_count", "m", "n", "portions", "column_units", "height", "digits", "columns_of", "columns_low",
     "plainly", "left_at", "right_at", "result_at",
 )  # fmt: skip
 """After the header; `height` are the rows of a unit, `_at` the words at which sections stand."""
@@ -32,9 +32,9 @@ _DIGITS = _ROW + 4 * MOST_ELEMENTS
 _RESULT = SCRATCH - 4096 - RESULT
 
 
-def bytes_of(portions: int, rows: int, lanes: int) -> int:
+def bytes_of(portions: int, rows: int) -> int:
     """Bytes of the digits, the sums and the powers."""
-    return rows * portions * (PLACES * PORTION + 4 * lanes + 4)
+    return rows * portions * (PLACES * PORTION + 8)
 
 
 def make_weights() -> str:
@@ -67,13 +67,13 @@ def _write_unit(text: Steps) -> None:
     text.let("columns", "n * (by_column + 1) // column_units - n0")
     text.let("pitch", "columns * 4")
     text.let("sums", f"digit_memory + rows * portions * {PLACES * PORTION}")
-    text.let("powers", "sums + rows * portions * lanes * 4")
+    text.let("powers", "sums + rows * portions * 4")
     with text.loop("r", 0, "rows"):
         text.put(f"scratch + {_ODD} + r * 8", 0)
         text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
         text.invoke(
             "digits", "row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
-            "sums + r * portions * lanes * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
+            "sums + r * portions * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
         )  # fmt: skip
     text.let("used", "columns_of if rows == height else columns_low")
     text.invoke("used", "right", "n0", "columns", "digit_memory", "sums", "powers", "result_memory", "pitch", "portions")

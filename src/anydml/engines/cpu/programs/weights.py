@@ -60,7 +60,7 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
         return None
     shared, shape = shape
     portions, height = sides.k // PORTION, min(sides.m, ROWS)
-    if sides.k > MOST_ELEMENTS or bytes_of(portions, height, shape.lanes) > MOST_BYTES:
+    if sides.k > MOST_ELEMENTS or bytes_of(portions, height) > MOST_BYTES:
         return None
     lies = [sides.lie(leaf) for leaf in leaves]
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(columns) for lie in lies])
@@ -110,7 +110,11 @@ def _has_dots() -> bool:
 
 
 def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...], height: int) -> ContractProgram:
-    digits = Digits(shape.lanes, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else shape.zero)
+    # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
+    is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
+    digits = Digits(
+        23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else shape.zero
+    )
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
         for one in (shape._replace(rows=rows) for rows in (height, sides.m % height or height))
@@ -123,7 +127,7 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...], heig
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
     fixed = (
-        sides.m, sides.n, sides.k // PORTION, units, height, shape.lanes,
+        sides.m, sides.n, sides.k // PORTION, units, height,
         get_kernel(digits.name, functools.partial(make_digits, digits)).address, *kernels, plain, *places[:3],
     )  # fmt: skip
     return ContractProgram(get_kernel("weights", make_weights), fixed, sections, units * -(-sides.m // height), size)
