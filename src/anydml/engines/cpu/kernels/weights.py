@@ -14,10 +14,14 @@ from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_stage, t
 from anydml.engines.cpu.kernels.steps import Steps
 
 WORDS = (
-    "slots", "slot_count", "m", "n", "portions", "column_units", "height", "digits", "columns_of", "columns_low",
+    "slots", "slot_count", "m", "n", "portions", "column_units", "height", "some", "digits", "columns_of", "columns_low",
     "plainly", "left_at", "right_at", "result_at",
 )  # fmt: skip
-"""After the header; `height` are the rows of a unit, `_at` the words at which sections stand."""
+"""After the header; `height` are the rows of a unit, `some` those of `columns_of`, of which `columns_low` takes what is
+left, and `_at` the words at which sections stand."""
+NEAR = 64
+"""Columns that all rows take in turn: their weights stay in the second cache, and the digits of some rows in the
+first."""
 MOST_ELEMENTS = 32 * 1024
 """Of a row."""
 MOST_BYTES = RIGHT
@@ -75,8 +79,12 @@ def _write_unit(text: Steps) -> None:
             "digits", "row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
             "sums + r * portions * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
         )  # fmt: skip
-    text.let("used", "columns_of if rows == height else columns_low")
-    text.invoke("used", "right", "n0", "columns", "digit_memory", "sums", "powers", "result_memory", "pitch", "portions")
+    with text.loop("j", 0, "columns", NEAR), text.loop("i", 0, "rows", "some"):
+        text.let("used", "columns_of if rows - i >= some else columns_low")
+        text.invoke(
+            "used", "right", "n0 + j", f"min({NEAR}, columns - j)", f"digit_memory + i * portions * {PLACES * PORTION}",
+            "sums + i * portions * 4", "powers + i * portions * 4", "result_memory + i * pitch + j * 4", "pitch", "portions",
+        )  # fmt: skip
     with text.loop("o", 0, "rows"):
         text.read("is_odd", f"scratch + {_ODD} + o * 8")
         with text.when("is_odd"):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.digits import PORTION, Digits, make_digits
-from anydml.engines.cpu.kernels.quantised import TOGETHER, Quantised, make_plain, make_quantised
+from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits
+from anydml.engines.cpu.kernels.plainly import make_plain
+from anydml.engines.cpu.kernels.quantised import MOST_ROWS, Quantised, make_quantised
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.weights import (
     MOST_BYTES,
@@ -115,9 +116,10 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...], heig
     digits = Digits(
         23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else shape.zero
     )
+    some = min(height, MOST_ROWS)
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
-        for one in (shape._replace(rows=rows) for rows in (height, sides.m % height or height))
+        for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
     ]
     plain = get_kernel(f"plainly {shape.name}", functools.partial(make_plain, shape)).address
     size = sides.n * sides.k * shape.bits // 8 * sides.m
@@ -127,7 +129,7 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...], heig
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
     fixed = (
-        sides.m, sides.n, sides.k // PORTION, units, height,
+        sides.m, sides.n, sides.k // PORTION, units, height, some,
         get_kernel(digits.name, functools.partial(make_digits, digits)).address, *kernels, plain, *places[:3],
     )  # fmt: skip
     return ContractProgram(get_kernel("weights", make_weights), fixed, sections, units * -(-sides.m // height), size)
