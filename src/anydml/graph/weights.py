@@ -63,9 +63,11 @@ def read_weights(recipe: Recipe) -> Recipe:
 def _constants(recipe: Recipe) -> set[str]:
     """The stores that depend on constants alone."""
     known = {name for name, store in recipe.stores.items() if store.kind == "constant"}
+    shared = recipe.shared()
     for step in recipe.steps:
-        if step.sources and all(view.tensor in known for view in step.sources):
-            known.add(step.target.tensor)
+        name = step.target.tensor
+        if step.sources and name not in shared and all(view.tensor in known for view in step.sources):
+            known.add(name)
     return known
 
 

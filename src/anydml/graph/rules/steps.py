@@ -24,8 +24,11 @@ class Draft:
         self.steps = dict(enumerate(recipe.steps))
         self._shared = recipe.shared()
         self._readers: dict[str, set[int]] = {}
+        self._fixed = {name for name, store in self.stores.items() if store.kind == "constant"}
         for number, step in self.steps.items():
             self._note(number, step)
+            if self.is_constant(step) and step.target.tensor not in self._shared:
+                self._fixed.add(step.target.tensor)
 
     def _note(self, number: int, step: Step) -> None:
         for view in step.sources:
@@ -40,8 +43,8 @@ class Draft:
         return self.is_scratch(view) and view.tensor not in self._shared
 
     def is_constant(self, step: Step) -> bool:
-        """Whether a step reads constants, and nothing else: it is computed once."""
-        return bool(step.sources) and all(self.stores[view.tensor].kind == "constant" for view in step.sources)
+        """Whether a step depends on constants alone: it is computed once."""
+        return bool(step.sources) and all(view.tensor in self._fixed for view in step.sources)
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
