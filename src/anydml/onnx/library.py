@@ -16,6 +16,7 @@ from anydml.onnx.contrib import CONTRIB, TYPES
 try:
     import onnx
     import onnx.defs
+    import onnx.helper
 except ImportError as error:
     _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
     raise EngineMissingError("anydml.onnx", _fault) from error
@@ -33,6 +34,11 @@ ONNX_DOMAINS = ("", "ai.onnx")
 """Of ONNX's own operators: two names of one domain."""
 _TENSOR = "tensor("
 """What ONNX's names of tensors' types begin with: tensor(float)."""
+
+
+def half_dtype(number: int) -> Any:
+    """NumPy's type for numbers of 4 bits, a byte each, which ml_dtypes has."""
+    return onnx.helper.tensor_dtype_to_np_dtype(number)
 
 
 def own_domain(domain: str) -> str:

@@ -35,11 +35,11 @@ def quantize(node: Node) -> list[Value]:
     if element.name in _TAKEN:
         scale = convert(node, scale, x.element) if scale.element != x.element else scale
         return [compute(node, dml.quantize_linear, x, scale, point, element=element)]
-    limits = np.iinfo(element.held)
+    low, high = element.limits
     quotient = compute(node, dml.divide, convert(node, x, FLOAT), convert(node, scale, FLOAT))
     whole = compute(node, dml.round, quotient, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     moved = compute(node, dml.add, whole, convert(node, point, FLOAT))
-    return [convert(node, compute(node, dml.clip, moved, min=float(limits.min), max=float(limits.max)), element)]
+    return [convert(node, compute(node, dml.clip, moved, min=float(low), max=float(high)), element)]
 
 
 def dequantize(node: Node) -> list[Value]:
