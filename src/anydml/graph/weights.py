@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.graph.rules.steps import joined
+from anydml.graph.views import through
 from anydml.ir.expressions import coordinate, fold, load
-from anydml.ir.patterns import match_contraction
+from anydml.ir.patterns import is_copy, match_contraction
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.ir.weights import BLOCK, BYTE, match_dequantised, number_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from anydml.ir.expressions import Expr
     from anydml.ir.weights import Dequantised
@@ -46,18 +47,32 @@ def read_weights(recipe: Recipe) -> Recipe:
         if len(several) == 1 and recipe.stores[name].kind == "scratch" and name not in recipe.shared()
     }
     known = _constants(recipe)
-    stores, steps, gone = dict(recipe.stores), [], set()
+    stores, steps, gone = dict(recipe.stores), [], set[str]()
     for step in recipe.steps:
         merged = None
-        for view in step.sources if isinstance(step.primitive, Reduce) else ():
-            if merged is None and view.tensor in alone and isinstance(makers[view.tensor].primitive, Map):
-                merged = _merged(step, makers[view.tensor], view, known, stores)
-                gone |= {view.tensor} if merged else set()
+        for slot, view in enumerate(step.sources if isinstance(step.primitive, Reduce) else ()):
+            path, seen = _followed(view, makers, alone)
+            if merged is None and seen is not None and path:
+                merged = _merged(step, slot, seen, path[-1], known, stores)
+                gone |= {one.target.tensor for one in path} if merged else set()
         steps += merged or [step]
     if not gone:
         return recipe
     left = {name: store for name, store in stores.items() if name not in gone}
     return Recipe(left, tuple(step for step in steps if step.target.tensor not in gone))
+
+
+def _followed(view: View, makers: Mapping[str, Step], alone: Collection[str]) -> tuple[list[Step], View | None]:
+    """The steps that a view's elements come from, copies but for the last, and where they lie in what that writes."""
+    path: list[Step] = []
+    seen: View | None = view
+    while seen is not None and seen.tensor in alone:
+        path.append(makers[seen.tensor])
+        made = path[-1].primitive
+        if not is_copy(made):
+            return path, seen
+        seen = through(seen, made.target, made.source)
+    return path, None
 
 
 def _constants(recipe: Recipe) -> set[str]:
@@ -96,12 +111,17 @@ def _place(target: View, view: View, column: int, summed: int) -> _Place | None:
     return _Place(*found) if is_all else None
 
 
-def _merged(step: Step, maker: Step, view: View, known: Collection[str], stores: dict[str, Store]) -> list[Step] | None:
-    """A product that reads weights of few bits, and before it the steps that lay them out."""
+def _merged(
+    step: Step, slot: int, view: View, maker: Step, known: Collection[str], stores: dict[str, Store]
+) -> list[Step] | None:
+    """A product that reads weights of few bits in a slot, and before it the steps that lay them out.
+
+    The view is of what the maker dequantises to.
+    """
     product, made = step.primitive, maker.primitive
-    assert isinstance(product, Reduce) and isinstance(made, Map)  # noqa: S101, PT018 - for type checkers
-    found, slot = match_contraction(product), product.sources.index(view)
-    if found is None or found.fold.type is not DataType.FLOAT32 or found.batch or product.depth != 1:
+    assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
+    found = match_contraction(product)
+    if not isinstance(made, Map) or found is None or found.fold.type is not DataType.FLOAT32 or found.batch or product.depth != 1:
         return None
     summed = len(found.sizes) - 1
     parts = match_dequantised(*made.value.args) if made.value.op == "mul" and not made.checks else None

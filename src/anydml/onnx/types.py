@@ -91,11 +91,8 @@ def read_element_type(number: int, subject: str, what: str) -> ElementType:
     """The element type of that number, or a refusal by its name; `what` is of that type."""
     if (found := ELEMENT_TYPES.get(number)) is not None:
         return found
-    name = type_name(number)
-    is_known = name in DataType.__members__
-    rule = f"{what}: {name} is not supported" if is_known else f"{what}: DirectML has no {name}"
-    way_out = "no node type that takes it is here yet" if is_known else ""
-    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number, way_out=way_out))
+    rule = f"{what}: DirectML has no {type_name(number)}"
+    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number))
 
 
 def refuse_kind(kind: str, subject: str, what: str) -> UnsupportedError:
