@@ -97,11 +97,15 @@ def _shape(primitive: Reduce, right: Dequantised, count: int) -> tuple[int, Quan
         shared = count // PORTION
     zero = 0 if right.zero is None or right.zero.op == "load" else int(right.zero.value)
     shape = Quantised(
-        rows=0, lanes=8 if not IS_ARM and has_feature("avx2") else 4, bits=4 if is_paired else 8,
+        rows=0, lanes=_lanes(), bits=4 if is_paired else 8,
         is_signed=right.data_type.is_signed, has_zeros=len(scales) > 1, zero=0, shared=min(shared, TOGETHER),
         dots=_has_dots(), is_arm=IS_ARM,
     )  # fmt: skip
     return shared, shape._replace(zero=0 if shape.has_zeros else zero + shape.raised)
+
+
+def _lanes() -> int:
+    return 8 if not IS_ARM and has_feature("avx2") else 4
 
 
 def _has_dots() -> bool:
