@@ -1,8 +1,9 @@
 """PyDirectML, Microsoft's module for DirectML in Python, on any machine: `import anydml.pydirectml as dml`.
 
 `import pydirectml` is the same, where Microsoft's module is not installed. What was written for it runs unchanged.
-Three things differ: results have the types of their tensors, where Microsoft's calls all of them float32; the tensor
-policies can be read; and what is refused is a `DmlError`, which is a TypeError where pybind11 raises one.
+Four things differ: results have the types of their tensors, where Microsoft's calls all of them float32; the tensor
+policies can be read; a number divided by an expression is that, where Microsoft's gives 1/(number·expression); and what
+is refused is a `DmlError`, which is a TypeError where pybind11 raises one.
 """
 
 from anydml.pydirectml import enums as _enums

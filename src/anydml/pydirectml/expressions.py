@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 _MEMBERS = tuple(ENUMS.values())
+Number: TypeAlias = "float | np.number[Any]"
+Operand: TypeAlias = "Expression | float | np.number[Any]"
 _ScaleBias: TypeAlias = "Callable[[np.float32], tuple[Any, Any]]"
 
 
@@ -62,28 +64,28 @@ class Expression:
             return make_one(f"ELEMENT_WISE_{kind}", {"a": self, "b": other})
         return NotImplemented if scale_bias is None else self._scaled(other, scale_bias)
 
-    def _scaled(self, number: object, scale_bias: _ScaleBias, kind: str = "IDENTITY") -> Expression:
+    def _scaled(self, number: object, scale_bias: _ScaleBias) -> Expression:
         if not isinstance(number, numbers.Real):
             return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
         with np.errstate(all="ignore"):
             scale, bias = map(float, scale_bias(np.float32(float(number))))
-        return make_one(f"ELEMENT_WISE_{kind}", {"input": self, "scale_bias": (scale, bias)})
+        return make_one("ELEMENT_WISE_IDENTITY", {"input": self, "scale_bias": (scale, bias)})
 
     # fmt: off
-    def __add__(self, other: Expression | float) -> Expression: return self._with("ADD", other, lambda x: (1, x))
-    def __radd__(self, other: float) -> Expression: return self._scaled(other, lambda x: (1, x))
-    def __sub__(self, other: Expression | float) -> Expression: return self._with("SUBTRACT", other, lambda x: (1, -x))
-    def __rsub__(self, other: float) -> Expression: return self._scaled(other, lambda x: (-1, x))
-    def __mul__(self, other: Expression | float) -> Expression: return self._with("MULTIPLY", other, lambda x: (x, 0))
-    def __rmul__(self, other: float) -> Expression: return self._scaled(other, lambda x: (x, 0))
-    def __truediv__(self, other: Expression | float) -> Expression: return self._with("DIVIDE", other, _divisor)
-    def __rtruediv__(self, other: float) -> Expression: return self._scaled(other, lambda x: (x, 0), "RECIP")
+    def __add__(self, other: Operand) -> Expression: return self._with("ADD", other, lambda x: (1, x))
+    def __radd__(self, other: Number) -> Expression: return self._scaled(other, lambda x: (1, x))
+    def __sub__(self, other: Operand) -> Expression: return self._with("SUBTRACT", other, lambda x: (1, -x))
+    def __rsub__(self, other: Number) -> Expression: return self._scaled(other, lambda x: (-1, x))
+    def __mul__(self, other: Operand) -> Expression: return self._with("MULTIPLY", other, lambda x: (x, 0))
+    def __rmul__(self, other: Number) -> Expression: return self._scaled(other, lambda x: (x, 0))
+    def __truediv__(self, other: Operand) -> Expression: return self._with("DIVIDE", other, _divisor)
+    def __rtruediv__(self, other: Number) -> Expression: return make_one("ELEMENT_WISE_RECIP", {"input": self}) * other
     def __mod__(self, other: Expression) -> Expression: return self._with("MODULUS_TRUNCATE", other)
     def __neg__(self) -> Expression: return make_one("ELEMENT_WISE_NEGATE", {"input": self})
-    def __iadd__(self, other: Expression | float) -> Self: return self._become(self + other)
-    def __isub__(self, other: Expression | float) -> Self: return self._become(self - other)
-    def __imul__(self, other: Expression | float) -> Self: return self._become(self * other)
-    def __itruediv__(self, other: Expression | float) -> Self: return self._become(self / other)
+    def __iadd__(self, other: Operand) -> Self: return self._become(self + other)
+    def __isub__(self, other: Operand) -> Self: return self._become(self - other)
+    def __imul__(self, other: Operand) -> Self: return self._become(self * other)
+    def __itruediv__(self, other: Operand) -> Self: return self._become(self / other)
     def __imod__(self, other: Expression) -> Self: return self._become(self % other)
     # fmt: on
 

@@ -5,7 +5,7 @@ What an operator takes is in `anydml.operators`: here are the defaults, and the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from anydml import tensor
 from anydml.errors import DescriptionError, Fault
@@ -56,6 +56,7 @@ __all__ = [
     "up_sample_2d",
     "value_scale_2d",
 ]
+Truth: TypeAlias = "bool | Literal[0, 1]"
 REQUIRED: Any = object()
 """The default of arguments without one that follow arguments with one: pybind11 has such."""
 
@@ -171,7 +172,7 @@ def mean_variance_normalization(
     scale: Expression | None = None,
     bias: Expression | None = None,
     axes: Sequence[int] = (),
-    normalize_variance: bool = REQUIRED,
+    normalize_variance: Truth = REQUIRED,
     epsilon: float = REQUIRED,
     fused_activation: FusedActivation | None = None,
 ) -> Expression:
@@ -200,7 +201,7 @@ def batch_normalization(
     variance: Expression,
     scale: Expression,
     bias: Expression,
-    spatial: bool,
+    spatial: Truth,
     epsilon: float,
     fused_activation: FusedActivation | None = None,
 ) -> Expression:
@@ -209,7 +210,7 @@ def batch_normalization(
 
 
 def local_response_normalization(
-    input: Expression, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float
+    input: Expression, cross_channel: Truth, local_size: int, alpha: float, beta: float, bias: float
 ) -> Expression:
     """LOCAL_RESPONSE_NORMALIZATION: x divided by a power of the squares beside it."""
     return make_one("LOCAL_RESPONSE_NORMALIZATION", locals())
@@ -235,7 +236,7 @@ def average_pooling(
     window_sizes: Sequence[int],
     start_padding: Sequence[int],
     end_padding: Sequence[int],
-    include_padding: bool,
+    include_padding: Truth,
 ) -> Expression:
     """AVERAGE_POOLING: the mean of each window."""
     return make_one("AVERAGE_POOLING", locals())
@@ -248,7 +249,7 @@ def max_pooling(
     start_padding: Sequence[int] = (),
     end_padding: Sequence[int] = (),
     dilations: Sequence[int] = (),
-    output_indices: bool = False,
+    output_indices: Truth = False,
 ) -> MaxPoolingOutputs:
     """MAX_POOLING2: the largest of each window, and where it is. Steps are 1 and paddings 0, where they are empty."""
     given = locals()
