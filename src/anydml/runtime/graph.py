@@ -23,6 +23,7 @@ from anydml.memory import word_bytes
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled, Kept
 from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.layouts import Layouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,10 +79,13 @@ class CompiledGraph(Compiled):
         self.temporary_size = self.arena.size_in_bytes
         if max_memory is not None:
             self._check_memory(max_memory)
-        self._programs = [device.engine.compile(step.primitive) for step in self.recipe.steps]
+        known = frozenset(name for name, store in self.recipe.stores.items() if store.kind == "constant")
+        self._programs = [device.engine.compile(step.primitive, known) for step in self.recipe.steps]
+        self._layouts = Layouts.of(self.recipe, self._programs)
+        self.once = self._layouts.after(self.once, self.recipe)
         data = {f"constant{i}": node.data for i, node in constants(desc).items()}
         try:
-            self._constants = Constants(device.engine, self.name, data, self.once, self.recipe)
+            self._constants = Constants(device.engine, self.name, data, self.once, self._layouts.read)
         except IndexFault as fault:
             raise _word_index_fault(desc, fault) from None
         self.word = functools.partial(_word_index_fault, desc)
@@ -112,7 +116,8 @@ class CompiledGraph(Compiled):
         """What runs each step in turn."""
         bound = {self._stores[field]: place for field, place in places.items()}
         stores = self.arena.placed({**bound, **self._constants.places}, temporary)
-        return in_a_row([program.bind(stores) for program in self._programs], self._constants or None)
+        pairs = zip(self._programs, self._layouts.bound(stores), strict=True)
+        return in_a_row([program.bind(places) for program, places in pairs], self._constants or None)
 
     # Arrays
 
@@ -154,7 +159,8 @@ class CompiledGraph(Compiled):
         """
         from anydml.explain import Recipes, explain_desc  # which nothing needs that only runs
 
-        return explain_desc(self.desc, Recipes(self.lowered, self.recipe, self.once), arena_bytes=self.temporary_size)
+        recipes = Recipes(self.lowered, self._layouts.told(self.recipe), self.once)
+        return explain_desc(self.desc, recipes, arena_bytes=self.temporary_size)
 
     def _repr_html_(self) -> str:
         return self.explain()._repr_html_()
