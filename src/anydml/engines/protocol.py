@@ -23,9 +23,9 @@ class Program(Protocol):
 
 
 def layouts_of(program: Program) -> Mapping[str, Map]:
-    """What a program wants laid out ahead: by a name of its own, the map that writes it, of constants alone.
+    """What a program wants laid out ahead: by a name of its own, the map of one constant that writes it, packed.
 
-    When it is bound, the name has its place. It reads the constants no more that its layouts read.
+    When it is bound, the name has its place. What its layouts are of, it reads no more itself.
     """
     found: Mapping[str, Map] = getattr(program, "layouts", {})  # which few programs have
     return found

@@ -1,16 +1,16 @@
-"""What programs want laid out ahead, of constants: which stores there are of it, who reads them, and who writes them."""
+"""What programs want laid out ahead, of constants: the stores of it, who writes them, and who reads them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.protocol import layouts_of
 from anydml.graph.recipe import Recipe, Step, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Map
@@ -29,10 +29,10 @@ class Layouts:
     """The stores that programs read as they are."""
 
     @classmethod
-    def of(cls, recipe: Recipe, programs: Sequence[Program]) -> Layouts:
-        """What the programs of a recipe's steps want."""
+    def of(cls, recipe: Recipe, programs: Sequence[Program], taken: Iterable[str] = ()) -> Layouts:
+        """What the programs of a recipe's steps want; the stores have names that are not taken."""
         stores: dict[Map, str] = {}
-        taken, read, names = set(recipe.stores), set[str](), []
+        named, read, names = {*recipe.stores, *taken}, set[str](), []
         for step, program in zip(recipe.steps, programs, strict=True):
             wanted = layouts_of(program)
             own = {}
@@ -40,45 +40,49 @@ class Layouts:
                 plain = replace(layout, target=replace(layout.target, tensor=""))
                 if plain not in stores:
                     store = f"{layout.source.tensor} laid out"
-                    while store in taken:
+                    while store in named:
                         store += " more"
-                    taken.add(store)
+                    named.add(store)
                     stores[plain] = store
                 own[name] = stores[plain]
             names.append(own)
-            laid_out = {view.tensor for layout in wanted.values() for view in layout.sources}
-            read |= {view.tensor for view in step.sources} - laid_out
-        maps = {store: replace(map, target=replace(map.target, tensor=store)) for map, store in stores.items()}
+            read |= {view.tensor for view in step.sources} - {layout.source.tensor for layout in wanted.values()}
+        maps = {store: replace(plain, target=replace(plain.target, tensor=store)) for plain, store in stores.items()}
         return cls(maps, tuple(names), frozenset(read))
 
-    def bound(self, places: Mapping[str, int]) -> list[Mapping[str, int]]:
-        """For each program the places of stores, and of its layouts by the names that they have there."""
-        return [{**places, **{name: places[own[name]] for name in own}} if own else places for own in self.names]
-
-    def after(self, once: Recipe, always: Recipe) -> Recipe:
-        """What is computed once, with the layouts; what only they read need not last."""
+    def bind(self, programs: Sequence[Program], places: Mapping[str, int]) -> list[Callable[[], Any]]:
+        """Bind programs to stores, each to its layouts by the names that they have there."""
         if not self.maps:
+            return [program.bind(places) for program in programs]
+        return [
+            program.bind({**places, **{name: places[store] for name, store in own.items()}} if own else places)
+            for program, own in zip(programs, self.names, strict=True)
+        ]
+
+    def once(self, once: Recipe, always: Recipe) -> Recipe:
+        """What is computed once, with the layouts of constants; what only they read need not last."""
+        ahead = {name: made for name, made in self.maps.items() if always.stores[made.source.tensor].kind == "constant"}
+        if not ahead:
             return once
-        sources = {view.tensor for map in self.maps.values() for view in map.sources}
-        stores = {name: store for name, store in always.stores.items() if name in sources} | dict(once.stores)
+        stores = {made.source.tensor: always.stores[made.source.tensor] for made in ahead.values()} | dict(once.stores)
         for name, store in stores.items():
             if store.kind == "output" and name not in self.read:
                 stores[name] = replace(store, kind="scratch")
-        stores |= {name: Store("output", size_of(map.target)) for name, map in self.maps.items()}
-        return Recipe(stores, (*once.steps, *(Step(map, ()) for map in self.maps.values())))
+        stores |= {name: Store("output", size_of(made.target)) for name, made in ahead.items()}
+        return Recipe(stores, (*once.steps, *(Step(made, ()) for made in ahead.values())))
 
     def told(self, recipe: Recipe) -> Recipe:
-        """The recipe as its programs read it: what is laid out by the name of that."""
+        """The recipe with what is laid out by the name of that."""
         steps = []
         for step, own in zip(recipe.steps, self.names, strict=True):
             instead = {self.maps[store].source.tensor: store for store in own.values()}
-            steps.append(step.reading(lambda view, instead=instead: _named(view, instead)) if instead else step)  # type: ignore[misc]
+            steps.append(step.reading(lambda view, instead=instead: _renamed(view, instead)))  # type: ignore[misc]  # a default is no parameter
         stores = {name: store for name, store in recipe.stores.items() if store.kind != "constant" or name in self.read}
-        stores |= {name: Store("constant", size_of(map.target)) for name, map in self.maps.items()}
+        stores |= {name: Store("constant", size_of(made.target)) for name, made in self.maps.items()}
         return Recipe(stores, tuple(steps))
 
 
-def _named(view: View, names: Mapping[str, str]) -> View:
+def _renamed(view: View, names: Mapping[str, str]) -> View:
     return replace(view, tensor=names.get(view.tensor, view.tensor))
 
 

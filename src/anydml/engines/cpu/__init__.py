@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
@@ -61,12 +62,13 @@ class CpuEngine:
         written = (
             replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, (Map, Reduce)) else primitive
         )
-        plans: list[Callable[[Any], Program | None]] = []
+        program: Program | None = None
         if not needs_more(written):
-            ahead = AHEAD.get(type(written), ()) if constants else ()
-            plans = [*(functools.partial(plan, constants=constants) for plan in ahead), *SCHEDULES[type(written)]]
-        found = (planned for plan in plans if (planned := plan(written)) is not None)
-        program: Program | None = next(found, None)
+            ahead = AHEAD.get(type(written), ()) if constants and not checks_of(written) else ()
+            found = chain(
+                (plan(written, constants) for plan in ahead), (plan(written) for plan in SCHEDULES[type(written)])
+            )
+            program = next((planned for planned in found if planned is not None), None)
         if program is None:
             return ReferenceEngine().compile(primitive)
         for check in reversed(checks_of(written)):

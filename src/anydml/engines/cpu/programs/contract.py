@@ -200,10 +200,9 @@ def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
     found = []
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
         n = -(-column_panels // columns) * width
-        if is_read:  # all steps for which there is room: a panel is read once, as it lies
-            block = BLOCK * PANEL // tile.pitch
-        else:
-            block = _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
+        # A panel that is read once is read as it lies: all steps for which there is room.
+        whole = BLOCK * PANEL // tile.pitch if is_read else 0
+        block = whole or _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block
             lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.programs.sides import Lie
 from anydml.enums import DataType
-from anydml.ir.expressions import coordinate, fetch, minimum
+from anydml.ir.expressions import coordinate, fetch, given, minimum
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
@@ -52,7 +52,7 @@ def lay_out_panels(sides: Sides, width: int, constants: frozenset[str]) -> Panel
     if sides.n % width:
         source = View(view.tensor, view.data_type, (*sizes, sides.n, sides.k), (*outer, across, along), view.offset)
         rank = len(batch)
-        column = minimum(coordinate(rank) * width + coordinate(rank + 2), sides.n - 1)
+        column = minimum(coordinate(rank) * width + coordinate(rank + 2), given(sides.n - 1, DataType.INT64))
         at = [*map(coordinate, range(rank)), column, coordinate(rank + 1)]
         layout = Map((source,), target, fetch(0, view.data_type, at))
     else:
