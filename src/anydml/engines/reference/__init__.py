@@ -30,7 +30,7 @@ class ReferenceEngine:
     memory = HOST
     reserve = staticmethod(reserve_host)
 
-    def compile(self, primitive: Primitive) -> ReferenceProgram:
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> ReferenceProgram:  # noqa: ARG002 - the protocol's
         """Nothing to plan."""
         return ReferenceProgram(primitive)
 
