@@ -82,7 +82,7 @@ def spellings() -> list[str]:
     for cls in derived_classes().values():
         hints = get_type_hints(cls)
         for name in parameters_of(cls):
-            for part in get_args(hints[name]):
+            for part in get_args(hints.get(name)):
                 if isinstance(part, type) and issubclass(part, enum.Enum) and part not in ALIASES:
                     found[part.__name__] = part
     names = {key: [*part.__members__, *map(str.lower, part.__members__)] for key, part in found.items()}
@@ -91,7 +91,7 @@ def spellings() -> list[str]:
 
 def parameters(cls: type[OperatorDesc], tensors: dict[str, str]) -> str:
     """The parameters of a function, given the types of the inputs by their names."""
-    hints = get_type_hints(cls, include_extras=True)
+    hints: dict[str, Any] = {"output_sizes": Sequence[int], **get_type_hints(cls, include_extras=True)}
     parts = []
     for name, default in arguments_of(cls).items():
         hint = tensors.get(name) or written(hints[name])

@@ -144,9 +144,9 @@ class DepthToSpace1(_DepthToSpace):
 
 
 class SpaceToDepth(_SpaceToDepth):
-    """Makes channels of the rows and columns of blocks: Output[n, (i·B + j)·C + c, h, w] = Input[n, c, h·B + i, w·B + j].
+    """Makes channels of the rows and columns of blocks: Output[n, k, h, w] = Input[n, c, h·B + i, w·B + j].
 
-    B is BlockSize, and C the channels of the input.
+    B is BlockSize, C the channels of the input, and k is (i·B + j)·C + c.
     """
 
     block_size: Uint
