@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from elementwise_oracle import Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from elementwise_oracle import Array
 
 
 def walked(mode: str, size: int, start: int, end: int) -> list[int]:

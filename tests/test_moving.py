@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given, settings
 
 from agreement import assert_same
-from cases import ENGINES
+from cases import DOCUMENTS, ENGINES, FLOAT32
 from moving import MOVING, expected
 from moving_drawing import moving_cases
 from running import Memory, check_other_bytes, run
 
 if TYPE_CHECKING:
+    from cases import Case as Example
     from drawing import Case
 
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
+
+
+@pytest.mark.parametrize("case", [case for case in DOCUMENTS if case.operator in MOVING], ids=str)
+def test_the_oracle_does_as_the_documents_do(case: Example) -> None:
+    (wanted,) = case.outputs(FLOAT32)
+    assert_same(expected(case.desc(FLOAT32), case.inputs(FLOAT32))[0], wanted)
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)

@@ -106,7 +106,7 @@ def diagonal_matrix1(
     array([[9, 9, 3],
            [4, 9, 9]])
     """
-    bounds = {"diagonal_fill_begin": diagonal_fill_begin, "diagonal_fill_end": diagonal_fill_end}
+    bounds: dict[str, Any] = {"diagonal_fill_begin": diagonal_fill_begin, "diagonal_fill_end": diagonal_fill_end}
     if (x is None) is (sizes is None):
         rule, found = "either x or sizes must be given", "neither" if x is None else "both"
         raise DescriptionError(DiagonalMatrix1.type.name, Fault(field="sizes", rule=rule, found=found))
@@ -118,12 +118,8 @@ def diagonal_matrix1(
         return result
     call = make_call(DiagonalMatrix1, device, out, x, key=attempt.key)
     kind = call.inputs[0].data_type
-    return call.run(
-        outputs=[described(DiagonalMatrix1, "OutputTensor", kind, call.inputs[0].sizes)],
-        value_data_type=kind,
-        value=value,
-        **bounds,
-    )
+    output = described(DiagonalMatrix1, "OutputTensor", kind, call.inputs[0].sizes)
+    return call.run(outputs=[output], value_data_type=kind, value=value, **bounds)
 
 
 def _fill(

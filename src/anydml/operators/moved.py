@@ -6,7 +6,9 @@ import abc
 from typing import TYPE_CHECKING, ClassVar
 
 from anydml.errors import Fault
+from anydml.ir.expressions import fetch
 from anydml.ir.patterns import filled
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.memory import packed_strides
 from anydml.operators.computed import Computed
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.enums import DataType, FeatureLevel
-    from anydml.ir.verbs import Map
+    from anydml.ir.expressions import Expr
 
 
 class Moved(Computed):
@@ -42,6 +44,11 @@ class Moved(Computed):
     def views(self) -> tuple[View, View]:
         """The input and the output."""
         return View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+
+    def fetched(self, places: Sequence[Expr]) -> Map:
+        """Each element of the output from a place of the input."""
+        source, target = self.views()
+        return Map((source,), target, fetch(0, source.data_type, places))
 
 
 def at_least_1(desc: Computed, *names: str) -> Iterator[Fault]:

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     """Elements in a row along a dimension: those from `start` on are of `source` on, a step apart."""
 
     start: int
-    count: int
+    length: int
     source: int
     step: int
 
@@ -42,7 +42,7 @@ def pieces(mode: PaddingMode, size: int, low: int, high: int) -> list[Piece]:
     """A padded dimension in pieces; none where there are too many to be worth it."""
     if mode is PaddingMode.EDGE or size == 1:
         found = [Piece(0, low, 0, 0), Piece(low, size, 0, 1), Piece(low + size, high, size - 1, 0)]
-        return [piece for piece in found if piece.count]
+        return [piece for piece in found if piece.length]
     # Numbered by how often the tensor was passed: even ones run forward, odd ones back unless it wraps. A reflection
     # has the edges once, in the pieces that run forward.
     period = size - 1 if mode is PaddingMode.REFLECTION else size
@@ -126,7 +126,8 @@ class _Padded(Moved):
             found = pieces(mode, size, low, high)
             fits = found and math.prod(map(len, filter(None, several))) * len(found) <= MOST_COPIES
             several.insert(0, found if fits else [])
-        return tuple(self._part(mode, parts) for parts in itertools.product(*(found or [None] for found in several)))
+        choices: list[list[Piece | None]] = [[*found] or [None] for found in several]
+        return tuple(self._part(mode, parts) for parts in itertools.product(*choices))
 
     def _part(self, mode: PaddingMode, parts: Sequence[Piece | None]) -> Map:
         """What goes to a piece of the output, or in a dimension without pieces to all of it."""
@@ -135,11 +136,11 @@ class _Padded(Moved):
         into = target.window(
             [part.start if part else 0 for part in parts],
             ones,
-            [part.count if part else target.sizes[k] for k, part in cut],
+            [part.length if part else target.sizes[k] for k, part in cut],
         )
         start = [part.source if part else 0 for part in parts]
         steps = [part.step if part else 1 for part in parts]
-        window = source.window(start, steps, [part.count if part else source.sizes[k] for k, part in cut])
+        window = source.window(start, steps, [part.length if part else source.sizes[k] for k, part in cut])
         if all(parts):
             return copy_of(window, into)
         return Map((window,), into, fetch(0, source.data_type, [self._index(k, mode, part) for k, part in cut]))
@@ -155,7 +156,7 @@ class _Padded(Moved):
         if mode is PaddingMode.CONSTANT:
             at = [coordinate(k) - given(self.start_padding[k], INT64) for k in dimensions]
             return (Map((source,), target, fetch_or(0, kind, at, source.sizes, given(self.filling, kind))),)
-        return (Map((source,), target, fetch(0, kind, [self._index(k, mode) for k in dimensions])),)
+        return (self.fetched([self._index(k, mode) for k in dimensions]),)
 
 
 class Padding(_Padded):

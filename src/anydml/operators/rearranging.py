@@ -6,8 +6,9 @@ from collections.abc import Mapping  # noqa: TC003 - read at run time
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.enums import DepthSpaceOrder
+from anydml.enums import DataType, DepthSpaceOrder
 from anydml.errors import Fault
+from anydml.ir.expressions import coordinate, given
 from anydml.ir.patterns import copy_of
 from anydml.operators.fields import DepthOrder, SizeArray, Uint  # noqa: TC001 - read at run time
 from anydml.operators.moved import Moved, at_least_1, split
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
+
+
+INT64 = DataType.INT64
 
 
 class Tile(Moved):
@@ -55,6 +59,10 @@ class Tile(Moved):
                 source = replace(source, sizes=tuple(sizes), strides=tuple(strides))
         return (copy_of(source, target),)
 
+    def told(self) -> tuple[Map]:
+        """Each element with the place that it comes from."""
+        return (self.fetched([coordinate(k) % given(n, INT64) for k, n in enumerate(self.input_tensor.sizes)]),)
+
 
 class _Blocks(Moved):
     """Between channels and the rows and columns of blocks."""
@@ -80,12 +88,17 @@ class _Blocks(Moved):
 
     def _in_blocks(self, deep: View, wide: View) -> tuple[View, View]:
         """Both tensors as {batch, channel, row, row in its block, column, column in its block}."""
-        block, order = self.block_size, DepthSpaceOrder(getattr(self, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW))
-        batch, channels, height, width = wide.sizes
+        block = self.block_size
+        _, channels, height, width = wide.sizes
         wide = split(split(wide, 3, width // block, block), 2, height // block, block)
-        if order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        if self._is_depth_first:
             return split(deep, 1, block, block, channels).pick([0, 3, 4, 1, 5, 2]), wide
         return split(deep, 1, channels, block, block).pick([0, 1, 4, 2, 5, 3]), wide
+
+    @property
+    def _is_depth_first(self) -> bool:
+        order = getattr(self, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW)
+        return DepthSpaceOrder(order) is DepthSpaceOrder.DEPTH_COLUMN_ROW
 
 
 class _DepthToSpace(_Blocks):
@@ -102,6 +115,14 @@ class _DepthToSpace(_Blocks):
     def lower(self) -> tuple[Map]:
         """A copy in another order."""
         return (copy_of(*self._in_blocks(*self.views())),)
+
+    def told(self) -> tuple[Map]:
+        """Each element with the place that it comes from."""
+        n, c, y, x = map(coordinate, range(4))
+        block, depth = (given(size, INT64) for size in (self.block_size, self.output_tensor.sizes[1]))
+        row, column = y % block, x % block
+        channel = (row * block + column) * depth + c if self._is_depth_first else (c * block + row) * block + column
+        return (self.fetched([n, channel, y / block, x / block]),)
 
 
 class _SpaceToDepth(_Blocks):
@@ -121,6 +142,13 @@ class _SpaceToDepth(_Blocks):
         source, target = self.views()
         deep, wide = self._in_blocks(target, source)
         return (copy_of(wide, deep),)
+
+    def told(self) -> tuple[Map]:
+        """Each element with the place that it comes from."""
+        n, k, y, x = map(coordinate, range(4))
+        block, depth = (given(size, INT64) for size in (self.block_size, self.input_tensor.sizes[1]))
+        in_block, c = (k / depth, k % depth) if self._is_depth_first else (k % (block * block), k / (block * block))
+        return (self.fetched([n, c, y * block + in_block / block, x * block + in_block % block]),)
 
 
 class DepthToSpace(_DepthToSpace):

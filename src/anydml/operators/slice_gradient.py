@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from anydml.enums import DataType
-from anydml.errors import Fault
 from anydml.ir.expressions import const, coordinate, fetch, given, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
@@ -21,6 +20,8 @@ from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from anydml.errors import Fault
 
 INT64 = DataType.INT64
 
@@ -67,23 +68,31 @@ class SliceGrad(Computed):
         for fault in faults or forward.output_rules():
             yield _renamed(fault)
 
+    def _walk(self) -> tuple[list[int], list[int]]:
+        """Where the first element goes, and how far on the next ones do; of a single one no step means anything."""
+        sizes = self.input_gradient_tensor.sizes
+        steps = [stride if size > 1 else 1 for stride, size in zip(self.input_window_strides, sizes, strict=True)]
+        window = zip(self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=True)
+        return [offset + (size - 1 if stride < 0 else 0) for offset, size, stride in window], steps
+
     def lower(self) -> tuple[Map, ...]:
         """A copy into the window, and 0 around it; with gaps between its elements a map that looks at each."""
         source = View.of("InputGradientTensor", self.input_gradient_tensor)
         target = View.of("OutputGradientTensor", self.output_gradient_tensor)
         count = source.sizes
-        steps = [stride if size > 1 else 1 for stride, size in zip(self.input_window_strides, count, strict=True)]
-        start = [
-            offset + (window - 1 if stride < 0 else 0)
-            for offset, window, stride in zip(
-                self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=True
-            )
-        ]
+        start, steps = self._walk()
         if all(abs(step) == 1 for step in steps):
             low = [at if step > 0 else at - size + 1 for at, step, size in zip(start, steps, count, strict=True)]
             return (copy_of(source, target.window(start, steps, count)), *around(target, low, count, 0))
+        return self.told()
+
+    def told(self) -> tuple[Map]:
+        """Each element with the place that it comes from, where there is one."""
+        source = View.of("InputGradientTensor", self.input_gradient_tensor)
+        target = View.of("OutputGradientTensor", self.output_gradient_tensor)
+        start, steps = self._walk()
         is_taken, places = const(True, None), []
-        for k, (at, step, size) in enumerate(zip(start, steps, count, strict=True)):
+        for k, (at, step, size) in enumerate(zip(start, steps, source.sizes, strict=True)):
             behind = (coordinate(k) - given(at, INT64)) * (1 if step > 0 else -1)
             by = given(abs(step), INT64)
             # Cut toward 0, what lies before the first has a remainder or is below 0.
