@@ -47,8 +47,8 @@ def function_name(kind: OperatorType) -> str:
 def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes by name, with their defaults, MISSING for none: those without one first.
 
-    A data type is the first input's where it is not said, and axes are those that the class calls usual. Of an
-    operator that does not imply its output the sizes of that come first.
+    A data type is the first input's where it is not said, axes are those that the class calls usual, and where the
+    output's sizes are free they may be given besides. Where nothing implies them they come first.
     """
     kinds, inputs = cls.field_types(), cls.input_names()
     given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
@@ -58,6 +58,8 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
         defaults["axes"] = cls.usual_axes
     if not cls.implies_output:
         defaults = {_OUTPUT_SIZES: MISSING, **defaults}
+    elif cls.sizes_are_free:
+        defaults[_OUTPUT_SIZES] = None
     return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
 
 
@@ -101,7 +103,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     required = tuple(field for key, field in tensors.items() if key not in optional)
     count = len(required)
     split = _splitter(places, tuple(tensors), names) if optional else None
-    typed = [key for key in names if key in cls.field_types() and _is_type(cls.field_types()[key])]
+    typed = [key for key, kind in cls.field_types().items() if key in names and _is_type(kind)]
     broadcasts, folds = cls.broadcasts, issubclass(cls, Folding)
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
