@@ -14,6 +14,7 @@ import numpy as np
 
 import anydml as dml
 from doors import as_list
+from drawing import in_a_line
 
 if TYPE_CHECKING:
     from random import Random
@@ -151,7 +152,10 @@ class Drawn:
         if x.count // x.sizes[axis] * count > LARGEST:
             return None
         rng = np.random.default_rng(self.random.getrandbits(32))
-        indices = rng.integers(0, x.sizes[axis], count).astype("int32")
+        indices = rng.integers(0, x.sizes[axis], count)
+        if self.random.random() < 0.5:
+            indices = in_a_line(rng, count, 0, x.sizes[axis])
+        indices = indices.astype("int32")
         given = self.given(indices, x.sizes[axis] if mode == "raise" else 0)
         return self.moved(x, dml.gather(x.expression, given, axis, index_mode=mode))
 
@@ -167,7 +171,11 @@ class Drawn:
             return None
         made = dml.join([one.expression for one in chosen], axis)
         most, error = (max(getattr(one, name) for one in chosen) for name in ("most", "error"))
-        return Value(made, most, error, all(one.is_whole for one in chosen))
+        found = Value(made, most, error, all(one.is_whole for one in chosen))
+        if self.random.random() < 0.5:
+            return found
+        self.values.append(found)
+        return self.add_join(found)  # which is read where it is a part of another
 
     def add_split(self, x: Value) -> Value | None:
         axis = self.random.randrange(len(x.sizes))

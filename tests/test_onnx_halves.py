@@ -39,7 +39,9 @@ def test_numbers_pass_through_a_model(kind: str, engine: str) -> None:
         node("Cast", "x", "f", to=onnx.TensorProto.FLOAT),
         node("Cast", "c", "back", to=onnx.TensorProto.INT4 if kind == "int4" else onnx.TensorProto.UINT4),
     ]
-    loaded = dml.onnx.load(_newer(model(nodes, {"x": (dtype, [3, 5])}, "t f back own", {"own": own}, opset=21)), device=engine)
+    loaded = dml.onnx.load(
+        _newer(model(nodes, {"x": (dtype, [3, 5])}, "t f back own", {"own": own}, opset=21)), device=engine
+    )
     for _ in range(2):
         found = loaded.run({"x": x})
         assert [found[name].dtype for name in found] == [dtype, np.float32, dtype, dtype]

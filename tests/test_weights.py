@@ -42,7 +42,10 @@ class Weights(NamedTuple):
         blocks = list(shape)
         blocks[int(self.turned)] = self.length // (self.block or self.length)
         q, z = rng.integers(low, high, shape).astype(held), rng.integers(low, high, blocks).astype(held)
-        s, a = rng.random(blocks).astype("f") + np.float32(0.1), rng.standard_normal((self.rows, self.length)).astype("f")
+        s, a = (
+            rng.random(blocks).astype("f") + np.float32(0.1),
+            rng.standard_normal((self.rows, self.length)).astype("f"),
+        )
         g, fed = dml.Graph(engine), [a]
 
         def tensor(numbers: Any) -> Any:
@@ -60,7 +63,9 @@ class Weights(NamedTuple):
         y = dml.relu(y + g.constant(bias)) if self.fused else y
         less: Any = z.astype(int) if self.zeros else 0 if low else high // 2
         long, axis = self.block or self.length, int(self.turned)
-        w = (q.astype(int) - (np.repeat(less, long, axis) if self.zeros else less)) * np.repeat(s.astype(float), long, axis)
+        w = (q.astype(int) - (np.repeat(less, long, axis) if self.zeros else less)) * np.repeat(
+            s.astype(float), long, axis
+        )
         w = w.T if self.turned else w
         exact, size = a.astype(float) @ w, np.abs(a).astype(float) @ np.abs(w)
         return g.compile(y, optimise=optimise), fed, np.maximum(exact + bias, 0) if self.fused else exact, size
@@ -101,7 +106,25 @@ def test_weights_are_read_as_they_lie(case: Weights) -> None:
         made, fed, exact, size = same.compile("cpu")
         y = made(*fed)
         assert (np.abs(y - exact) <= 4e-7 * size + 1e-6 * same.fused).all()
-        assert not same.fused or (made.recipe.steps[-1].primitive is product_of(made) and programs.plan_weights(product_of(made)))
+        assert not same.fused or (
+            made.recipe.steps[-1].primitive is product_of(made) and programs.plan_weights(product_of(made))
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_results_in_another_order(rows: int) -> None:
+    """As heads of attention are: columns that lie apart."""
+    rng = np.random.default_rng(rows)
+    g = dml.Graph("cpu")
+    q, s = rng.integers(-8, 8, (24, 64)).astype("int8"), rng.random((24, 2)).astype("f")
+    a = rng.standard_normal((rows, 64)).astype("f")
+    y = dml.gemm(g.input(a), dml.dequantize(g.constant(q), g.constant(s)), trans_b="transpose")
+    heads = dml.identity(y.reinterpret((4, rows, 6), (6, 24, 1)) * 2)
+    made = g.compile(heads)
+    assert len(made.recipe.steps) == 1
+    assert programs.plan_weights(product_of(made)) is not None
+    exact = 2 * a.astype(float) @ (q * np.repeat(s.astype(float), 32, 1)).T
+    np.testing.assert_allclose(made(a), exact.reshape(rows, 4, 6).swapaxes(0, 1), rtol=0, atol=1e-6 * abs(exact).max())
 
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "cpu"])
@@ -151,7 +174,7 @@ def test_a_result_that_others_read_is_computed() -> None:
 def test_numbers_that_have_no_digits(kind: str) -> None:
     """Infinities and NaN give what they give in FLOAT32; whole numbers are exact, and so are zeros."""
     case = Weights(kind, 4, 9, 128, 32)
-    made, fed, _, _ = case.compile("cpu")
+    made, *_ = case.compile("cpu")
     plain, *_ = case._replace(rows=FEW + 4).compile("cpu")
     rng = np.random.default_rng(1)
     a = rng.integers(-1000, 1000, (4, 128)).astype("f")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.ir.trees import walk
@@ -13,6 +13,7 @@ from anydml.ir.verbs import Primitive, Scan, checks_of, reading, views_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.arrays.shared import SharedData
     from anydml.ir.views import View
 
 StoreKind: TypeAlias = Literal["input", "constant", "output", "scratch"]
@@ -25,6 +26,8 @@ class Store:
     kind: StoreKind
     size_in_bytes: int
     """From the first element on; a bound input may reach below it as well."""
+    data: bytes | SharedData | None = field(default=None, repr=False, compare=False)
+    """What a constant of the graph holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +65,12 @@ class Step:
     def bytes_moved(self) -> int:
         """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
         primitive, target = self.primitive, self.target
-        views = (primitive.source,) if isinstance(primitive, Scan) else primitive.sources
-        fetches = Counter[int]()
-        if not isinstance(primitive, Scan):
-            fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
         moved = math.prod(target.sizes) * target.data_type.size_in_bytes
-        for slot, view in enumerate(views):
-            count = fetches[slot] * math.prod(target.sizes) if slot in fetches else math.prod(distinct_sizes(view))
+        if isinstance(primitive, Scan):
+            return moved + math.prod(distinct_sizes(primitive.source)) * primitive.source.data_type.size_in_bytes
+        fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
+        for slot, view in enumerate(primitive.sources):
+            count = fetches[slot] * math.prod(primitive.sizes) if slot in fetches else math.prod(distinct_sizes(view))
             moved += count * view.data_type.size_in_bytes
         return moved
 

@@ -16,10 +16,10 @@ from anydml.graph.rules.steps import joined
 from anydml.graph.views import through
 from anydml.ir.expressions import coordinate, fold, load
 from anydml.ir.patterns import is_copy, match_contraction
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.ir.weights import BLOCK, BYTE, match_dequantised, number_in
+from anydml.ir.weights import BYTE, has_way, match_dequantised, number_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -120,26 +120,22 @@ def _merged(
     """
     product, made = step.primitive, maker.primitive
     assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
-    found = match_contraction(product)
-    if not isinstance(made, Map) or found is None or found.fold.type is not DataType.FLOAT32 or found.batch or product.depth != 1:
+    found, weights = match_contraction(product), load(slot, DataType.FLOAT32)
+    if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
         return None
-    summed = len(found.sizes) - 1
-    parts = match_dequantised(*made.value.args) if made.value.op == "mul" and not made.checks else None
-    weights = load(slot, DataType.FLOAT32)
     is_left = found.left is weights
     column, few = (found.rows, found.columns) if is_left else (found.columns, found.rows)
     other = found.right if is_left else found.left
-    is_used_once = sum(node is weights for node in walk(product.value)) == 1 and weights in (found.left, found.right)
-    counts = any(node.op == "coordinate" and node.value == summed for node in walk(product.value))
-    rows = math.prod(found.sizes[k] for k in few)
-    if parts is None or not is_used_once or counts or rows > FEW or len(column) != 1 or found.folded != (summed,):
+    summed = len(found.sizes) - 1
+    is_plain = not (found.batch or product.checks or fetched(product.value) or _is_odd(product.value, weights, summed))
+    is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
+    parts = match_dequantised(*made.value.args) if made.value.op == "mul" else None
+    if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
         return None
     place = _place(made.target, view, column[0], summed)
-    if place is None:
-        return None
-    layout = _Layout(made, parts, place, maker, known, stores)
-    views = layout.views()
-    if views is None:
+    layout = None if place is None else _Layout(made, parts, place, maker, known, stores)
+    views = None if layout is None else layout.views()
+    if layout is None or views is None:
         return None
     cut = layout.cut
 
@@ -171,6 +167,12 @@ def _merged(
     return [*layout.steps, replace(step, primitive=merged, nodes=joined(maker.nodes, step.nodes))]
 
 
+def _is_odd(value: Expr, weights: Expr, summed: int) -> bool:
+    """Whether a product does more with weights than to multiply them, or counts along the sum."""
+    readers = sum(weights in node.args for node in walk(value))
+    return readers > 1 or any(node.op == "coordinate" and node.value == summed for node in walk(value))
+
+
 class _Layout:
     """How weights, scales and zero points lie along the sum of a product; the steps that lay them out, where needed."""
 
@@ -197,7 +199,7 @@ class _Layout:
 
     def views(self) -> list[tuple[View, int, tuple[int, ...]]] | None:
         """Of each leaf a view, its stride by column and those along the sum."""
-        if self.block % BLOCK or len(self.outer) > 1:
+        if not has_way(self.block, self.cut[0]) or len(self.outer) > 1:
             return None
         found = []
         for leaf in self.leaves:
@@ -212,19 +214,16 @@ class _Layout:
         """One for each block: those of a column side by side."""
         if any(view.strides[d] for d in self.inner) or len(self.place.column) > 1 + self.is_paired:
             return None
-        by_block = view.strides[self.outer[0]] if self.outer else 0
+        by_block = view.strides[self.outer[0]] if self.outer else 1
         by_column, is_even = self._by_column(view)
-        if not is_even:
-            return None
         inside = (0,) * (len(self.cut) - 1)
-        if by_block in (0, 1):
-            return view, by_column, (by_block, *inside)
-        if view.tensor not in self._known:
+        if by_block == 1 and is_even:
+            return view, by_column, (1, *inside)
+        if view.tensor not in self._known or not is_even:
             return None
         sizes = (self.columns, self.cut[0])
         source = View(view.tensor, view.data_type, sizes, (by_column, by_block), view.offset)
-        made = self._lay_out(source, self.cut[0])
-        return made, self.cut[0], (1, *inside)
+        return self._lay_out(source, self.cut[0]), self.cut[0], (1, *inside)
 
     def _by_column(self, view: View) -> tuple[int, bool]:
         """The stride from column to column, and whether there is one."""
@@ -234,33 +233,27 @@ class _Layout:
 
     def _weights(self, view: View) -> tuple[View, int, tuple[int, ...]] | None:
         """The bytes, those of a column side by side."""
-        strides, half = [view.strides[d] for d in self.place.summed], self.parts.half
-        wanted = self._wanted()
-        if len(self.place.column) == 1 and strides == wanted[len(wanted) - len(strides) :]:
-            return view, view.strides[self.place.column[0]], tuple(wanted)
-        if view.tensor not in self._known:
+        strides, wanted = [view.strides[d] for d in self.place.summed], self._wanted()
+        (column, *half), sizes = self.place.column, self.made.target.sizes
+        if not half and strides == wanted[len(wanted) - len(strides) :]:
+            return view, view.strides[column], tuple(wanted)
+        inner = zip(strides, strides[1:], self.place.summed[1:], strict=False)
+        if view.tensor not in self._known or any(a != b * sizes[d] for a, b, d in inner):
             return None
-        steps = dict(zip(self.place.summed, strides, strict=True))
-        along = [steps[d] for d in self.place.summed]
-        step = along[-1]
-        if any(a != b * self.made.target.sizes[d] for a, b, d in zip(along, along[1:], self.place.summed[1:], strict=False)):
-            return None
+        step = strides[-1]
         if not self.is_paired:
-            if len(self.place.column) != 1:
-                return None
-            sizes = (self.columns, self.count)
-            source = View(view.tensor, view.data_type, sizes, (view.strides[self.place.column[0]], step), view.offset)
-            return self._lay_out(source, self.count), self.count, tuple(wanted)
-        if len(self.place.column) != 2 or self.place.column[1] != half:
+            both = (self.columns, self.count)
+            source = View(view.tensor, view.data_type, both, (view.strides[column], step), view.offset)
+            return None if half else (self._lay_out(source, self.count), self.count, tuple(wanted))
+        if half != [self.parts.half]:
             return None
         # Two columns share a byte: those of two steps of the sum become a byte of one column.
-        sizes = (self.columns // 2, 2, self.count // 2)
-        by = (view.strides[self.place.column[0]], 0, 2 * step)
-        low, high = (View(view.tensor, BYTE, sizes, by, view.offset + k * step) for k in (0, 1))
+        pairs, by = (self.columns // 2, 2, self.count // 2), (view.strides[column], 0, 2 * step)
+        low, high = (View(view.tensor, BYTE, pairs, by, view.offset + k * step) for k in (0, 1))
         first, second = (number_in(load(k, BYTE), DataType.UINT4, coordinate(1)) for k in (0, 1))
         name = self._name()
         self.stores[name] = Store("scratch", self.columns * self.count // 2)
-        target = View(name, BYTE, sizes, (self.count, self.count // 2, 1))
+        target = View(name, BYTE, pairs, (self.count, self.count // 2, 1))
         self.steps.append(replace(self._maker, primitive=Map((low, high), target, first | (second << 4))))
         return target, self.count // 2, tuple(wanted)
 

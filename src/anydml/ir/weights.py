@@ -1,4 +1,4 @@
-"""Products with weights of few bits: a sum of a·q·s, where q is a whole number and s the scale of a block along the sum.
+"""Products with weights of few bits: a sum of a·q·s, with a whole number q and the scale s of a block along the sum.
 
 A reduce of that form rounds nothing between a and q: q·s is no number of its own, as it is in a product with weights
 that were dequantised before. The views say which blocks scales are for: a scale has a stride of 0 within its block.
@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Reduce
 
 BYTE, F32 = DataType.UINT8, DataType.FLOAT32
-BLOCK = 32
-"""Weights that share a scale, or a multiple of that."""
+BLOCKS = (32, 64, 128)
+"""Weights that share a scale, or a multiple of the last; a scale for all of them may be for a multiple of the first."""
+MOST = 32 * 1024
+"""Products of a sum."""
+
+
+def has_way(block: int, blocks: int) -> bool:
+    """Whether engines have a way of their own for sums of so many blocks, each with a scale."""
+    is_whole = block in BLOCKS or block % BLOCKS[-1] == 0 or (blocks == 1 and block % BLOCKS[0] == 0)
+    return is_whole and block * blocks <= MOST
 
 
 def number_in(byte: Expr, data_type: DataType, half: Expr | None) -> Expr:

@@ -99,7 +99,9 @@ def _dtype_of(tensor: Any) -> Any:
 def _check_type(found: Any, element: ElementType, subject: str) -> None:
     if found != element.dtype:
         rule = f"must be of {element.dtype.name}, the model's {element.name}"
-        way_out = f"x.astype({f'ml_dtypes.{element.dtype.name}' if element.is_half else repr(element.dtype.name)}) converts"
+        way_out = (
+            f"x.astype({f'ml_dtypes.{element.dtype.name}' if element.is_half else repr(element.dtype.name)}) converts"
+        )
         fault = Fault(field="array", rule=rule, value=found, found=show(str(found)), way_out=way_out)
         raise BindingError(subject, fault)
 

@@ -10,6 +10,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from anydml.errors import EngineMissingError, Fault, ModelError, show
 from anydml.onnx.contrib import CONTRIB, TYPES
 
@@ -36,9 +38,10 @@ _TENSOR = "tensor("
 """What ONNX's names of tensors' types begin with: tensor(float)."""
 
 
-def half_dtype(number: int) -> Any:
+def half_dtype(number: int) -> np.dtype[Any]:
     """NumPy's type for numbers of 4 bits, a byte each, which ml_dtypes has."""
-    return onnx.helper.tensor_dtype_to_np_dtype(number)
+    found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    return found
 
 
 def own_domain(domain: str) -> str:

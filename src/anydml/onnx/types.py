@@ -28,7 +28,7 @@ class ElementType:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's, as a caller's arrays have it."""
         if self.is_half:
-            return np.dtype(half_dtype(TensorProto.DataType.Value(self.name)))
+            return half_dtype(TensorProto.DataType.Value(self.name))
         return np.dtype(np.bool_) if self.is_bool else self.data_type.dtype
 
     @property

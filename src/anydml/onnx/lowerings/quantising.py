@@ -70,8 +70,10 @@ def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | 
         sizes[axis] = scale.count
     block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
     is_whole = all(size % own == 0 for size, own in zip(x.shape, sizes, strict=True))
-    is_blocked = sizes == [-(-size // block) if k == axis else size for k, size in enumerate(x.shape)] if block else (
-        scale.count in (1, x.shape[axis] if x.shape else 1)
+    is_blocked = (
+        sizes == [-(-size // block) if k == axis else size for k, size in enumerate(x.shape)]
+        if block
+        else (scale.count in (1, x.shape[axis] if x.shape else 1))
     )
     is_known = x.is_known and (zero is None or zero.is_known) and x.element.data_type in (DataType.INT8, DataType.UINT8)
     if x.count < MOST_FOLDED or not (is_known and is_whole and is_blocked) or (zero and zero.shape != scale.shape):
@@ -88,9 +90,7 @@ def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | 
         )
         return dml.dequantize(whole, tensors[1].reinterpret(tuple(sizes)), point, **named)
 
-    return node.tracer.apply(
-        dequantise, [numbers[0], scale, numbers[1]], x.shape, element=scale.element, folds=False
-    )
+    return node.tracer.apply(dequantise, [numbers[0], scale, numbers[1]], x.shape, element=scale.element, folds=False)
 
 
 def _bytes_of(value: Value) -> Known:
@@ -157,9 +157,7 @@ def matmul_bits(node: Node) -> list[Value]:
 
     weights = node.tracer.apply(unpack, inputs, whole, element=scale.element, folds=False)
     if zeros is not None and not is_packed:  # without one it is the middle of the range: what is away from it is added
-        apart = compute(
-            node, dml.subtract, Value.of(scale.element, 2 ** (bits - 1)), _zero_points(node, zeros, scale)
-        )
+        apart = compute(node, dml.subtract, Value.of(scale.element, 2 ** (bits - 1)), _zero_points(node, zeros, scale))
         by_block = node.tracer.reshape(compute(node, dml.multiply, apart, scale), (columns, count, 1))
         weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
         weights = node.tracer.reshape(weights, whole)

@@ -16,7 +16,7 @@ from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
-from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
 
@@ -43,9 +43,10 @@ RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, STRIP, DOTS = range(7)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, STRIP, DOTS = range(8)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
-once, for its columns lie side by side; not packed; or by a kernel for few rows, which the section names."""
+once, for its columns lie side by side; not packed; packed ahead; or by a kernel for few rows, which the section
+names."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -99,13 +100,7 @@ def _write_unit(text: Steps) -> None:
     text.let("by_column", "unit % column_units")
     text.let("others", "unit // column_units")
     text.let("by_row", "others % row_units")
-    text.put("places + rank * 8", "others // row_units")
-    with text.loop("e", 0, "rank"):
-        text.let("d", "rank - 1 - e")
-        text.read("count_d", f"words + ({HEADER + len(WORDS)} + d) * 8")
-        text.read("left_over", "places + (d + 1) * 8")
-        text.put("places + (d + 1) * 8", "left_over % count_d")
-        text.put("places + d * 8", "left_over // count_d")
+    find_place(text, "others // row_units", HEADER + len(WORDS))
     for name in ("left", "right", "result"):
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")
@@ -179,7 +174,7 @@ def _write_skinny(text: Steps) -> None:
 
 
 def _pack_right(text: Steps) -> None:
-    text.let("unpacked", f"full_panels if right_mode == {UNPACKED} else n0")
+    text.let("unpacked", f"n1 if right_mode == {PANELS} else full_panels if right_mode == {UNPACKED} else n0")
     # Whole panels that lie side by side are packed at once.
     text.let("whole_n", "columns - columns % tile_columns")
     text.let("at_once", f"whole_n if right_mode == {SIDE_BY_SIDE} else 0")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def make_plain(shape: Quantised) -> str:
-    """The text of `kernel(right, n0, columns, a, total, portions)`."""
+    """The text of `kernel(right, bases, n0, columns, a, total, portions)`."""
     text = Steps()
     read_section(text, shape.views)
     with text.loop("n", 0, "columns"):
@@ -31,7 +31,7 @@ def make_plain(shape: Quantised) -> str:
             old = text.new(f"load float, ptr {to}")
             text.add(f"store float {text.new(f'fadd float {old}, {product}')}, ptr {to}")
     text.add("ret void")
-    names = ("right", "n0", "columns", "a", "total", "portions")
+    names = ("right", "bases", "n0", "columns", "a", "total", "portions")
     return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
 

@@ -1,12 +1,12 @@
 """Columns of weights of 4 or 8 bits times a few rows of digits: integer products, scaled portion by portion.
 
-`kernel(right, n0, columns, digits, sums, powers, total, pitch, portions)` writes the rows of some columns to `total`.
-Each column's weights lie side by side, two 4-bit ones to a byte and the first in its low half; so do its scales, of
-which each is for `PORTION` weights or a multiple of them, and its zero points. The exact sum of a portion's products is
-scaled, and added to one of four sums in turn, which are added in pairs in the end.
+`kernel(right, bases, n0, columns, digits, sums, powers, total, pitch, portions)` writes the rows of some columns to
+`total`. Each column's weights lie side by side, two 4-bit ones to a byte and the first in its low half; so do its
+scales, of which each is for `PORTION` weights or a multiple of them, and its zero points. The exact sum of a portion's
+products is scaled, and added to one of four sums in turn, which are added in pairs in the end.
 
-`right` are the words of a section with the weights, the scales and the zero points; the digits of a row follow those of
-the row before.
+`right` are the words of a section with the weights, the scales and the zero points, which begin at `bases`; the digits
+of a row follow those of the row before.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def make_quantised(shape: Quantised) -> str:
 def read_section(text: Steps, views: tuple[str, ...]) -> None:
     """Where the views of weights begin, how far columns are apart, and how many portions share a scale."""
     for i, name in enumerate(views):
-        text.read(f"{name}_base", f"right + {24 + 8 * i}")
+        text.read(f"{name}_base", f"bases + {8 * i}")
         text.read(f"{name}_on", f"right + {24 + 8 * (2 * len(views) + i)}")
     text.read("shared", f"right + {24 + 8 * len(views)}")
 
@@ -100,7 +100,7 @@ class _Columns:
             with text.loop("o", "most", "columns"):
                 self._columns("o", 1)
         text.add("ret void")
-        names = ("right", "n0", "columns", "digits", "sums", "powers", "total", "pitch", "portions")
+        names = ("right", "bases", "n0", "columns", "digits", "sums", "powers", "total", "pitch", "portions")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _columns(self, at: str, count: int) -> None:
@@ -135,7 +135,7 @@ class _Columns:
     def _portions(self, name: str, count: int, sums: dict[Place, str]) -> dict[Place, str]:
         """Some portions, for some rows and columns: a lane of the sums for each portion."""
         text, shape = self.text, self.shape
-        columns, rows = (list(dict.fromkeys(place[k] for place in sums)) for k in (1, 0))
+        rows, columns = list(dict.fromkeys(i for i, _ in sums)), list(dict.fromkeys(c for _, c in sums))
         weights = {c: self._weights(f"weights_{c}", name, count) for c in columns}
         if count > 1:
             text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
@@ -152,8 +152,8 @@ class _Columns:
                     factor = text.new(f"load {self.octets}, ptr {text.place(at)}, align 4")
                     for c in columns:
                         totals[i, c] = self._multiply(weights[c][v], factor, totals[i, c])
-            for place, total in totals.items():
-                parts[place].append(total)
+            for one, total in totals.items():
+                parts[one].append(total)
         scales = {c: self._by_scale(f"scales_{c}", name, count, "float", 4) for c in columns}
         zeros = {c: self._zeros(f"zeros_{c}", name, count) for c in columns}
         made = {}
@@ -178,7 +178,9 @@ class _Columns:
         words = []  # by four: of one portion those that follow one another, of more one of each
         for start in range(0, shape.width, 16):
             found = [
-                text.new(f"load {FOUR}, ptr {text.place(f'{base} + ({name} + {u}) * {shape.width} + {start}')}, align 1")
+                text.new(
+                    f"load {FOUR}, ptr {text.place(f'{base} + ({name} + {u}) * {shape.width} + {start}')}, align 1"
+                )
                 for u in range(count)
             ]
             words += found if count == 1 else self._transposed(found)
@@ -199,9 +201,7 @@ class _Columns:
             ]  # fmt: skip
         if shape.lanes == TOGETHER:
             return halves
-        return [
-            self._shuffled(a, b, list(range(32)), "i8", 16) for a, b in zip(halves[::2], halves[1::2], strict=True)
-        ]
+        return [self._shuffled(a, b, list(range(32)), "i8", 16) for a, b in zip(halves[::2], halves[1::2], strict=True)]
 
     def _transposed(self, rows: list[str]) -> list[str]:
         """Four words of four portions as four portions of each word."""
