@@ -36,17 +36,20 @@ def read_weights(recipe: Recipe) -> Recipe:
 
     Weights that are constants are laid out along what is summed first, where they do not lie so.
     """
+    if not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
+        return recipe
     makers = {step.target.tensor: step for step in recipe.steps}
     readers: dict[str, set[int]] = {}
     for number, step in enumerate(recipe.steps):
         for view in step.sources:
             readers.setdefault(view.tensor, set()).add(number)
+    shared = recipe.shared()
     alone = {
         name
         for name, several in readers.items()
-        if len(several) == 1 and recipe.stores[name].kind == "scratch" and name not in recipe.shared()
+        if len(several) == 1 and recipe.stores[name].kind == "scratch" and name not in shared
     }
-    known = _constants(recipe)
+    known = _constants(recipe, shared)
     stores, steps, gone = dict(recipe.stores), [], set[str]()
     for step in recipe.steps:
         merged = None
@@ -75,10 +78,9 @@ def _followed(view: View, makers: Mapping[str, Step], alone: Collection[str]) ->
     return path, None
 
 
-def _constants(recipe: Recipe) -> set[str]:
+def _constants(recipe: Recipe, shared: Collection[str]) -> set[str]:
     """The stores that depend on constants alone."""
     known = {name for name, store in recipe.stores.items() if store.kind == "constant"}
-    shared = recipe.shared()
     for step in recipe.steps:
         name = step.target.tensor
         if step.sources and name not in shared and all(view.tensor in known for view in step.sources):
