@@ -10,13 +10,18 @@ from anydml.builder import Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DataType,
+    DepthSpaceOrder,
     ExecutionFlags,
     Feature,
     FeatureLevel,
     IndexMode,
+    InterpolationMode,
     IsInfinityMode,
     MatrixTransform,
+    PaddingMode,
     QuantizationType,
     ReduceFunction,
     RoundingMode,

@@ -188,6 +188,22 @@ class AxisDirection(Option):
     DECREASING = 1
 
 
+class ConvolutionMode(Option):
+    """DML_CONVOLUTION_MODE: whether a filter is turned around before it is laid over the input."""
+
+    CONVOLUTION = 0
+    CROSS_CORRELATION = 1
+    """It is not."""
+
+
+class ConvolutionDirection(Option):
+    """DML_CONVOLUTION_DIRECTION: whether sizes shrink by the strides, or grow by them."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    """The gradient of a forward convolution with respect to its input: a transposed convolution."""
+
+
 class IsInfinityMode(Option):
     """DML_IS_INFINITY_MODE: which infinities are looked for."""
 
@@ -201,6 +217,34 @@ class MatrixTransform(Option):
 
     NONE = 0
     TRANSPOSE = 1
+
+
+class DepthSpaceOrder(Option):
+    """DML_DEPTH_SPACE_ORDER: what the channels of a block are numbered by, the slowest first."""
+
+    DEPTH_COLUMN_ROW = 0
+    COLUMN_ROW_DEPTH = 1
+
+
+class InterpolationMode(Option):
+    """DML_INTERPOLATION_MODE: what stands between two elements."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
+class PaddingMode(Option):
+    """DML_PADDING_MODE: what stands around a tensor."""
+
+    CONSTANT = 0
+    EDGE = 1
+    """The nearest element."""
+    REFLECTION = 2
+    """The elements in turn from the edge inward, without the edge itself."""
+    SYMMETRIC = 3
+    """The same with the edge."""
+    WRAP = 4
+    """The elements from the other end on."""
 
 
 class QuantizationType(Option):
