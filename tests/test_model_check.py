@@ -17,6 +17,7 @@ from modelling import (
     EXAMPLES,
     REMOVED,
     SUM,
+    UNBUILT,
     ZEROS,
     as_dispatchable,
     changed,
@@ -57,11 +58,11 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ),
     (
         "dispatchables.sum.type",
-        "DML_OPERATOR_CONVOLUTION",
+        f"DML_OPERATOR_{UNBUILT}",
         3,
         "$.dispatchables.sum.type",
         (
-            f"CONVOLUTION: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; "
+            f"{UNBUILT}: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; "
             "`anydml support` lists them"
         ),
     ),
@@ -445,7 +446,7 @@ def test_every_fault_is_found_at_once_in_the_order_of_the_file(tmp_path: Path) -
         dispatchables={
             "sum": changed(SUM, "desc.Axis", 9),
             "crop": {"type": "SLICE1", "desc": {"InputTensor": {"DataType": "INT5", "Sizes": [0]}, "OutputTensor": 1}},
-            "gemm": {"type": "CONVOLUTION"},
+            "gemm": {"type": UNBUILT},
         },
         commands=[DISPATCH, {"type": "print", "resource": "nothing"}],
     )
