@@ -320,6 +320,8 @@ class Drawn:
             scale = self.given(np.full((1,) * len(sizes), 0.5, "float32"))
             zero = self.numbers((1,) * len(sizes), "int8")
             y = Value(dml.dequantize_linear(self.numbers(sizes, "int8"), scale, zero), 3.0)
+        elif self.random.random() < 0.4:  # which a product of a few rows computes as it reads
+            y = Value(dml.multiply(self.numbers(sizes, x.dtype), self.numbers((1,), x.dtype)), 9.0)
         else:
             y = Value(self.numbers(sizes, x.dtype), 3.0)
         count = math.prod(batch) * m
