@@ -199,7 +199,8 @@ def test_a_factor_that_is_computed_gives_the_bits_of_one_that_is_written(is_turn
             made = dml.gemm(a, b, trans_b=is_turned)
             better, plain = (g.compile(made, optimise=one) for one in (True, False))
             assert [len(one.recipe.steps) for one in (better, plain)] == [1, 2]
-            np.testing.assert_array_equal(*(get(one(put(x, engine), put(y, engine))) for one in (better, plain)))
+            got, wanted = (get(one(put(x, engine), put(y, engine))) for one in (better, plain))
+            np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_softmax_of_a_product_stays_two_passes() -> None:
