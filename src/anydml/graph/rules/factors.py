@@ -12,6 +12,7 @@ from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from anydml.ir.verbs import Map
+    from anydml.ir.views import View
 
 FEW_ROWS = 8
 """Rows up to which a product takes as long as its other factor is read: one row with a scaled and transposed factor of
@@ -32,11 +33,13 @@ def unpacks(primitive: Map | Reduce) -> bool:
     """Whether a map writes at least twice what it reads: numbers of few bits, which a product takes as they lie."""
     if isinstance(primitive, Reduce):
         return False
-    read, written = (
-        sum(math.prod(distinct_sizes(view)) * view.data_type.size_in_bytes for view in views)
-        for views in (primitive.sources, (primitive.target,))
-    )
+    read, written = sum(map(size_of, primitive.sources)), size_of(primitive.target)
     return bool(primitive.sources) and 2 * read <= written
+
+
+def size_of(view: View) -> int:
+    """The bytes of a view's elements, each counted once."""
+    return math.prod(distinct_sizes(view)) * view.data_type.size_in_bytes
 
 
 def _is_read_rarely(made: Map, reader: Reduce) -> bool:
