@@ -65,7 +65,7 @@ class Net:
         options |= {"fused_activation": dml.FusedActivation(activation)} if activation else {}
         expr = dml.convolution(x.expr, weight.expr, bias.expr if bias else None, **options)
         padded = np.pad(x.values, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))[:, :, ::stride, ::stride]
+        windows = windows_of(padded, size)[:, :, ::stride, ::stride]
         parts = zip(np.split(windows, groups, 1), np.split(weight.values, groups), strict=True)
         values = np.concatenate([np.einsum("nchwij,ocij->nohw", *part) for part in parts], 1)
         values = values if bias is None else values + bias.values
@@ -90,8 +90,7 @@ class Net:
 
     def max_pool(self, x: Layer, size: int, stride: int) -> Layer:
         made = dml.max_pooling(x.expr, strides=[stride] * 2, window_sizes=[size] * 2)
-        windows = np.lib.stride_tricks.sliding_window_view(x.values, (size, size), (2, 3))
-        return Layer(made.values, windows[:, :, ::stride, ::stride].max((4, 5)))
+        return Layer(made.values, windows_of(x.values, size)[:, :, ::stride, ::stride].max((4, 5)))
 
     def average_all(self, x: Layer) -> Layer:
         sizes = list(x.values.shape[2:])
@@ -135,6 +134,10 @@ class Net:
         (found,) = self.device.compute(model, self.bindings, [x.expr])
         assert found.dtype == np.float32
         np.testing.assert_allclose(np.array(found), x.values, rtol=2e-4, atol=2e-5 * float(np.abs(x.values).max()))
+
+
+def windows_of(x: Array, size: int) -> Array:
+    return np.lib.stride_tricks.sliding_window_view(x, (1, 1, size, size))[:, :, :, :, 0, 0]
 
 
 def add(a: Layer, b: Layer) -> Layer:
