@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,9 @@ BROKEN: list[tuple[Any, str]] = [
      "CONVOLUTION: Dilations must have 2 values, one for each spatial dimension of InputTensor; got 3"),
     (lambda: conv(dilations=3, end_padding=(1, 0)),
      ("CONVOLUTION: 2 rules are broken\n"
-     "  FilterTensor.Sizes[2 + 0] reaches over 7 elements and must fit into the 6 that InputTensor has in dimension 2 "
-     "with its padding; got 3; larger padding makes room\n"
-     "  FilterTensor.Sizes[2 + 1] reaches over 7 elements and must fit into the 6 that InputTensor has in dimension 3 "
-     "with its padding; got 3; larger padding makes room")),
+     "  FilterTensor.Sizes[2], which reaches over 7 elements, must fit into the 6 that InputTensor has with its "
+     "padding; got 3; larger padding makes room\n"
+     "  FilterTensor.Sizes[3], which reaches")),
     (lambda: conv(bias_tensor=T("float32", (1, 4, 1, 1))),
      "CONVOLUTION: BiasTensor.Sizes must be (1, 6, 1, 1), one for each channel of the output; got (1, 4, 1, 1)"),
     (lambda: conv(filter_tensor=T("float16", (6, 2, 3, 3))),
@@ -72,14 +72,14 @@ BROKEN: list[tuple[Any, str]] = [
      "CONVOLUTION: FusedActivation.Type must be one of ACTIVATION_CELU"),
     (lambda: dml.convolution(np.ones((1, 2, 5), "f"), np.ones((1, 2, 3), "f"),
                              device=dml.Device("reference", feature_level="3_1")),
-     "CONVOLUTION: InputTensor.DimensionCount"),
+     "CONVOLUTION: InputTensor of 3 dimensions needs DML_FEATURE_LEVEL_4_0; this device is 3_1"),
     (lambda: whole(filter_zero_point_tensor=T("int8", (1, 2, 1, 1))),
      ("CONVOLUTION_INTEGER: FilterZeroPointTensor.Sizes must be (1, 1, 1, 1) or (1, 3, 1, 1), a number for all or one "
      "for each channel of the output; got (1, 2, 1, 1)")),
     (lambda: whole(input_zero_point_tensor=T("uint8", (1, 2, 1, 1))),
      "CONVOLUTION_INTEGER: InputZeroPointTensor.Sizes must be (1, 1, 1, 1), a number for all; got (1, 2, 1, 1)"),
     (lambda: dml.MaxPooling.infer(input_tensor=SMALL, window_size=3),
-     "MAX_POOLING: 2 rules are broken\n  WindowSize[0] reaches over 3 elements and must fit into the 2 that"),
+     "MAX_POOLING: 2 rules are broken\n  WindowSize[0], which reaches over 3 elements, must fit into the 2 that"),
     (lambda: dml.LpPooling.infer(input_tensor=SMALL, window_size=2, p=0), "LP_POOLING: P must be at least 1; got 0"),
     (lambda: checked(dml.MaxPooling1(input_tensor=SMALL, window_size=2, output_tensor=T("float32", (1, 4, 1, 1)),
                                      output_indices_tensor=T("uint32", (1, 4, 1, 2)))),
@@ -119,7 +119,7 @@ def test_sizes_that_are_free(engine: str) -> None:
     least = dml.convolution(put(x, device), put(x, device), **given, device=device)
     assert (found.shape, least.shape) == ((1, 1, 6, 6), (1, 1, 5, 5))
     np.testing.assert_array_equal(get(found)[..., :5, :5], get(least) + 7)
-    np.testing.assert_array_equal(get(found)[0, 0, 5], [*[8, 9, 8, 9, 8, 8][:5], 8])
+    np.testing.assert_array_equal(get(found)[0, 0, 5], [8, 9, 8, 9, 8, 8])
     g = dml.Graph(device)
     a, b = g.input(x), g.constant(x)
     made = g.compile(dml.convolution(a, b, output_sizes=(1, 1, 6, 6), **given))  # type: ignore[call-overload]
@@ -189,8 +189,7 @@ def test_pytorchs_gradients_agree(engine: str) -> None:
     found = dml.max_pooling_grad(put(x, device), dy, 3, dilations=2, **given)
     np.testing.assert_allclose(get(found), wanted, 1e-5, 1e-6)
     for include in (True, False):
-        dy, wanted = gradients(
-            lambda own, include=include: functions.avg_pool2d(own, 3, 2, 1, count_include_pad=include)
-        )
+        pool = functools.partial(functions.avg_pool2d, kernel_size=3, stride=2, padding=1, count_include_pad=include)
+        dy, wanted = gradients(pool)
         found = dml.average_pooling_grad(dy, 3, include_padding=include, output_sizes=x.shape, **given)
         np.testing.assert_allclose(get(found), wanted, 1e-5, 1e-6)

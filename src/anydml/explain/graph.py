@@ -14,6 +14,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.views import trace
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
 from anydml.ir.views import View
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _EMPTY = Recipe({}, ())
 _MADE = re.compile("(output[0-9]+) (held back|once)")
 """What the runtime calls stores of its own beside an output."""
+_AHEAD = re.compile("(.+) (laid out(?: more)*)")
+"""What it calls constants as an engine has them laid out ahead."""
 
 
 class Recipes(NamedTuple):
@@ -122,7 +125,8 @@ def explain_graph(
     for recipe in (before, once, after):
         described = {**(wholes or {}), **{store: desc for store, (_, desc) in known.items() if desc is not None}}
         for store in recipe.stores:  # what is made beside an output is laid out as the output is
-            if (made := _MADE.fullmatch(store)) and made[1] in described:
+            made = _MADE.fullmatch(store) or (_AHEAD.fullmatch(store) if recipe is after else None)
+            if made and made[1] in described:
                 described[store] = described[made[1]]
         layouts = {store: View.of(store, desc) for store, desc in described.items()}
         for step in recipe.steps:
@@ -151,7 +155,7 @@ def explain_graph(
 
 
 def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str:
-    if (made := _MADE.fullmatch(store)) and made[1] in known:
+    if (made := _MADE.fullmatch(store) or _AHEAD.fullmatch(store)) and made[1] in known:
         return f"{known[made[1]][0]} {made[2]}"
     return known[store][0] if store in known else store
 
@@ -174,7 +178,7 @@ def _became(
     places_before: Sequence[View],
     places_after: Sequence[View],
 ) -> tuple[Became, ...]:
-    """By name, and by what is written where a node has several passes: parts of its result, or copies of it."""
+    """By name, and by where it is written where a node has several passes: parts of its result, or copies of it."""
     homes: dict[str, list[int]] = {}
     for number, one in enumerate(after):
         for node in one.nodes:
@@ -187,7 +191,11 @@ def _became(
     for one, place in zip(before, places_before, strict=True):
         numbers = sorted({number for node in one.nodes for number in homes.get(node, ())})
         if len(places[one.nodes]) > 1:
-            own = [number for number in numbers if places_after[number] == place]
+            own = [number for number in numbers if _is_part(places_after[number], place)]
             numbers = own or [n for n in numbers if places_after[n] not in places[one.nodes]] or numbers
         found.append(Became(tuple(numbers), any(node in made_once for node in one.nodes)))
     return tuple(found)
+
+
+def _is_part(view: View, place: View) -> bool:
+    return view == place or (view.tensor == place.tensor and trace(view, place) is not None)
