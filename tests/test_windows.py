@@ -113,7 +113,7 @@ def test_rule(call: Any, message: str) -> None:
 def test_sizes_that_are_free(engine: str) -> None:
     """As Microsoft's candy sample has it: where nothing is spread to there is the bias."""
     device, x = dml.Device(engine), np.ones((1, 1, 3, 3), "float32")
-    given = {"direction": "BACKWARD", "strides": 2, "start_padding": 1, "end_padding": 1}
+    given: dict[str, Any] = {"direction": "BACKWARD", "strides": 2, "start_padding": 1, "end_padding": 1}
     found = dml.convolution(put(x, device), put(x, device), put(np.full(1, 7, "float32"), device), **given,
                             output_sizes=(1, 1, 6, 6), device=device)  # fmt: skip
     least = dml.convolution(put(x, device), put(x, device), **given, device=device)
@@ -122,14 +122,14 @@ def test_sizes_that_are_free(engine: str) -> None:
     np.testing.assert_array_equal(get(found)[0, 0, 5], [8, 9, 8, 9, 8, 8])
     g = dml.Graph(device)
     a, b = g.input(x), g.constant(x)
-    made = g.compile(dml.convolution(a, b, output_sizes=(1, 1, 6, 6), **given))  # type: ignore[call-overload]
+    made = g.compile(dml.convolution(a, b, output_sizes=(1, 1, 6, 6), **given))
     np.testing.assert_array_equal(get(made(put(x, device))), get(found) - 7)
 
 
 def test_padding_of_the_result_is_zero(engine: str) -> None:
     device, x = dml.Device(engine), np.ones((1, 1, 2, 2), "float32")
     found = dml.convolution(put(x, device), put(x[..., :1, :1].copy(), device), output_padding=(1, 2), device=device,
-                            fused_activation={"Type": "LINEAR", "Alpha": 2, "Beta": 1})  # fmt: skip
+                            fused_activation=dml.FusedActivation("LINEAR", alpha=2, beta=1))  # fmt: skip
     np.testing.assert_array_equal(get(found)[0, 0], [[3, 3, 0, 0], [3, 3, 0, 0], [0, 0, 0, 0]])
 
 
@@ -139,11 +139,11 @@ def test_indices_are_asked_for(engine: str) -> None:
     values, indices = dml.max_pooling1(put(x, device), 2, output_indices=True, device=device)
     np.testing.assert_array_equal(get(only), get(values))
     np.testing.assert_array_equal(get(indices), np.array([[[[1, 1]]]], "uint32"))
-    outs = [put(np.empty((1, 1, 1, 2), kind), device) for kind in ("float32", "uint64")]
+    outs: Any = [put(np.empty((1, 1, 1, 2), kind), device) for kind in ("float32", "uint64")]
     assert dml.max_pooling1(put(x, device), 2, output_indices=True, out=outs, device=device)[1] is outs[1]
     np.testing.assert_array_equal(get(outs[1]), [[[[1, 1]]]])
     g = dml.Graph(device)
-    both = dml.max_pooling2(g.input(x), 2, output_indices=True)
+    both: Any = dml.max_pooling2(g.input(x), 2, output_indices=True)
     np.testing.assert_array_equal(get(g.compile(both[1])(put(x, device))), [[[[1, 1]]]])
     # A window larger than the input is there once, and indices never point at padding.
     low = np.full((1, 1, 2, 2), -np.inf, "float32")
@@ -162,13 +162,20 @@ def test_pytorch_agrees(engine: str, rank: int) -> None:
         tensors = [torch.from_numpy(one) for one in (x, w, bias)]
         options = {"stride": step, "dilation": by, "padding": pad, "groups": groups}
         wanted = getattr(functions, f"conv{rank}d")(*tensors, **options).numpy()
-        given = {"strides": step, "dilations": by, "start_padding": pad, "end_padding": pad, "group_count": groups}
-        there = [put(one, device) for one in (x, w, bias)]
+        given: dict[str, Any] = {
+            "strides": step,
+            "dilations": by,
+            "start_padding": pad,
+            "end_padding": pad,
+            "group_count": groups,
+        }
+        there: Any = [put(one, device) for one in (x, w, bias)]
         np.testing.assert_allclose(get(dml.convolution(*there, **given, device=device)), wanted, 1e-4, 1e-5)
         back = w.reshape(4, 8 // groups, *w.shape[2:])
         tensors[1], there[1] = torch.from_numpy(back), put(back, device)
         wanted = getattr(functions, f"conv_transpose{rank}d")(*tensors, **options, output_padding=step - 1).numpy()
-        found = dml.convolution(*there, **given, direction="BACKWARD", output_sizes=wanted.shape, device=device)
+        given |= {"direction": "BACKWARD", "output_sizes": wanted.shape}
+        found = dml.convolution(*there, **given, device=device)
         np.testing.assert_allclose(get(found), wanted, 1e-4, 1e-5)
 
 
@@ -176,7 +183,7 @@ def test_pytorchs_gradients_agree(engine: str) -> None:
     torch = pytest.importorskip("torch", reason="its gradients are the oracle")
     functions, rng, device = torch.nn.functional, np.random.default_rng(4), dml.Device(engine)
     x = rng.standard_normal((2, 3, 8, 9)).astype("float32")
-    given = {"strides": 2, "start_padding": 1, "end_padding": 1, "device": device}
+    given: dict[str, Any] = {"strides": 2, "start_padding": 1, "end_padding": 1, "device": device}
 
     def gradients(pool: Any) -> tuple[Any, Any]:
         own = torch.from_numpy(x).requires_grad_()
