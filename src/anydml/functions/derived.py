@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import keyword
 from dataclasses import MISSING, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.beside import read_json
 from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
@@ -225,5 +224,5 @@ def document(cls: type[OperatorDesc]) -> str:
 @functools.cache
 def _examples() -> dict[str, tuple[str, str]]:
     """A call of each function and its result, as `scripts/examples.py` finds them."""
-    found: dict[str, tuple[str, str]] = json.loads((Path(__file__).parent / "examples.json").read_text())
+    found: dict[str, tuple[str, str]] = read_json(__file__, "examples.json")
     return found
