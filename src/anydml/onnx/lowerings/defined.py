@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.errors import printable
 from anydml.onnx.library import definition_of
 from anydml.onnx.nodes import Node
 from anydml.onnx.signatures import check_types
@@ -13,11 +14,16 @@ if TYPE_CHECKING:
 
     from anydml.onnx.values import Value
 
+_REDUCTIONS = ("none", "sum", "mean")
+"""Of a loss; ONNX has a definition for every other text too."""
+
 
 def lower(
     node: Node, find: Callable[[str, int], Callable[[Node], Sequence[Value | None]] | None]
 ) -> list[Value | None]:
     """What the nodes of a definition make, each by the lowering that is found for its type and opset."""
+    if "reduction" in node.rules.attributes and (found := node.text("reduction")) not in _REDUCTIONS:
+        node.refuse("reduction", f"reduction must be one of {', '.join(_REDUCTIONS)}", found=printable(found))
     given = [node.optional(i) for i in range(len(node.proto.input))]
     body = definition_of(node.proto, node.version, [None if value is None else value.element.name for value in given])
     if body is None:
