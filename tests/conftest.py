@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Draw the same examples at every run, so that a failure comes back; ANYDML_TEST_SEED=2 draws others."""
-    function = getattr(item, "function", None)
+    function: Any = getattr(item, "function", None)
     if is_hypothesis_test(function):
         seed(zlib.crc32(f"{item.nodeid} {os.environ.get('ANYDML_TEST_SEED', 1)}".encode()))(function)
 
