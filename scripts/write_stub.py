@@ -1,5 +1,7 @@
 """Write `src/anydml/__init__.pyi`: what is public, with the types of the functions that are derived from classes.
 
+And `src/anydml/pydirectml/enums.pyi`: PyDirectML's enumerations, which are made of tables.
+
 python -m scripts.write_stub
 """
 
@@ -24,6 +26,7 @@ from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
 from anydml.operators.fused import FusedActivation
+from anydml.pydirectml import enums
 from scripts.examples import examples
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 STUB = Path(anydml.__file__).with_suffix(".pyi")
 EXAMPLES = STUB.parent / "functions" / "examples.json"
+ENUMS_STUB = STUB.parent / "pydirectml" / "enums.pyi"
 HEAD = '''# mypy: disable-error-code="overload-overlap"
 # Numbers alone are arrays, and with an expression belong to its graph.
 """What `import anydml` gives. Written by `python -m scripts.write_stub`."""
@@ -219,6 +223,20 @@ def json_examples() -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def enums_stub() -> str:
+    """PyDirectML's enumerations, and the members that its module has."""
+    lines = ["# Written by `python -m scripts.write_stub`.", "import enum"]
+    for name, cls in enums.ENUMS.items():
+        is_number = issubclass(cls, int)
+        lines.append(f"class {name}(enum.{'IntEnum' if is_number else 'Enum'}):")
+        lines += [f"    {key} = {member.value}" for key, member in cls.__members__.items()]
+        lines += [] if is_number else [f"    def {method}(self) -> int: ..." for method in ("__int__", "__index__")]
+    lines += ["ENUMS: dict[str, type[enum.Enum]]", "EXPORTS: dict[str, enum.Enum]"]
+    lines += [f"{key} = {type(member).__name__}.{key}" for key, member in enums.EXPORTS.items()]
+    return "\n".join([*lines, f"__all__ = {enums.__all__!r}", ""])
+
+
 if __name__ == "__main__":
     STUB.write_text(stub())
+    ENUMS_STUB.write_text(enums_stub())
     EXAMPLES.write_text(json_examples())

@@ -113,6 +113,14 @@ def hard_values(data_type: dml.DataType) -> Array:
         return np.concatenate([found, np.nextafter(found, dtype.type(0)), special_values(data_type)])
 
 
+def in_a_line(rng: np.random.Generator, count: int, low: int, high: int) -> Array:
+    """Numbers of low .. high - 1 that are all the same distance apart."""
+    step = int(rng.integers(-1, 1, endpoint=True)) * ((high - 1 - low) // max(count - 1, 1))
+    reach = step * (count - 1)
+    first = int(rng.integers(low - min(reach, 0), high - max(reach, 0)))
+    return np.asarray(first + step * np.arange(count))
+
+
 def random_values(data_type: dml.DataType, count: int, style: str, seed: int) -> Array:
     """Fill a tensor's memory."""
     rng, dtype = np.random.default_rng(seed), data_type.dtype

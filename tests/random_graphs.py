@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from doors import as_list
+from drawing import in_a_line
 from places import get, put
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ def add_gather(draw: Draw, built: Built, i: int) -> None:
     dtype = draw(st.sampled_from(("int32", "int64", "uint32")))
     low = [0 if dtype.startswith("u") else -limit for limit in limits]
     indices = rng.integers(low, limits, (*sizes[:batch], count, width)).astype(dtype)
+    if draw(st.booleans()):
+        shape = (*sizes[:batch], count)
+        lines = [in_a_line(rng, math.prod(shape), *bounds).reshape(shape) for bounds in zip(low, limits, strict=True)]
+        indices = np.stack(lines, axis=-1).astype(dtype)
     (built.constant if draw(st.booleans()) else built.input)(indices)
     mode = draw(st.sampled_from(("raise", "clamp")))
     built.call(dml.gather_nd, (i, len(built.values) - 1), batch_dimension_count=batch, index_mode=mode)
@@ -125,7 +130,10 @@ def add_gather_along(draw: Draw, built: Built, i: int) -> None:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     mode, dtype = draw(st.sampled_from(("raise", "clamp"))), draw(st.sampled_from(("int32", "uint64")))
     low, high = 0 if dtype == "uint64" else -sizes[axis], sizes[axis] + (3 if mode == "clamp" else 0)
-    indices = np.asarray(rng.integers(low, high, shape or (1,))).astype(dtype)
+    indices = np.asarray(rng.integers(low, high, shape or (1,)))
+    if draw(st.booleans()):
+        indices = in_a_line(rng, indices.size, low, high).reshape(indices.shape)
+    indices = indices.astype(dtype)
     (built.constant if draw(st.booleans()) else built.input)(indices)
     function = dml.gather_elements if is_by_element else dml.gather
     built.call(function, (i, len(built.values) - 1), axis=axis, index_mode=mode)

@@ -14,6 +14,7 @@ import numpy as np
 
 import anydml as dml
 from doors import as_list
+from drawing import in_a_line
 
 if TYPE_CHECKING:
     from random import Random
@@ -151,7 +152,10 @@ class Drawn:
         if x.count // x.sizes[axis] * count > LARGEST:
             return None
         rng = np.random.default_rng(self.random.getrandbits(32))
-        indices = rng.integers(0, x.sizes[axis], count).astype("int32")
+        indices = rng.integers(0, x.sizes[axis], count)
+        if self.random.random() < 0.5:
+            indices = in_a_line(rng, count, 0, x.sizes[axis])
+        indices = indices.astype("int32")
         given = self.given(indices, x.sizes[axis] if mode == "raise" else 0)
         return self.moved(x, dml.gather(x.expression, given, axis, index_mode=mode))
 

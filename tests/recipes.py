@@ -21,7 +21,7 @@ from anydml.ir.patterns import copy_of, filled, scaled
 from anydml.ir.verbs import Map, Scan
 from anydml.ir.views import View
 from anydml.memory import numpy_address, span
-from drawing import SEEDS, Array, draw_sizes, nested, packed, pick, places, random_values, upto
+from drawing import SEEDS, Array, draw_sizes, in_a_line, nested, packed, pick, places, random_values, upto
 from places import WIPED, get_bytes, is_on_gpu, put_bytes
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ class Random:
         name = self.add(pick(self.draw, ("input", "input", "constant")), data_type, count)
         style = pick(self.draw, ("small", "normal"))
         self.contents[name] = random_values(data_type, count, style, self.draw(SEEDS)) if values is None else values
+        if self.stores[name].kind == "constant":
+            self.stores[name] = replace(self.stores[name], data=self.contents[name].tobytes())
         self.tensors.append(View(name, data_type, sizes, _meant(sizes, packed(sizes))))
         return self.tensors[-1]
 
@@ -241,7 +243,10 @@ class Random:
         large = tuple(factor * size for size in sizes)
         rng = np.random.default_rng(self.draw(SEEDS))
         low = -below if data_type.is_signed else 0
-        brought = self.bring(data_type, large, rng.integers(low, below, math.prod(large)).astype(data_type.dtype))
+        values = rng.integers(low, below, math.prod(large))
+        if pick(self.draw, (0, 1)):
+            values = in_a_line(rng, math.prod(large), low, below)
+        brought = self.bring(data_type, large, values.astype(data_type.dtype))
         if (factor, sign) == (1, 1):
             return brought
         start = [size - 1 if sign < 0 else 0 for size in large]

@@ -33,7 +33,7 @@ LAYERS = [
     ["calls"],
     ["functions"],
     ["__init__"],
-    ["models", "explain"],
+    ["models", "explain", "pydirectml"],
     ["onnx"],
     ["cli"],
     ["__main__"],

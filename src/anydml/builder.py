@@ -49,10 +49,10 @@ class Graph:
             rule = "device must be a Device, its name, or None"
             refuse(Fault(field="device", rule=rule, value=device, found=show(device)))
         self.device = device
-        if not callable(tensor_policy) and not (isinstance(tensor_policy, str) and tensor_policy in _POLICIES):
-            rule = f"tensor_policy must be one of {', '.join(map(repr, _POLICIES))}, or a function"
+        if not callable(tensor_policy) and not (isinstance(tensor_policy, str) and tensor_policy in TENSOR_POLICIES):
+            rule = f"tensor_policy must be one of {', '.join(map(repr, TENSOR_POLICIES))}, or a function"
             refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
-        self._policy = tensor_policy if callable(tensor_policy) else _POLICIES[tensor_policy]
+        self._policy = tensor_policy if callable(tensor_policy) else TENSOR_POLICIES[tensor_policy]
         self._inputs: list[Source] = []
         self._nodes: list[Source] = []
         self._names: dict[str, Source] = {}
@@ -211,7 +211,8 @@ def _interleaved(sizes: tuple[int, ...], _data_type: DataType) -> tuple[int, ...
     return (first, channels, *inner)
 
 
-_POLICIES: dict[str, Callable[[tuple[int, ...], DataType], Sequence[int] | None]] = {
+TENSOR_POLICIES: dict[str, Callable[[tuple[int, ...], DataType], Sequence[int] | None]] = {
     "default": _packed,
     "interleaved_channel": _interleaved,
 }
+"""The strides of each policy that has a name; None for a packed tensor."""

@@ -43,7 +43,7 @@ def lower(graph: GraphDesc) -> Recipe:
         node = graph.nodes[number]
         if isinstance(node, ConstantNode):
             written[number, 0] = f"constant{number}"
-            stores[f"constant{number}"] = Store("constant", len(node.data))
+            stores[f"constant{number}"] = Store("constant", len(node.data), node.data)
     for edge in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
         target = f"output{edge.graph_output_index}"
         desc = descs[edge.graph_output_index]

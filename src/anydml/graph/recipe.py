@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.ir.trees import walk
@@ -13,6 +13,7 @@ from anydml.ir.verbs import Primitive, Scan, checks_of, reading, views_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.arrays.shared import SharedData
     from anydml.ir.views import View
 
 StoreKind: TypeAlias = Literal["input", "constant", "output", "scratch"]
@@ -25,6 +26,8 @@ class Store:
     kind: StoreKind
     size_in_bytes: int
     """From the first element on; a bound input may reach below it as well."""
+    data: bytes | SharedData | None = field(default=None, repr=False, compare=False)
+    """What a constant of the graph holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -156,18 +157,19 @@ def match_turned(primitive: Map) -> Turned | None:
 def settled(primitive: Map) -> Map:
     """The same map, which fetches at i what it fetched at start + step·i: from a window of the source."""
     value, sources, sizes = primitive.value, list(primitive.sources), primitive.target.sizes
-    lines: dict[tuple[int, int], _Line] = {}
+    lines: dict[tuple[int, int], Line] = {}
     for slot in fetched(value):
         nodes = [node for node in walk(value) if node.op == "fetch" and node.value == slot]
         start, steps, kept = [0] * len(sources[slot].sizes), [1] * len(sources[slot].sizes), list(sources[slot].sizes)
         for k in range(len(kept)):
-            found = {_line(node.args[k]) for node in nodes}
+            found = {line_of(node.args[k]) for node in nodes}
             line = found.pop()
-            if line is None or found:
+            if line is None or found or len(line.steps) > 1:
                 continue
             lines[slot, k] = line
-            start[k], steps[k] = line.start, line.step
-            kept[k] = 1 if line.dimension is None else sizes[line.dimension]
+            ((dimension, step),) = line.steps or ((None, 0),)
+            start[k], steps[k] = line.start, step
+            kept[k] = 1 if dimension is None else sizes[dimension]
         sources[slot] = sources[slot].window(start, steps, kept)
     if not lines:
         return primitive
@@ -183,44 +185,52 @@ def settled(primitive: Map) -> Map:
     return replace(primitive, sources=tuple(sources), value=rewrite(value, change))
 
 
-class _Line(NamedTuple):
-    """The indices start + step·i for i along a dimension of the map; of a number alone, along none."""
+class Line(NamedTuple):
+    """The indices start + Σ step·coordinate, for steps along some dimensions of a map."""
 
     start: int
-    step: int = 0
-    dimension: int | None = None
+    steps: tuple[tuple[int, int], ...] = ()
+    """Each dimension with its step, which is not 0."""
 
     @property
     def inside(self) -> Expr:
-        """Where a window that has these indices alone has them."""
-        return const(0, INT64) if self.dimension is None else coordinate(self.dimension)
+        """Where a window that has these indices alone, along one dimension, has them."""
+        return coordinate(self.steps[0][0]) if self.steps else const(0, INT64)
+
+    @property
+    def value(self) -> Expr:
+        """The indices as an expression."""
+        found = const(self.start, INT64)
+        for dimension, step in self.steps:
+            part = coordinate(dimension) if step == 1 else coordinate(dimension) * step
+            found = part if found is const(0, INT64) else found + part
+        return found
 
 
-def _line(node: Expr) -> _Line | None:
+def line_of(node: Expr) -> Line | None:
     """An index as a line; None for what is not one."""
     if node.op in ("const", "given"):
-        return _Line(int(node.value))
+        return Line(int(node.value))
     if node.op == "coordinate":
-        return _Line(0, 1, int(node.value))
+        return Line(0, ((int(node.value), 1),))
     if node.op not in ("add", "sub", "mul"):
         return None
-    a, b = map(_line, node.args)
-    if a is None or b is None:
+    a, b = map(line_of, node.args)
+    if a is None or b is None or (node.op == "mul" and a.steps and b.steps):
         return None
     if node.op == "mul":
-        times, line = (a.start, b) if a.dimension is None else (b.start, a)
-        if a.dimension is not None and b.dimension is not None:
-            return None
-        return _named(line.start * times, line.step * times, line.dimension)
-    if a.dimension is not None and b.dimension is not None and a.dimension != b.dimension:
-        return None
-    sign = -1 if node.op == "sub" else 1
-    dimension = b.dimension if a.dimension is None else a.dimension
-    return _named(a.start + sign * b.start, a.step + sign * b.step, dimension)
+        line, times = (b, a.start) if b.steps else (a, b.start)
+        return _summed((line, times))
+    return _summed((a, 1), (b, -1 if node.op == "sub" else 1))
 
 
-def _named(start: int, step: int, dimension: int | None) -> _Line:
-    return _Line(start, step, dimension) if step else _Line(start)
+def _summed(*terms: tuple[Line, int]) -> Line:
+    """Σ line·times."""
+    steps: Counter[int] = Counter()
+    for line, times in terms:
+        steps.update({dimension: step * times for dimension, step in line.steps})
+    kept = tuple((dimension, step) for dimension, step in sorted(steps.items()) if step)
+    return Line(sum(line.start * times for line, times in terms), kept)
 
 
 def _is_at(index: Expr, dimension: int) -> bool:

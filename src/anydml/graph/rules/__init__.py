@@ -13,6 +13,7 @@ from anydml.graph.rules.dead import dead
 from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.fuse import fuse
+from anydml.graph.rules.known import known
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.rows import rows
 from anydml.graph.rules.same import same
@@ -22,5 +23,5 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
 
-RULES: tuple[Callable[[Recipe], Recipe], ...] = (dead, same, forward, narrow, absorb, rows, fuse, direction)
+RULES: tuple[Callable[[Recipe], Recipe], ...] = (dead, same, known, forward, narrow, absorb, rows, fuse, direction)
 """In the order in which they are tried, again and again until none changes anything."""

@@ -134,7 +134,7 @@ def _work_of_function(function: str) -> int:
     return work(expand(call(function, *args)))
 
 
-class _Sources:
+class Sources:
     """The sources of a map in the making, each once; what is loaded is another than what is fetched from."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class _Sources:
 
 def inlined(made: Map, reader: Computed) -> Computed | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
-    sources = _Sources()
+    sources = Sources()
     places = fetched(reader.value)
     loads: dict[int, Expr] = {}
     for slot, view in enumerate(reader.sources):
@@ -190,7 +190,7 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
     return fused
 
 
-def _read_by(sources: _Sources, made: Map, at: Sequence[Expr] | None = None) -> Expr:
+def _read_by(sources: Sources, made: Map, at: Sequence[Expr] | None = None) -> Expr:
     """What a map computes, at the current coordinates or at indices."""
     places = fetched(made.value)
     loaded = {slot: view for slot, view in enumerate(made.sources) if slot not in places}

@@ -1,0 +1,49 @@
+"""Arguments as pybind11 reads them, and what is raised for those that it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from anydml.arrays.view import describe
+from anydml.errors import DescriptionError, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+T = TypeVar("T")
+
+
+class ArgumentError(DescriptionError, TypeError):
+    """An argument of a type, or of a value, that a function of PyDirectML does not take. pybind11 raises TypeError."""
+
+
+def refuse(subject: str, field: str, rule: str, value: object, way_out: str = "") -> NoReturn:
+    """Say what an argument must be."""
+    fault = Fault(field=field, rule=f"{field} must be {rule}", value=value, found=describe(value), way_out=way_out)
+    raise ArgumentError(subject, fault)
+
+
+def an(subject: str, field: str, cls: type[T], value: object) -> T:
+    """An argument that must be of a class."""
+    if not isinstance(value, cls):
+        article = "an" if cls.__name__[0] in "AEIOU" else "a"
+        refuse(subject, field, f"{article} {cls.__name__}", value)
+    return value
+
+
+def several(subject: str, field: str, cls: type[T], values: Any) -> list[T]:
+    """An argument that must be a list of a class."""
+    if not isinstance(values, (list, tuple)):
+        refuse(subject, field, f"a list of {cls.__name__}", values)
+    return [an(subject, f"{field}[{i}]", cls, value) for i, value in enumerate(values)]
+
+
+def made_elsewhere(cls: type, way_out: str) -> NoReturn:
+    """Say that a class has no constructor."""
+    rule = f"{cls.__name__} has no constructor"
+    raise ArgumentError(cls.__name__, Fault(field=cls.__name__, rule=rule, way_out=way_out))
+
+
+def as_argument_error(error: DescriptionError, faults: Iterable[Fault] = ()) -> ArgumentError:
+    """The same faults as those of arguments."""
+    return ArgumentError(error.subject, [*error.faults, *faults])

@@ -1,0 +1,157 @@
+"""Devices, graphs and what they are compiled to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml import builder
+from anydml.arrays.cuda import upload
+from anydml.errors import BindingError, EngineMissingError, Fault
+from anydml.memory import HOST
+from anydml.parse import read_bool
+from anydml.pydirectml.arguments import ArgumentError, an, made_elsewhere, refuse, several
+from anydml.pydirectml.data import Binding, TensorData
+from anydml.pydirectml.enums import ExecutionFlags
+from anydml.pydirectml.expressions import Expression
+from anydml.runtime.device import device_named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.graph.description import GraphDesc
+    from anydml.runtime import device
+    from anydml.runtime.graph import CompiledGraph
+    from anydml.tensor import TensorDesc
+
+
+class Device:
+    """Where models run: with `use_gpu` on a GPU, where there is one, and on the CPU otherwise.
+
+    Nothing is checked more closely with `use_debug_layer`: everything is checked anyway.
+    """
+
+    def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
+        faults: list[Fault] = []
+        wants_gpu = read_bool(use_gpu, "use_gpu", faults)
+        read_bool(use_debug_layer, "use_debug_layer", faults)
+        if faults:
+            raise ArgumentError("Device", faults)
+        self.inner = _device(wants_gpu)
+
+    def compute(self, model: Model, inputs: Sequence[Binding], outputs: Sequence[Expression]) -> list[TensorData]:
+        """Run a model on a binding for each input, in the order of their indices; gives the data of each output."""
+        given = several("compute", "inputs", Binding, inputs)
+        wanted = several("compute", "outputs", Expression, outputs)
+        return an("compute", "model", Model, model).run(self, given, wanted)
+
+    def __repr__(self) -> str:
+        return f"dml.Device on {'CPU' if self.inner.engine.memory == HOST else 'GPU'}"
+
+
+def _device(wants_gpu: bool) -> device.Device:
+    if wants_gpu:
+        try:
+            return device_named("cuda")
+        except EngineMissingError:
+            pass  # as DirectML takes its software adapter
+    return device_named(None)
+
+
+class GraphBuilder:
+    """A graph that is being built: functions add to it what they make of its expressions."""
+
+    def __init__(self, device: Device) -> None:
+        self.graph = builder.Graph(an("GraphBuilder", "device", Device, device).inner)
+        self.inputs: dict[int, TensorDesc] = {}
+        """The inputs by their indices, in the order in which they were made."""
+
+    def build(self, flags: ExecutionFlags, outputs: Sequence[Expression]) -> Model:
+        """Compile what the outputs need."""
+        if not isinstance(flags, ExecutionFlags) and type(flags) is not int:  # two flags together are a number
+            refuse("build", "flags", "an ExecutionFlags", flags)
+        found = [
+            x.inner("build", f"outputs[{i}]") for i, x in enumerate(several("build", "outputs", Expression, outputs))
+        ]
+        for index in self.inputs:
+            if index >= len(self.inputs):
+                rule = f"input_index of {len(self.inputs)} inputs must be 0 .. {len(self.inputs) - 1}"
+                raise ArgumentError("build", Fault(field="input_index", rule=rule, value=index, found=str(index)))
+        made = object.__new__(Model)
+        made.prepare(self, self.graph.desc(found), int(flags), [x.desc for x in found])
+        return made
+
+
+class Model:
+    """A compiled graph: `GraphBuilder.build` makes one, and `Device.compute` runs it."""
+
+    def __init__(self) -> None:
+        made_elsewhere(Model, "GraphBuilder.build makes one")
+
+    def prepare(self, built: GraphBuilder, desc: GraphDesc, flags: int, outputs: list[TensorDesc]) -> None:
+        """Compile a graph."""
+        self._device, self._desc, self._flags = built.graph.device, desc, flags
+        self._inputs, self._outputs = dict(built.inputs), outputs
+        # The bindings of the inputs that are OWNED_BY_DML, and the program that holds a copy of them.
+        self._ready: tuple[list[Binding], CompiledGraph] | None = None
+        self._fresh: CompiledGraph | None = self._compile()
+
+    def _compile(self) -> CompiledGraph:
+        return self._device.compile_graph(self._desc, self._flags)
+
+    def run(self, device: Device, inputs: list[Binding], outputs: list[Expression]) -> list[TensorData]:
+        """Check the bindings against the inputs, and run."""
+        faults = []
+        if device.inner is not self._device:
+            rule, way_out = "device must be the one that the model was built for", "its GraphBuilder has it"
+            faults.append(Fault(field="device", rule=rule, value=device, found=repr(device), way_out=way_out))
+        expected = [self._inputs[index] for index in range(len(self._inputs))]
+        faults += _compare("inputs", [x.desc for x in inputs], expected)
+        faults += _compare("outputs", [x.get_output_desc().desc for x in outputs], self._outputs)
+        if faults:
+            raise BindingError("compute", faults)
+        ordered = [inputs[index] for index in self._inputs]
+        compiled = self._initialised([x for x in ordered if x.desc.is_owned_by_dml])
+        results: Any = compiled(*(self._array(x) for x in ordered if not x.desc.is_owned_by_dml))
+        several = results if len(outputs) > 1 else [results]
+        return [_on_host(x).view(TensorData) for x in several]
+
+    def _initialised(self, owned: list[Binding]) -> CompiledGraph:
+        """The program that owns these: it is made once for the same bindings, whose data cannot change."""
+        ready = self._ready
+        if (
+            ready is None
+            or len(ready[0]) != len(owned)
+            or any(x is not y for x, y in zip(*(ready[0], owned), strict=True))
+        ):
+            compiled, self._fresh = self._fresh or self._compile(), None
+            compiled.initialize(*(self._array(x) for x in owned))
+            self._ready = ready = (owned, compiled)
+        return ready[1]
+
+    def _array(self, binding: Binding) -> Any:
+        """The data of a binding as its tensor lies, where the device works."""
+        desc, memory = binding.desc, self._device.engine.memory
+        if memory != HOST:
+            return upload(binding.data.copy(), memory).as_strided(desc.sizes, desc.element_strides)
+        steps = [stride * binding.data.itemsize for stride in desc.element_strides]
+        return np.lib.stride_tricks.as_strided(binding.data, desc.sizes, steps, writeable=False)
+
+
+def _compare(what: str, given: list[TensorDesc], expected: list[TensorDesc]) -> list[Fault]:
+    """Check that tensors are those that a model has."""
+    if len(given) != len(expected):
+        rule = f"{what} must be a list of {len(expected)}, as the model has"
+        return [Fault(field=what, rule=rule, value=len(given), found=str(len(given)))]
+    way_out = "they stand in the order of input_index" if what == "inputs" else "they are those of build()"
+    return [
+        Fault(field=f"{what}[{i}]", rule=f"{what}[{i}] must be of {b!r}", value=a, found=repr(a), way_out=way_out)
+        for i, (a, b) in enumerate(zip(given, expected, strict=True))
+        if a != b
+    ]
+
+
+def _on_host(array: Any) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = array if isinstance(array, np.ndarray) else array.cpu().numpy()
+    return found

@@ -1,0 +1,1 @@
+from anydml.pydirectml import *
