@@ -40,6 +40,9 @@ INEXACT = {*FUNCTIONS, "sqrt", "div"}
 """Operations after which engines may differ in the last place, or numbers are long."""
 
 _A, _B = 'np.array([[1, 2], [3, 4]], "{}")', 'np.array([[1, 0], [1, 1]], "{}")'
+_IMAGE = 'np.arange(9, dtype="float32").reshape(1, 1, 3, 3)'
+_BYTES = _IMAGE.replace("float32", "uint8")
+_FILTER = 'np.array([[[[1, 0], [0, 1]]]], "{}")'
 _LINE = 'np.array([-1.5, 0.5, 2], "float32")'
 CALLS = {
     "gemm": f"gemm({_A.format('float32')}, {_B.format('float32')}, 10)",
@@ -50,6 +53,11 @@ CALLS = {
     "quantized_linear_matrix_multiply": (
         f"quantized_linear_matrix_multiply({_A.format('uint8')}, 0.5, {_B.format('int8')}, 0.25, 0.125, 0, 0, 100)"
     ),
+    "convolution": f"convolution({_IMAGE}, {_FILTER.format('float32')}, 10)",
+    "convolution_integer": f"convolution_integer({_BYTES}, {_FILTER.format('int8')}, 1)",
+    "quantized_linear_convolution": (
+        f"quantized_linear_convolution({_BYTES}, 0.5, {_FILTER.format('int8')}, 0.25, 0.125)"
+    ),
     "quantize_linear": f"quantize_linear({_LINE}, 0.5, 128)",
     "dequantize_linear": 'dequantize_linear(np.array([125, 129, 132], "uint8"), 0.5, 128)',
     "quantized_linear_add": (
@@ -57,7 +65,7 @@ CALLS = {
     ),
     "dynamic_quantize_linear": f"dynamic_quantize_linear({_LINE})[0]",
 }
-"""The calls of products and of what quantises, whose inputs are of different sizes and types."""
+"""The calls of products, convolutions and what quantises, whose inputs are of different sizes and types."""
 
 
 def examples() -> dict[str, list[str]]:

@@ -86,7 +86,7 @@ def spellings() -> list[str]:
     for cls in derived_classes().values():
         hints = get_type_hints(cls)
         for name in parameters_of(cls):
-            for part in get_args(hints[name]):
+            for part in get_args(hints.get(name)):
                 if isinstance(part, type) and issubclass(part, enum.Enum) and part not in ALIASES:
                     found[part.__name__] = part
     names = {key: [*part.__members__, *map(str.lower, part.__members__)] for key, part in found.items()}
@@ -98,7 +98,7 @@ def parameters(cls: type[OperatorDesc], tensors: dict[str, str]) -> str:
     hints = get_type_hints(cls, include_extras=True)
     parts = []
     for name, default in arguments_of(cls).items():
-        hint = tensors.get(name) or written(hints[name])
+        hint = tensors.get(name) or written(hints.get(name, Sequence[int]))
         if name == "axes":
             hint = f"int | {hint}"
         if default is None and "None" not in hint:

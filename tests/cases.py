@@ -13,6 +13,7 @@ import folding
 from anydml.describing import argument_name
 from anydml.functions.derived import function_name
 from anydml.operators.fields import dml_name
+from anydml.operators.windows import Windowed
 from elementwise import ELEMENT_WISE, data_types, describe, expected, small_example
 from folding import SMALL
 from products import PRODUCTS, in_order, infer
@@ -180,7 +181,9 @@ class FixedCase(Case):
         return [y.copy() for y in self.results]
 
     def bare(self) -> Case:
-        """The same without the first two dimensions."""
+        """The same without the first two dimensions, where those are not its own."""
+        if issubclass(self.operator, Windowed):
+            return self
         sources, results = (tuple(x.reshape(x.shape[2:]) for x in some) for some in (self.sources, self.results))
         return replace(self, sources=sources, results=results)
 

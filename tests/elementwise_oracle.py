@@ -198,4 +198,9 @@ ORACLE: dict[str, Callable[..., Any]] = {
 
 
 def activated(x: Array, activation: Any) -> Array:
-    return x if activation is None else ORACLE[activation.type.name](x, **activation.attributes)
+    if activation is None:
+        return x
+    attributes = dict(activation.attributes)
+    scale_bias = attributes.pop("scale_bias", None)
+    x = x if scale_bias is None else x * scale_bias.scale + scale_bias.bias
+    return np.asarray(ORACLE[activation.type.name](x, **attributes))

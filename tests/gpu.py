@@ -62,7 +62,7 @@ class Gpu:
         self.bound: list[dict[str, int]] = []
         self.ran: list[dict[str, int]] = []
 
-    def compile(self, primitive: object) -> Recorder:
+    def compile(self, primitive: object, constants: frozenset[str] = frozenset()) -> Recorder:
         return Recorder(self)
 
     def reserve(self, size: int) -> Buffer:

@@ -1,4 +1,4 @@
-"""The products of matrices and the operators that quantise: what they give in NumPy, and small examples.
+"""Products of matrices, operators that quantise and those with windows: what they give in NumPy, and small examples.
 
 Products of small numbers are exact, and what follows them is rounded in FLOAT32 operation by operation: results are the
 same bits, but for the functions of fused activations.
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+import windows
 from anydml.operators.fields import dml_name
 from elementwise import saturated
-from elementwise_oracle import ORACLE as ELEMENT_WISE_ORACLE
-from elementwise_oracle import Array
+from elementwise_oracle import Array, activated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,20 +45,15 @@ def gemm(desc: Any, arrays: Arrays) -> Array:
     total = matrices(desc, arrays) * desc.alpha
     if "CTensor" in arrays and desc.beta:
         total = total + arrays["CTensor"].astype(np.float64) * desc.beta
-    return activated(total, desc.fused_activation)
+    return softmax_or_other(total, desc.fused_activation)
 
 
-def activated(x: Array, activation: dml.FusedActivation | None) -> Array:
-    if activation is None:
-        return x
-    attributes = dict(activation.attributes)
-    if activation.type.name.startswith("ACTIVATION_SOFTMAX"):
-        axes = tuple(attributes.get("axes", (x.ndim - 1,)))
-        powers = np.exp(x - x.max(axis=axes, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=axes, keepdims=True))
-    scale_bias = attributes.pop("scale_bias", None)
-    x = x if scale_bias is None else x * scale_bias.scale + scale_bias.bias
-    return np.asarray(ELEMENT_WISE_ORACLE[activation.type.name](x, **attributes))
+def softmax_or_other(x: Array, activation: dml.FusedActivation | None) -> Array:
+    if activation is None or not activation.type.name.startswith("ACTIVATION_SOFTMAX"):
+        return activated(x, activation)
+    axes = tuple(activation.attributes.get("axes", (x.ndim - 1,)))
+    powers = np.exp(x - x.max(axis=axes, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=axes, keepdims=True))
 
 
 def integers(desc: Any, arrays: Arrays) -> Array:
@@ -158,6 +153,7 @@ ORACLE: dict[str, Callable[[Any, Arrays], Any]] = {
     "DYNAMIC_QUANTIZE_LINEAR": quantise_dynamically,
     "QUANTIZE": quantise_blocks,
     "DEQUANTIZE": dequantise_blocks,
+    **windows.ORACLE,
 }
 _BLOCK_SLOTS = ("QuantizationTensors[0]", "QuantizationTensors[1]")
 
@@ -225,6 +221,7 @@ SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
         {"quantization_type": "SCALE"},
     ),
     "DYNAMIC_QUANTIZE_LINEAR": ({"InputTensor": _array("float32", [0, 2, -13.75, -2.5, 50, 0.5], 1, 1, 2, 3)}, {}),
+    **windows.SMALL,
 }
 
 

@@ -11,7 +11,9 @@ import anydml as dml
 from anydml import DataType, FeatureLevel
 from anydml.operators.contraction import Product
 from anydml.operators.fields import dml_name
+from anydml.operators.windows import Windowed
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
+from windows_drawing import window_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +40,7 @@ def product_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     row = cls.support.row_at(level)
     fields = [name for name in (*cls.input_names(), *cls.output_names()) if _is_there(draw, cls, name, row)]
     make: Callable[..., dict[str, Tensor]] = _matrices if issubclass(cls, Product) else _elements
+    make = _windows if issubclass(cls, Windowed) else make
     attributes = _attributes(draw, cls, level)
     types = _types(draw, cls, fields, row)
     tensors = make(draw, cls, fields, row, types, attributes)
@@ -69,9 +72,11 @@ def _types(draw: st.DrawFn, cls: Operator, fields: Sequence[str], row: LevelSupp
 
 
 def _attributes(draw: st.DrawFn, cls: Operator, level: FeatureLevel) -> dict[str, Any]:
-    if cls is not dml.Gemm:
+    if cls not in (dml.Gemm, dml.Convolution):
         return {}
     activation = pick(draw, ACTIVATIONS if level >= FeatureLevel.LEVEL_6_0 else ACTIVATIONS[:3])
+    if cls is dml.Convolution:
+        return {"fused_activation": activation}
     turned = [pick(draw, tuple(dml.MatrixTransform)) for _ in range(2)]
     factors = [pick(draw, (1.0, 2.0, -0.5, 0.0)) for _ in range(2)]
     return {
@@ -109,6 +114,23 @@ def _matrices(
             ones = [1] * own
             ones[place] = pick(draw, (1, count))
             sizes[name] = tuple(ones)
+    return {
+        name: draw_tensor(draw, types[dml_name(name)], sizes[dml_name(name)], is_output=name in cls.output_names())
+        for name in fields
+    }
+
+
+def _windows(
+    draw: st.DrawFn,
+    cls: Operator,
+    fields: Sequence[str],
+    row: LevelSupport,
+    types: dict[str, DataType],
+    attributes: dict[str, Any],
+) -> dict[str, Tensor]:
+    rank = pick(draw, next(iter(row.tensors.values())).dimension_counts)
+    sizes, more = window_sizes(draw, cls, rank)
+    attributes |= more
     return {
         name: draw_tensor(draw, types[dml_name(name)], sizes[dml_name(name)], is_output=name in cls.output_names())
         for name in fields

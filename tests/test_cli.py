@@ -136,10 +136,10 @@ def test_every_command_has_help_with_examples_that_run(name: str, monkeypatch: p
 @pytest.mark.parametrize(
     ("line", "status", "message"),
     [
-        ("support convolution", 3, "CONVOLUTION: the operator is not built yet; there are"),
+        ("support adam_optimizer", 3, "ADAM_OPTIMIZER: the operator is not built yet; there are"),
         ("support slice9", 2, "must be the name or the number of a DirectML operator"),
         ("support slice --feature-level 9_9", 2, "must be one of 1_0, 2_0"),
-        ("explain convolution", 3, "CONVOLUTION: the operator is not built yet"),
+        ("explain adam_optimizer", 3, "ADAM_OPTIMIZER: the operator is not built yet"),
         ("run nowhere.json", 2, "nowhere.json: the file cannot be read"),
         ("run model.onnx", *((2, "the file cannot be read") if HAS_ONNX else (3, "needs onnx"))),
         ("walk", 2, "No such command 'walk'"),

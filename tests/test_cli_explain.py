@@ -141,7 +141,7 @@ def test_data_from_a_file(tmp_path: Path) -> None:
         ("cumulative_product --sizes 4 --axis 0 --direction sideways", 2, "AxisDirection must be one of"),
         ("cumulative_product --sizes 4 --axis up", 2, "Axis must be a whole number"),
         ("slices", 2, "must be the name or the number of a DirectML operator"),
-        ("convolution", 3, "CONVOLUTION: the operator is not built yet"),
+        ("adam_optimizer", 3, "ADAM_OPTIMIZER: the operator is not built yet"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_status(line: str, status: int, message: str) -> None:

@@ -150,10 +150,10 @@ def test_a_drawing_does_not_take_the_place_of_the_model(
 
 
 def test_what_is_no_operator_here_is_named(tmp_path: Path) -> None:
-    path = model(tmp_path, resources={}, dispatchables={"g": {"type": "DML_OPERATOR_CONVOLUTION"}}, commands=[])
+    path = model(tmp_path, resources={}, dispatchables={"g": {"type": "DML_OPERATOR_ADAM_OPTIMIZER"}}, commands=[])
     result = run(path)
     assert result.exit_code == 3, result.output
-    assert "CONVOLUTION" in result.stderr
+    assert "ADAM_OPTIMIZER" in result.stderr
     assert "Traceback" not in result.output
 
 

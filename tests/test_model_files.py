@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.limits import default_max_memory
 from anydml.memory import word_bytes
 from anydml.models import check_file, load_model
-from anydml.models.limits import default_max_memory
 from modelling import DISPATCH, ZEROS, floats, lines, model, program, run, write
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 
 import anydml as dml
 from anydml.errors import ModelFileError
+from anydml.limits import default_max_output
 from anydml.models import check_file, load_model
-from anydml.models.limits import default_max_output
 from anydml.models.writes import Writes
 from modelling import DISPATCH, ZEROS, lines, model, run, write
 

@@ -16,7 +16,7 @@ from onnx_models import helper, model, node, onnx  # isort: skip - it asks for o
 import anydml as dml
 import anydml.onnx
 from anydml.arrays.shared import SharedData
-from anydml.graph.recipe import Recipe, Store
+from anydml.graph.recipe import Recipe
 from anydml.memory import Buffer, numpy_address, reserve_host
 from anydml.runtime import constants
 
@@ -164,9 +164,9 @@ def test_a_gpu_has_weights_once_and_small_constants_together(monkeypatch: pytest
     engine: Any = SimpleNamespace(memory="cuda:0", reserve=reserve_host)
     table = np.frombuffer(TABLE.tobytes(), "float32")  # which may not be written to
     large, small = SharedData(TABLE.nbytes, lambda: table), SharedData(8, lambda: np.array([7]))
-    stores = {f"constant{i}": Store("constant", 8) for i in range(3)}
+    stores = [f"constant{i}" for i in range(3)]
     data: Any = {"constant0": large, "constant1": small, "constant2": b"12345678"}
-    first, second = (constants.Constants(engine, "test", data, Recipe({}, ()), Recipe(stores, ())) for _ in range(2))
+    first, second = (constants.Constants(engine, "test", data, Recipe({}, ()), stores) for _ in range(2))
     assert copied == [TABLE.nbytes, 512, 512]
     assert first.places["constant0"] == second.places["constant0"]
     assert first.places["constant2"] == first.places["constant1"] + 256

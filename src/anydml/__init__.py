@@ -10,6 +10,8 @@ from anydml.builder import Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DataType,
     ExecutionFlags,
     Feature,

@@ -240,7 +240,7 @@ class Call(abc.ABC):
         counts = next(iter(row.tensors.values())).dimension_counts
         rank = min((count for count in counts if count >= self.common_rank), default=self.common_rank)
         added = rank - self.common_rank
-        if not added:
+        if not added or not desc.leads:
             return desc
         changes: dict[str, Any] = {name: (fill,) * added + tuple(getattr(desc, name)) for name, fill in fills.items()}
         if "axis" in desc.field_types():

@@ -188,6 +188,22 @@ class AxisDirection(Option):
     DECREASING = 1
 
 
+class ConvolutionMode(Option):
+    """DML_CONVOLUTION_MODE: whether a filter is turned around before it is laid over the input."""
+
+    CONVOLUTION = 0
+    CROSS_CORRELATION = 1
+    """It is not."""
+
+
+class ConvolutionDirection(Option):
+    """DML_CONVOLUTION_DIRECTION: whether sizes shrink by the strides, or grow by them."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    """The gradient of a forward convolution with respect to its input: a transposed convolution."""
+
+
 class IsInfinityMode(Option):
     """DML_IS_INFINITY_MODE: which infinities are looked for."""
 

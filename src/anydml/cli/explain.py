@@ -69,6 +69,7 @@ _EXAMPLES = {
     "element_wise_identity": '--data "[[1,2],[3,4]]" --scale-bias 2,0.5',
     "reduce": '--data "[[2,1,3],[3,8,7]]" --function sum --axes 1',
     "gemm": '--a-data "[[1,2],[3,4]]" --b-data "[[5,6],[7,8]]"',
+    "convolution": "--sizes 1,1,3,4 --filter-data [[[[1,0],[0,1]]]] --strides 1,2",
     "cast": "--data 1.5,-2,300 --to uint8",
     "join": '--data "[[1,2],[3,4]]" --data "[[5],[6]]" --axis 1',
     "split": "--sizes 2,6 --axis 1 --along 3,2,1",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from anydml.errors import Fault, ModelFileError, show
-from anydml.models.files import real_path, word_reason
+from anydml.files import real_path, word_reason
 from anydml.models.writes import write_atomically
 
 

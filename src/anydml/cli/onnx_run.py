@@ -14,7 +14,7 @@ from anydml.cli.onnx_inputs import Given, feed, file_name
 from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
-from anydml.models.files import real_path
+from anydml.files import real_path
 from anydml.models.timing import Samples
 from anydml.models.writes import Writes
 from anydml.runtime.device import Device

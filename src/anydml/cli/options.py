@@ -161,7 +161,8 @@ def _default(cls: type[OperatorDesc], name: str) -> object:
 
 def follows(cls: type[OperatorDesc], name: str) -> bool:
     """Whether a value follows where none is given: a stride of 1, the dimensions of the data, the type of most data."""
-    return name.endswith("strides") or name == type_field(cls) or counted_tensor(name) is not None
+    is_stride = name.endswith("strides") and _default(cls, name) is not None  # None says by itself what is usual
+    return is_stride or name == type_field(cls) or counted_tensor(name) is not None
 
 
 def counted_tensor(name: str) -> str | None:

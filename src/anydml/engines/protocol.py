@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.ir.verbs import Primitive
+    from anydml.ir.verbs import Map, Primitive
     from anydml.memory import Buffer
 
 
@@ -22,6 +22,15 @@ class Program(Protocol):
         """
 
 
+def layouts_of(program: Program) -> Mapping[str, Map]:
+    """What a program wants laid out ahead: by a name of its own, the map of one constant that writes it, packed.
+
+    When it is bound, the name has its place. What its layouts are of, it reads no more itself.
+    """
+    found: Mapping[str, Map] = getattr(program, "layouts", {})  # which few programs have
+    return found
+
+
 class Engine(Protocol):
     """An implementation of the primitives."""
 
@@ -29,8 +38,8 @@ class Engine(Protocol):
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
 
-    def compile(self, primitive: Primitive) -> Program:
-        """Plan a primitive and pick its kernels."""
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
+        """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""
 
     def reserve(self, size: int) -> Buffer:
         """Bytes of that memory, which their owner keeps; what they hold is not said."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _EMPTY = Recipe({}, ())
 _MADE = re.compile("(output[0-9]+) (held back|once)")
 """What the runtime calls stores of its own beside an output."""
+_AHEAD = re.compile("(.+) (laid out(?: more)*)")
+"""What it calls constants as an engine has them laid out ahead."""
 
 
 class Recipes(NamedTuple):
@@ -122,7 +124,8 @@ def explain_graph(
     for recipe in (before, once, after):
         described = {**(wholes or {}), **{store: desc for store, (_, desc) in known.items() if desc is not None}}
         for store in recipe.stores:  # what is made beside an output is laid out as the output is
-            if (made := _MADE.fullmatch(store)) and made[1] in described:
+            made = _MADE.fullmatch(store) or (_AHEAD.fullmatch(store) if recipe is after else None)
+            if made and made[1] in described:
                 described[store] = described[made[1]]
         layouts = {store: View.of(store, desc) for store, desc in described.items()}
         for step in recipe.steps:
@@ -151,7 +154,7 @@ def explain_graph(
 
 
 def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str:
-    if (made := _MADE.fullmatch(store)) and made[1] in known:
+    if (made := _MADE.fullmatch(store) or _AHEAD.fullmatch(store)) and made[1] in known:
         return f"{known[made[1]][0]} {made[2]}"
     return known[store][0] if store in known else store
 

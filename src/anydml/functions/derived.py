@@ -46,7 +46,8 @@ def function_name(kind: OperatorType) -> str:
 def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes by name, with their defaults, MISSING for none: those without one first.
 
-    A data type is the first input's where it is not said, and axes are those that the class calls usual.
+    A data type is the first input's where it is not said, axes are those that the class calls usual, and where the
+    output's sizes are free they may be given besides.
     """
     kinds, inputs = cls.field_types(), cls.input_names()
     given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
@@ -54,6 +55,8 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
     if issubclass(cls, AlongAxes):
         defaults["axes"] = cls.usual_axes
+    if cls.sizes_are_free:
+        defaults["output_sizes"] = None
     return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
 
 
@@ -97,7 +100,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     required = tuple(field for key, field in tensors.items() if key not in optional)
     count = len(required)
     split = _splitter(places, tuple(tensors), names) if optional else None
-    typed = [key for key in names if _is_type(cls.field_types()[key])]
+    typed = [key for key, kind in cls.field_types().items() if key in names and _is_type(kind)]
     broadcasts, folds = cls.broadcasts, issubclass(cls, Folding)
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -141,7 +144,10 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             return result
         values = dict(zip(names, attributes, strict=True))
         spreading = values if broadcasts else None
-        call = make_call(cls, device, out, *inputs, key=attempt.key, spreading=spreading, names=given)
+        sizes = values.pop("output_sizes", None)
+        call = make_call(
+            cls, device, out, *inputs, output_sizes=sizes, key=attempt.key, spreading=spreading, names=given
+        )
         for key in typed:
             values[key] = call.inputs[0].data_type if values[key] is None else values[key]
         if "axis" in values:

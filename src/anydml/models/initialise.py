@@ -13,7 +13,7 @@ import numpy as np
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType
 from anydml.errors import ModelFileError
-from anydml.models.files import open_plain
+from anydml.files import open_plain
 from anydml.models.findings import FILE, UNSUPPORTED
 from anydml.models.npy import read_header
 from anydml.models.source import Items, Node
@@ -21,7 +21,7 @@ from anydml.models.values import Constant, FromFile, Listed, Sequence
 from anydml.parse import UINT32_MAX
 
 if TYPE_CHECKING:
-    from anydml.models.files import Files
+    from anydml.files import Files
     from anydml.models.findings import Findings, Kind
     from anydml.models.values import Values
 

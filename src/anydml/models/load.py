@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
-from anydml.models.files import Files, read_plain
+from anydml.files import Files, read_plain
+from anydml.limits import default_max_output, read_max_memory
 from anydml.models.findings import TooManyFaultsError, raise_findings
-from anydml.models.limits import default_max_output, read_max_memory
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader
 from anydml.parse import read_int

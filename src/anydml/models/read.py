@@ -19,7 +19,7 @@ from anydml.parse import UINT32_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.models.files import Files
+    from anydml.files import Files
     from anydml.models.model import Command
     from anydml.operators import OperatorDesc
 

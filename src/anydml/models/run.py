@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml import BufferBinding, Device
 from anydml.arrays.nibbles import numbers_in
 from anydml.errors import DescriptionError, DmlError, Fault, ModelFileError, show
+from anydml.limits import too_large
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
-from anydml.models.limits import too_large
 from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
 from anydml.models.output import file_chunks, files_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from anydml.errors import Fault, ModelFileError
-from anydml.models.files import open_plain
+from anydml.files import open_plain
 
 if TYPE_CHECKING:
     from pathlib import Path

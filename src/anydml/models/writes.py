@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING, Self
 
 from anydml.errors import show
-from anydml.models.files import refuse, word_reason
+from anydml.files import refuse, word_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.limits import default_max_memory
 from anydml.memory import word_bytes
-from anydml.models.limits import default_max_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from anydml.builder import Graph
     from anydml.expression import Expression
-    from anydml.models.limits import MemoryLimit
+    from anydml.limits import MemoryLimit
     from anydml.onnx.spares import Spares
     from anydml.onnx.tensors import Beside
     from anydml.onnx.tracing import Trace

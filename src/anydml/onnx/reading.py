@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
-from anydml.models.files import Files, open_plain
-from anydml.models.limits import MemoryLimit
+from anydml.files import Files, open_plain
+from anydml.limits import MemoryLimit
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
 from anydml.onnx.tensors import Beside

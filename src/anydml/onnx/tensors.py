@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
-from anydml.models.files import open_plain
+from anydml.files import open_plain
 from anydml.onnx.library import TensorProto
 from anydml.onnx.types import read_element_type
 from anydml.onnx.values import Known, Value, check_dimensions
 
 if TYPE_CHECKING:
-    from anydml.models.files import Files
-    from anydml.models.limits import MemoryLimit
+    from anydml.files import Files
+    from anydml.limits import MemoryLimit
     from anydml.onnx.types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1

@@ -47,6 +47,10 @@ class OperatorDesc(abc.ABC):
     """Whether the output may be bound to the very memory of the input."""
     broadcasts: ClassVar[bool] = False
     """Whether its function takes numbers for inputs, and arrays of sizes that `spread` makes fit."""
+    leads: ClassVar[bool] = True
+    """Whether a function may add dimensions of size 1 before the others, where a level asks for more."""
+    sizes_are_free: ClassVar[bool] = False
+    """Whether the other fields leave a choice of the output's sizes: its function takes `output_sizes`."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
 

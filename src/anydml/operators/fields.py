@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from anydml.enums import (
     AxisDirection,
+    ConvolutionDirection,
+    ConvolutionMode,
     DataType,
     IndexMode,
     IsInfinityMode,
@@ -121,6 +123,8 @@ Outputs: TypeAlias = Annotated[Sequence[TensorDesc], "outputs"]
 Uint: TypeAlias = Annotated[int, "UINT"]
 UintArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY"]
 SizeArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY of at least 1"]
+PerDimension: TypeAlias = Annotated[Sequence[int] | int | None, "UINT_ARRAY of a window"]
+"""A number for each dimension that a window has; one alone is for all, and None for what is usual."""
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
 Float: TypeAlias = Annotated[float, "FLOAT"]
 FloatArray: TypeAlias = Annotated[Sequence[float], "FLOAT_ARRAY"]
@@ -129,6 +133,8 @@ Size2D: TypeAlias = Annotated[Sequence[int], "SIZE_2D"]
 # Read as members; typed so that a caller may write the string.
 Direction: TypeAlias = Annotated[AxisDirection | str, "DML_AXIS_DIRECTION"]
 ValueType: TypeAlias = Annotated[DataType | str, "DML_TENSOR_DATA_TYPE"]
+Convolving: TypeAlias = Annotated[ConvolutionMode | str, "DML_CONVOLUTION_MODE"]
+ConvolvingWay: TypeAlias = Annotated[ConvolutionDirection | str, "DML_CONVOLUTION_DIRECTION"]
 Infinity: TypeAlias = Annotated[IsInfinityMode | str, "DML_IS_INFINITY_MODE"]
 Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
 Transform: TypeAlias = Annotated[MatrixTransform | bool | str, "DML_MATRIX_TRANSFORM"]
@@ -150,6 +156,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Uint: FieldType("attribute", "UINT", read_int),
     UintArray: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     SizeArray: FieldType("attribute", "UINT_ARRAY", _read_size_array),
+    PerDimension: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     IntArray: FieldType("attribute", "INT_ARRAY", _read_int_array),
     Float: FieldType("attribute", "FLOAT", read_float),
     FloatArray: FieldType("attribute", "FLOAT_ARRAY", read_floats),
@@ -157,6 +164,8 @@ FIELD_TYPES: dict[Any, FieldType] = {
     bool: FieldType("attribute", "UINT", read_bool),
     Direction: FieldType("attribute", "UINT", _member_of(AxisDirection)),
     ValueType: FieldType("attribute", "UINT", _member_of(DataType)),
+    Convolving: FieldType("attribute", "UINT", _member_of(ConvolutionMode)),
+    ConvolvingWay: FieldType("attribute", "UINT", _member_of(ConvolutionDirection)),
     Infinity: FieldType("attribute", "UINT", _member_of(IsInfinityMode)),
     Rounding: FieldType("attribute", "UINT", _member_of(RoundingMode)),
     Transform: FieldType("attribute", "UINT", _read_transform),

@@ -150,6 +150,19 @@ def activation_faults(activation: FusedActivation | None, allowed: Collection[Op
         yield Fault(field="FusedActivation.Type", rule=rule, value=activation, found=activation.type.name)
 
 
+def fused_level_faults(
+    activation: FusedActivation | None,
+    kinds: Collection[OperatorType],
+    first: FeatureLevel,
+    level: FeatureLevel,
+    where: str,
+) -> Iterator[Fault]:
+    """Check that a level is one that fuses some activations, where it is one of those."""
+    if activation is not None and activation.type in kinds and level < first:
+        rule = f"FusedActivation of {activation.type.name} needs {first.dml_name}"
+        yield Fault(field="FusedActivation", rule=rule, value=activation.type, way_out=where, level=first)
+
+
 def read_activation(value: object, field: str, faults: list[Fault]) -> FusedActivation | None:
     """Read an activation: None, one with its attributes, one by name, or DxDispatch's object with a `Type`."""
     if value is None or isinstance(value, FusedActivation):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from anydml.enums import DataType
 from anydml.errors import Fault
 from anydml.ir.expressions import call, fold, given, load
-from anydml.ir.patterns import copy_of, filled
+from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Float, Input, Output, Uint  # noqa: TC001 - read at run time
+from anydml.operators.margins import around, store, zeros
 from anydml.operators.rules import same_data_type, same_sizes
 
 if TYPE_CHECKING:
@@ -78,24 +78,10 @@ class _LocalResponse(Computed):
         return call("pow", base, given(exponent, DataType.FLOAT32))
 
 
-def _store(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
-    """A temporary, packed."""
-    return View(name, data_type, tuple(sizes), packed_strides(sizes))
-
-
 def _margins(inner: View, reach: Sequence[tuple[int, int]], name: str) -> tuple[View, list[Map]]:
     """A temporary that holds `inner` with room before and after, and what fills the room with 0."""
-    sizes = [low + size + high for size, (low, high) in zip(inner.sizes, reach, strict=True)]
-    whole, steps, filling = _store(name, inner.data_type, sizes), (1,) * len(sizes), []
-    start = [0] * len(sizes)
-    for k, (low, high) in enumerate(reach):
-        for first, count in ((0, low), (sizes[k] - high, high)):
-            if count:
-                part = [count if j == k else size for j, size in enumerate(sizes)]
-                at = [first if j == k else begin for j, begin in enumerate(start)]
-                filling.append(filled(whole.window(at, steps, part), 0))
-        start[k], sizes[k] = low, inner.sizes[k]
-    return whole, filling
+    whole = store(name, inner.data_type, [low + n + high for n, (low, high) in zip(inner.sizes, reach, strict=True)])
+    return whole, around(whole, [low for low, _ in reach], (1,) * len(reach), inner.sizes, zeros)
 
 
 def _inside(whole: View, reach: Sequence[tuple[int, int]], sizes: Sequence[int]) -> View:
@@ -173,10 +159,10 @@ class LocalResponseNormalizationGrad(_LocalResponse):
         whole, filling = _margins(x, reach, "padded")
         regions = _regions(whole, reach, x.sizes)
         near = wide(load(0, x.data_type)).to(SUMS)
-        base = _store("base", kind, x.sizes)
+        base = store("base", kind, x.sizes)
         bases = Reduce((regions,), _by_row(base), self._base(fold("sum", near * near)), len(x.sizes))
         back = tuple((high, low) for low, high in reach)
-        parts = _store("parts", kind, x.sizes)
+        parts = store("parts", kind, x.sizes)
         around, more = _margins(parts, back, "parts")
         loads = [wide(load(slot, view.data_type)) for slot, view in enumerate((x, dy, base))]
         part = loads[0] * loads[1] * self._power(loads[2], -self.beta - 1)

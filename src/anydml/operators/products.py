@@ -9,8 +9,8 @@ from anydml.errors import DescriptionError, Fault
 from anydml.ir.expressions import given
 from anydml.operators.contraction import Product
 from anydml.operators.fields import Float, Input, OptionalInput, Output, Transform  # noqa: TC001 - read at run time
-from anydml.operators.fused import CLIP, FUSED, SOFTMAXES, OptionalActivation, activation_faults
-from anydml.operators.quantisation import difference, quantised
+from anydml.operators.fused import CLIP, FUSED, SOFTMAXES, OptionalActivation, activation_faults, fused_level_faults
+from anydml.operators.quantisation import difference, quantised, sum_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 F32 = DataType.FLOAT32
-_LONGEST = 2**31 // 255**2
-"""The products of differences of bytes that an INT32 can sum up, whatever they are: 33,025."""
 
 
 class Gemm(Product):
@@ -67,11 +65,8 @@ class Gemm(Product):
     def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
         """CLIP is fused from 6_0 on, and softmaxes from 6_1."""
         yield from super().attribute_level_faults(level, where)
-        kind = self.fused_activation.type if self.fused_activation else None
         for kinds, first in ((CLIP, FeatureLevel.LEVEL_6_0), (SOFTMAXES, FeatureLevel.LEVEL_6_1)):
-            if kind in kinds and level < first:
-                rule = f"FusedActivation of {kind.name} needs {first.dml_name}"
-                yield Fault(field="FusedActivation", rule=rule, value=kind, way_out=where, level=first)
+            yield from fused_level_faults(self.fused_activation, kinds, first, level, where)
 
     def factors(self, elements: Mapping[str, Expr]) -> tuple[Expr, Expr]:
         """Elements in FLOAT32."""
@@ -110,7 +105,7 @@ class _Whole(Product):
         """What holds every sum: a FLOAT64 is exact up to 2^53."""
         if self.a_tensor.data_type.size_in_bytes > 1 or self.b_tensor.data_type.size_in_bytes > 1:
             return DataType.FLOAT64
-        return DataType.INT32 if self._product_sizes()[-1] <= _LONGEST else DataType.INT64
+        return sum_type(self._product_sizes()[-1])
 
     def factors(self, elements: Mapping[str, Expr]) -> tuple[Expr, Expr]:
         """A less its zero points, and B less its."""

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 F32 = DataType.FLOAT32
+_LONGEST = 2**31 // 255**2
+"""The products of differences of bytes that an INT32 can sum up, whatever they are: 33,025."""
+
+
+def sum_type(count: int) -> DataType:
+    """What holds the sum of so many products of differences of bytes."""
+    return DataType.INT32 if count <= _LONGEST else DataType.INT64
 
 
 def quantised(x: Expr, zero_point: Expr | None) -> Expr:

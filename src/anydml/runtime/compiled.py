@@ -17,8 +17,10 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
 from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
-from anydml.runtime.dispatchable import Compiled, Kept
+from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.layouts import Layouts
+from anydml.runtime.owned import Kept
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ def _packed(tensor: TensorDesc) -> TensorDesc:
     """Without gaps; 4-bit elements stay in the bytes that they share."""
     strides = tensor.strides if tensor.data_type.is_half_byte else None
     return TensorDesc(tensor.data_type, tensor.sizes, strides=strides)
+
+
+def _is_dense(tensor: TensorDesc) -> bool:
+    """Whether it is kept as it lies: what is laid out of it is laid out of the tensor that is given."""
+    return tensor.element_strides == _packed(tensor).element_strides
 
 
 def _bytes_or_elements(field: str, tensor: TensorDesc) -> View:
@@ -94,17 +101,20 @@ class CompiledOperator(Compiled):
             recipe = guard(optimise(recipe))
         self._arena = lay_out(recipe)
         self.temporary_size = self._arena.size_in_bytes
-        self._programs = [self.device.engine.compile(step.primitive) for step in recipe.steps]
+        dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
+        self._programs = [self.device.engine.compile(step.primitive, dense) for step in recipe.steps]
+        self._ahead = Layouts.of(recipe, self._programs)
+        self.plan_owned(self._ahead, {field: field for field in self.owned})
 
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""
         packed = _packed(tensor)
         copy = copy_of(_bytes_or_elements(field, tensor), _bytes_or_elements("Persistent", packed))
-        return Kept(copy, packed.total_tensor_size_in_bytes, 0)
+        return Kept(field, copy, packed.total_tensor_size_in_bytes)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn; what passes between them lies in the temporary memory."""
-        return in_a_row([program.bind(self._arena.placed(places, temporary)) for program in self._programs])
+        return in_a_row(self._ahead.bind(self._programs, self._arena.placed(places, temporary)))
 
     def several(self, out: object) -> list[object]:
         """A list is for operators that give one; to others it is no array."""

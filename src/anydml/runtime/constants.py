@@ -16,7 +16,7 @@ from anydml.graph.recipe import Recipe
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Collection, Hashable, Mapping
 
     from anydml.engines.protocol import Engine
     from anydml.graph.recipe import Step
@@ -39,27 +39,40 @@ class Constants:
     """The constants that every dispatch of a graph reads: where they lie, and the memory, which is kept with this.
 
     Data that graphs share is read where it lies. What `once` computes of shared data alone is shared as well, for as
-    long as a graph reads it.
+    long as a graph reads it. What it reads alone, and no dispatch does, is not kept.
     """
 
-    def __init__(self, engine: Engine, subject: str, data: Mapping[str, Data], once: Recipe, always: Recipe) -> None:
+    def __init__(
+        self, engine: Engine, subject: str, data: Mapping[str, Data], once: Recipe, read: Collection[str]
+    ) -> None:
         self._engine, self._subject = engine, subject
         self._memory: list[object] = []
         self.places: dict[str, int] = {}
-        named = {name for recipe in (once, always) for name, s in recipe.stores.items() if s.kind == "constant"}
-        read = {name: data[name] for name in data if name in named}
+        self._bring({name: given for name, given in data.items() if name in read})
+        if not once.steps:
+            return
+        named = {name: given for name, given in data.items() if name in once.stores}
+        passing = {name: given for name, given in named.items() if name not in read}
+        start = len(self._memory)
+        self._bring(passing)
+        stop = len(self._memory)
+        self._compute(once, {name: given for name, given in named.items() if isinstance(given, SharedData)})
+        del self._memory[start:stop]
+        for name in passing:
+            del self.places[name]
+
+    def __bool__(self) -> bool:
+        return bool(self._memory)
+
+    def _bring(self, data: Mapping[str, Data]) -> None:
+        """Have data in memory of the engine's, as it is."""
         together = {}
-        for name, given in read.items():
-            if isinstance(given, SharedData) and (engine.memory == HOST or len(given) >= _SMALL):
+        for name, given in data.items():
+            if isinstance(given, SharedData) and (self._engine.memory == HOST or len(given) >= _SMALL):
                 self._keep(name, self._share(given))
             else:
                 together[name] = given if isinstance(given, bytes) else given.array.tobytes()
         self._copy(together)
-        if once.steps:
-            self._compute(once, {name: given for name, given in read.items() if isinstance(given, SharedData)})
-
-    def __bool__(self) -> bool:
-        return bool(self._memory)
 
     def _keep(self, name: str, buffer: Buffer) -> None:
         self.places[name] = buffer.address

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -14,38 +14,24 @@ from anydml.arrays.streams import at_home, in_turns
 from anydml.engines.exclusive import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
-from anydml.runtime.binding import (
-    PERSISTENT_BUFFER_ALIGNMENT,
-    BindingProperties,
-    bind_array,
-    hazards,
-    raise_binding_faults,
-)
+from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout
 from anydml.runtime.launches import one_or_all
+from anydml.runtime.owned import Persistent, kept_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.engines.protocol import Program
     from anydml.enums import ExecutionFlags
     from anydml.errors import IndexRangeError
-    from anydml.ir.verbs import IndexFault, Map
+    from anydml.ir.verbs import IndexFault
     from anydml.memory import Buffer
     from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
+    from anydml.runtime.layouts import Layouts
+    from anydml.runtime.owned import Kept
     from anydml.tensor import TensorDesc
-
-
-class Kept(NamedTuple):
-    """An owned tensor's copy in the persistent resource."""
-
-    copy: Map
-    """From the tensor, by its field's name, to `Persistent`."""
-    size_in_bytes: int
-    first: int
-    """Bytes from the copy's start to the tensor's first element."""
 
 
 class Compiled(abc.ABC):
@@ -83,14 +69,18 @@ class Compiled(abc.ABC):
         ]
         self._bound_fields = [layout.field for layout in self._layouts]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
-        self._persistent_size = 0
-        self._firsts: dict[str, int] = {}
-        self._copies: dict[str, tuple[Program, int]] = {}
-        for field, tensor in self.owned.items():
-            kept = self.keep(field, tensor)
-            self._firsts[field] = self._persistent_size + kept.first
-            self._copies[field] = (device.engine.compile(kept.copy), self._persistent_size)
-            self._persistent_size += -(-kept.size_in_bytes // PERSISTENT_BUFFER_ALIGNMENT) * PERSISTENT_BUFFER_ALIGNMENT
+
+    def plan_owned(self, layouts: Layouts, stores: Mapping[str, str]) -> None:
+        """Plan what is kept of owned tensors: all but those that programs read as they are laid out ahead alone.
+
+        `stores` are what a program's views call tensors, by field.
+        """
+        fields = {stores[field]: field for field in self.owned}
+        ahead = {store: layout for store, layout in layouts.maps.items() if layout.source.tensor in fields}
+        left = {layout.source.tensor for layout in ahead.values()} - layouts.read
+        kept = {field: self.keep(field, tensor) for field, tensor in self.owned.items() if stores[field] not in left}
+        kept |= {store: kept_layout(fields[layout.source.tensor], layout) for store, layout in ahead.items()}
+        self._owned = Persistent(self.device.engine, kept)
 
     # What subclasses say
 
@@ -118,7 +108,7 @@ class Compiled(abc.ABC):
     def binding_properties(self) -> BindingProperties:
         """What must be bound to run it: owned tensors need lasting memory, a graph's intermediates scratch memory."""
         count = len(self.inputs) + len(self.outputs) + bool(self.owned) + bool(self.temporary_size)
-        return BindingProperties(count, self.temporary_size, self._persistent_size)
+        return BindingProperties(count, self.temporary_size, self._owned.size)
 
     def initialize(self, *owned: object) -> Self:
         """Copy the inputs that are OWNED_BY_DML, in the order of the fields; they need not live on."""
@@ -130,7 +120,7 @@ class Compiled(abc.ABC):
             for field, seen in zip(self.owned, self.look(list(self.owned), owned), strict=True)
         ]
         raise_binding_faults(self.name, faults)
-        self.copy_owned({b.field: b for b in bound}, self.reserve(self._persistent_size, "PersistentResource"))
+        self.copy_owned({b.field: b for b in bound}, self.reserve(self._owned.size, "PersistentResource"))
         return self
 
     def reserve(self, size: int, field: str) -> Buffer | None:
@@ -283,7 +273,7 @@ class Compiled(abc.ABC):
         """The addresses of the tensors that are bound, and of those that are owned."""
         if persistent is None:
             return places
-        return {**places, **{field: persistent.address + first for field, first in self._firsts.items()}}
+        return {**places, **self._owned.places(persistent)}
 
     def check_count(self, call: str, fields: list[str], given: Sequence[object], what: str) -> None:
         """Check that a call gave an array for each field."""
@@ -301,9 +291,6 @@ class Compiled(abc.ABC):
     def copy_owned(self, sources: Mapping[str, Bound], persistent: Buffer | None) -> None:
         """Fill the persistent resource; the operator is initialized from then on."""
         if persistent is not None:
-            for field, (program, start) in self._copies.items():
-                source = sources[field]
-                copy = program.bind({field: source.address, "Persistent": persistent.address + start})
-                on_callers_stream(copy, [source.memory])()
+            self._owned.fill(persistent, sources)
         self.persistent = persistent
         self.is_initialized = True

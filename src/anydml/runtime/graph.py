@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
@@ -21,8 +22,10 @@ from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
 from anydml.memory import word_bytes
 from anydml.runtime.constants import Constants
-from anydml.runtime.dispatchable import Compiled, Kept
+from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.layouts import Layouts
+from anydml.runtime.owned import Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from anydml.tensor import TensorDesc
 
 _NOTHING = Recipe({}, ())
+ROOM = 1.25
+"""What constants may take where an engine lays them out ahead, times what they take as they are."""
 
 
 class CompiledGraph(Compiled):
@@ -76,23 +81,28 @@ class CompiledGraph(Compiled):
         """The steps that a dispatch takes."""
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes
-        if max_memory is not None:
-            self._check_memory(max_memory)
-        self._programs = [device.engine.compile(step.primitive) for step in self.recipe.steps]
+        room = sys.maxsize if max_memory is None else self._check_memory(max_memory)
+        fixed = {name: s.size_in_bytes for name, s in self.recipe.stores.items() if s.kind == "constant"}
+        known = {*(fixed if sum(fixed.values()) * ROOM <= room else ()), *(self._stores[field] for field in self.owned)}
+        self._programs = [device.engine.compile(step.primitive, frozenset(known)) for step in self.recipe.steps]
+        self._ahead = Layouts.of(self.recipe, self._programs, taken=self._stores)
+        self.plan_owned(self._ahead, self._stores)
+        self.once = self._ahead.once(self.once, self.recipe)
         data = {f"constant{i}": node.data for i, node in constants(desc).items()}
         try:
-            self._constants = Constants(device.engine, self.name, data, self.once, self.recipe)
+            self._constants = Constants(device.engine, self.name, data, self.once, self._ahead.read)
         except IndexFault as fault:
             raise _word_index_fault(desc, fault) from None
         self.word = functools.partial(_word_index_fault, desc)
 
-    def _check_memory(self, most: int) -> None:
-        """Check what scratch memory and constants that are computed take, before any is allocated."""
+    def _check_memory(self, most: int) -> int:
+        """Check what scratch memory and constants that are computed take, before any is allocated; what is left."""
         made = sum(store.size_in_bytes for store in self.once.stores.values() if store.kind == "output")
         total = made + max(self.temporary_size, lay_out(self.once).size_in_bytes if self.once.steps else 0)
         if total > most:
             rule = f"scratch memory and constants that are computed must be at most {word_bytes(most)}"
             raise BindingError(self.name, Fault(field="max_memory", rule=rule, value=total, found=word_bytes(total)))
+        return most - total
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -106,13 +116,13 @@ class CompiledGraph(Compiled):
         below, above = byte_span(tensor)
         size = above - below
         source = View(field, DataType.UINT8, (size,), (1,), below)
-        return Kept(copy_of(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
+        return Kept(field, copy_of(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
-        bound = {self._stores[field]: place for field, place in places.items()}
+        bound = {self._stores.get(field, field): place for field, place in places.items()}
         stores = self.arena.placed({**bound, **self._constants.places}, temporary)
-        return in_a_row([program.bind(stores) for program in self._programs], self._constants or None)
+        return in_a_row(self._ahead.bind(self._programs, stores), self._constants or None)
 
     # Arrays
 
@@ -154,7 +164,8 @@ class CompiledGraph(Compiled):
         """
         from anydml.explain import Recipes, explain_desc  # which nothing needs that only runs
 
-        return explain_desc(self.desc, Recipes(self.lowered, self.recipe, self.once), arena_bytes=self.temporary_size)
+        recipes = Recipes(self.lowered, self._ahead.told(self.recipe), self.once)
+        return explain_desc(self.desc, recipes, arena_bytes=self.temporary_size)
 
     def _repr_html_(self) -> str:
         return self.explain()._repr_html_()

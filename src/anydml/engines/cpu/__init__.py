@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
@@ -15,6 +16,7 @@ from anydml.engines.cpu.programs import (
     plan_fill,
     plan_gather,
     plan_map,
+    plan_panels,
     plan_reduce,
     plan_reverse,
     plan_scaled,
@@ -38,7 +40,8 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Scan: (ScanProgram.plan,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
-
+AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {Reduce: (plan_panels,)}
+"""Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
 
 _expand = functools.lru_cache(maxsize=256)(expand)
 """It takes some milliseconds, and models have a few functions in many places."""
@@ -54,14 +57,18 @@ class CpuEngine:
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
 
-    def compile(self, primitive: Primitive) -> Program:
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         written = (
             replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, (Map, Reduce)) else primitive
         )
-        plans = () if needs_more(written) else SCHEDULES[type(written)]
-        found = (planned for plan in plans if (planned := plan(written)) is not None)
-        program: Program | None = next(found, None)
+        program: Program | None = None
+        if not needs_more(written):
+            ahead = AHEAD.get(type(written), ()) if constants and not checks_of(written) else ()
+            found = chain(
+                (plan(written, constants) for plan in ahead), (plan(written) for plan in SCHEDULES[type(written)])
+            )
+            program = next((planned for planned in found if planned is not None), None)
         if program is None:
             return ReferenceEngine().compile(primitive)
         for check in reversed(checks_of(written)):

@@ -61,7 +61,7 @@ class CudaEngine:
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
         self._figures = figures_of(index)
 
-    def compile(self, primitive: Primitive) -> Program:
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:  # noqa: ARG002 - the protocol's
         """Plan, and compile the kernel, or find it in Triton's cache."""
         from anydml.engines.cuda.programs import plan
 

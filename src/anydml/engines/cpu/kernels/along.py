@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.kernels.fetch import write_start
 from anydml.engines.cpu.kernels.folds import across, combine, combine_all, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
 from anydml.ir.expressions import FOLDS
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +43,7 @@ class _Along(Writer):
 
     def _row(self, row: str, _: list[str]) -> list[str]:
         places = self.move_all(self.places, row, self.row_steps)
+        self._start_lines(places)
         self.once: dict[Expr, str] = {}
         """What is the same for the whole row, in vectors of one lane."""
         for step in self.passes:
@@ -55,6 +58,20 @@ class _Along(Writer):
             self.write(value, places[-1], "0", "0", 1)
         return []
 
+    def _start_lines(self, places: list[str]) -> None:
+        """Find out where the lines begin that are fetched."""
+        early: dict[Expr, str] = {}
+        """What indices are computed of, in vectors of one lane, for the row's first element."""
+        for line, node in self.shape.starts.items():
+            for leaf in walk(*node.args, known=early):
+                if leaf in self.shape.leaves:
+                    view = self.shape.leaves.index(leaf)
+                    early[leaf] = self._one(view, places[view])
+                elif leaf in self.given:
+                    early[leaf] = self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), 1)
+            view = self.shape.leaves.index(line)
+            places[view] = write_start(self.text, node, early, self.places[view], self.source_strides[line])
+
     def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
         """What is the same for the whole row."""
         pending, seen = list(roots), set()
@@ -63,7 +80,7 @@ class _Along(Writer):
             if node not in self.once and node not in seen and node.op not in FOLDS:
                 seen.add(node)  # a tree has 2ⁿ ways through n nodes that each name the one before twice
                 pending += node.args
-                if node in self.shape.leaves:
+                if node.op != "fetch" and node in self.shape.leaves:
                     view = self.shape.leaves.index(node)
                     self.once[node] = self._one(view, places[view])
                 elif node in self.given:

@@ -43,9 +43,10 @@ RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, STRIP, DOTS = range(7)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, STRIP, DOTS = range(8)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
-once, for its columns lie side by side; not packed; or by a kernel for few rows, which the section names."""
+once, for its columns lie side by side; not packed; packed ahead; or by a kernel for few rows, which the section
+names."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -179,7 +180,7 @@ def _write_skinny(text: Steps) -> None:
 
 
 def _pack_right(text: Steps) -> None:
-    text.let("unpacked", f"full_panels if right_mode == {UNPACKED} else n0")
+    text.let("unpacked", f"n1 if right_mode == {PANELS} else full_panels if right_mode == {UNPACKED} else n0")
     # Whole panels that lie side by side are packed at once.
     text.let("whole_n", "columns - columns % tile_columns")
     text.let("at_once", f"whole_n if right_mode == {SIDE_BY_SIDE} else 0")

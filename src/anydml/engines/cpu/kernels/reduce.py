@@ -1,15 +1,17 @@
 """Reduces: what happens to the rows along one kept dimension of several views, written in LLVM itself from a tree.
 
 It is `kernel(words, places, count)`, called by the walk of `rows` for rows that follow one another. Its words hold,
-after each view's address and its step from row to row, the numbers that the user chose; then of each folded dimension
-its size and each view's stride, outermost first. The target is the last of the views; a coordinate is one whose address
-is the number. Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
+after each view's address and its step from row to row, the numbers that the user chose, and the strides of sources
+that are fetched from; then of each folded dimension its size and each view's stride, outermost first. The target is
+the last of the views; a coordinate is one whose address is the number. Vectors lie along the innermost folded
+dimension, in `along`, or across the rows, in `across`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.kernels.fetch import write_lanes
 from anydml.engines.cpu.kernels.folds import vector_of
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
 from anydml.engines.cpu.kernels.passes import find_passes
@@ -34,9 +36,12 @@ class Shape(NamedTuple):
     """What a reduce is compiled for beside its tree."""
 
     leaves: tuple[Expr, ...]
-    """The loads and coordinates that are views, in the words' order."""
+    """The loads, coordinates and fetches that are views, in the words' order."""
+    starts: dict[Expr, Expr]
+    """Loads of lines that begin, in each row, where a fetch says."""
     letters: str
-    """One for each of them, then for the target, along the vectors: p for packed, r for repeated, s for strided."""
+    """One for each leaf, then for the target, along the vectors: p for packed, r for repeated, s for strided; of other
+    fetches u for usually packed, a for anywhere."""
     varies: str
     """Whether each of them varies along the row: y or n."""
     rank: int
@@ -72,7 +77,8 @@ class Writer:
         self.value, self.shape, self.text = value, shape, Text()
         self.passes = shape.passes(value)
         self.views = len(shape.leaves) + 1
-        self.given = {node: i for i, node in enumerate(givens(list(walk(value))))}
+        indices = (index for node in shape.starts.values() for index in node.args)
+        self.given = {node: i for i, node in enumerate(givens(list(walk(value, *indices))))}
         self.target = self.views - 1
         self.kinds = [scalar_text(kind_of(node.type)) for node in (*shape.leaves, value)]
         self.widths = [width_of(node) for node in (*shape.leaves, value)]
@@ -108,6 +114,13 @@ class Writer:
             for node, i in self.given.items()
         }
         first = 2 * views + len(self.given)
+        self.source_strides: dict[Expr, list[str]] = {}
+        """Of what is fetched, in bytes."""
+        for v, leaf in enumerate(shape.leaves):
+            node = shape.starts.get(leaf, leaf)
+            if node.op == "fetch":
+                names = [self.word(f"source{v}.{k}", first + k) for k in range(len(node.args))]
+                self.source_strides[leaf], first = names, first + len(names)
         self.sizes, self.strides = [], []
         for k in range(shape.rank):
             at = first + k * (views + 1)
@@ -192,10 +205,17 @@ class Writer:
 
     def tree(self, roots: Sequence[Expr], found: dict[Expr, str], lanes: int) -> list[str]:
         """The vectors of some roots, given those of what they stop at."""
+
+        def fetch(node: Expr, args: Sequence[str]) -> str:
+            view = self.shape.leaves.index(node)
+            strides = [self.text.spread(stride, "i64", lanes) for stride in self.source_strides[node]]
+            is_run = self.shape.letters[view] == "u"
+            return write_lanes(self.text, node, args, self.places[view], strides, lanes, is_run=is_run)
+
         for root in roots:
             if root not in found:
                 self.text.hide_table()
-                write_tree(self.text, list(walk(root, known=found)), found, lanes)
+                write_tree(self.text, list(walk(root, known=found)), found, lanes, fetch)
         return [found[root] for root in roots]
 
     def spread(self, node: Expr, value: str, lanes: int) -> str:

@@ -1,7 +1,7 @@
 """From a primitive to a kernel and its words: the shape of the work is chosen here, once."""
 
 from anydml.engines.cpu.programs.check import CheckedProgram
-from anydml.engines.cpu.programs.contract import plan_contract
+from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
 from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import GatherProgram, plan_gather
@@ -22,6 +22,7 @@ __all__ = [
     "plan_fill",
     "plan_gather",
     "plan_map",
+    "plan_panels",
     "plan_reduce",
     "plan_reverse",
     "plan_scaled",

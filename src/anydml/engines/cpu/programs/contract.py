@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
@@ -15,9 +15,12 @@ from anydml.engines.cpu.kernels.contract import (
     COLUMNS,
     DOTS,
     LONG,
+    PANEL,
+    PANELS,
     RESULT,
     RIGHT,
     SIDE_BY_SIDE,
+    STRIP,
     UNPACKED,
     WORDS,
     make_contract,
@@ -27,6 +30,7 @@ from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
 from anydml.engines.cpu.programs.octets import plan_octets
+from anydml.engines.cpu.programs.panels import lay_out_panels
 from anydml.engines.cpu.programs.sides import SUMS, Sides
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.scratch import get_scratch
@@ -41,9 +45,10 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.build import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.panels import Panels
     from anydml.engines.cpu.programs.sides import Section
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Map, Reduce
 
 TURNS = 4
 """Units for each thread, so that one that is held up leaves its share to the others."""
@@ -53,6 +58,8 @@ FLOPS = 4
 """Operations in the time that a byte is moved in."""
 PACKING = 8
 """Products in the time that an element is packed in."""
+SIDE = 4096
+"""Rows for which a CPU's own tile is taken."""
 NEAR = 8192
 """Elements of a right factor that the first cache has, packed or not."""
 
@@ -68,6 +75,8 @@ class ContractProgram:
     units: int
     size: int
     """In bytes: what threads share work out by."""
+    layouts: Mapping[str, Map] = field(default_factory=dict)
+    """Constants that are laid out ahead, as the engine's protocol has it."""
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
@@ -87,6 +96,26 @@ class _Units(NamedTuple):
 
 def plan_contract(primitive: Reduce) -> ContractProgram | None:
     """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
+    sides = _sides(primitive)
+    return None if sides is None else _plan(sides, tile_for(sides.kind, sides.m))
+
+
+def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+    """The same bits, from a right factor that is a constant, and is laid out in panels ahead; None for others."""
+    sides = _sides(primitive)
+    if sides is None:
+        return None
+    tile = tile_for(sides.kind, sides.m)
+    skinny = plan_skinny(sides, tile)
+    # Panels of all products are alike, so that a weight is laid out once for any number of rows.
+    tile = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
+    panels = lay_out_panels(sides, tile.vectors * tile.lanes, constants)
+    is_other = skinny is not None and skinny[1] == DOTS  # which adds up lane by lane
+    return None if panels is None or is_other else _plan(sides, tile, panels)
+
+
+def _sides(primitive: Reduce) -> Sides | None:
+    """The sides of a contraction that there are tiles for."""
     found = match_contraction(primitive)
     if found is None or found.fold.type not in SUMS or not all(primitive.sizes):
         return None
@@ -95,33 +124,33 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
     sides = Sides(primitive, found)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     is_ours = sides.m * sides.n > 1 and not sides.unmerged and len(sides.batch) <= OUTER_RANK
-    return _plan(sides) if is_ours and views[0] and views[1] and max(views) < VIEWS else None
+    return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
 
-def _plan(sides: Sides) -> ContractProgram:
-    tile = tile_for(sides.kind, sides.m)
-    skinny = plan_skinny(sides, tile)
-    octets = None if skinny else plan_octets(sides, tile)
+def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
+    skinny = None if panels else plan_skinny(sides, tile)
+    octets = None if skinny or panels else plan_octets(sides, tile)
     if octets:
         tile = tile._replace(kind="i8")
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4
     is_direct = is_direct and not skinny and not (octets and octets.zeros)
-    units = _units(sides, tile, is_direct=is_direct and not sides.n % tile.lanes, is_skinny=skinny is not None)
+    right_mode = PANELS if panels else skinny[1] if skinny else AS_IT_LIES
+    units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes)
     left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
-    right, right_mode, pack_right = _factor(sides, sides.right, sides.columns, columns, columns)
+    right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns)
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
-        left_mode = right_mode = AS_IT_LIES
-    lie = sides.lies(sides.right)[0]
-    if right_mode == AS_IT_LIES and lie.along(sides.columns) == lie.width:
-        is_near = row_panels <= 2 * units.rows or sides.k * sides.n <= NEAR
-        right_mode = UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
-    if skinny:
-        right, right_mode = skinny
+        left_mode = way = AS_IT_LIES
+    if panels:
+        right = panels.section
+    elif skinny:
+        right = skinny[0]
         if right_mode == DOTS:
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
+    else:
+        right_mode = _side_by_side(sides, units, row_panels) if way == AS_IT_LIES else way
     tiles = [
         tile._replace(rows=rows, vectors=vectors)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
@@ -141,17 +170,29 @@ def _plan(sides: Sides) -> ContractProgram:
         *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)
-    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides))
+    layouts = {panels.name: panels.layout} if panels else {}
+    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
+
+
+def _side_by_side(sides: Sides, units: _Units, row_panels: int) -> int:
+    """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
+    lie = sides.lies(sides.right)[0]
+    if lie.along(sides.columns) != lie.width:
+        return AS_IT_LIES
+    is_near = row_panels <= 2 * units.rows or sides.k * sides.n <= NEAR
+    return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 
 
 def _size(sides: Sides) -> int:
     return 2 * sides.m * sides.n * sides.k * sides.count(sides.batch) // FLOPS
 
 
-def _units(sides: Sides, tile: Tile, *, is_direct: bool, is_skinny: bool) -> _Units:
+def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
     """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    is_read = mode == PANELS and row_panels == 1
+    is_skinny = mode >= STRIP or is_read
     threads = 1 if _size(sides) <= SMALL else get_num_threads()
     wanted = 1 if threads == 1 else (FEW_TURNS if is_skinny else TURNS) * threads
     fewest = -(-column_panels // ((LONG if is_skinny else COLUMNS) // width))
@@ -159,13 +200,16 @@ def _units(sides: Sides, tile: Tile, *, is_direct: bool, is_skinny: bool) -> _Un
     found = []
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
         n = -(-column_panels // columns) * width
-        block = _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
+        # A panel that is read once is read as it lies: all steps for which there is room.
+        whole = BLOCK * PANEL // tile.pitch if is_read else 0
+        block = whole or _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block
             lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
         for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
             m = -(-row_panels // rows) * tile.rows
-            time = -(-batch * rows * columns // threads) * (m * n + PACKING * (m + n))
+            packed = m if mode == PANELS else m + n
+            time = -(-batch * rows * columns // threads) * (m * n + PACKING * packed)
             found.append((time, _Units(rows, columns, block)))
     return min(found)[1]
 

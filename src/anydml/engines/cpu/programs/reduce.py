@@ -15,10 +15,10 @@ from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
+from anydml.engines.cpu.programs.fetching import Fetched, fetches_of
 from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.ir.plan import Loops, merge, squeeze
-from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from anydml.engines.protocol import Program
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
+    from anydml.ir.views import View
 
 UNIT = 64 * 1024
 """Bytes of rows that one unit of work goes through, if there are several."""
@@ -51,11 +52,34 @@ class _Walk(NamedTuple):
     """Of the views' elements, in bytes."""
 
 
+class _Reads(NamedTuple):
+    """What a reduce reads, each load, coordinate and fetch a view, and how it is walked."""
+
+    fetched: Fetched
+    leaves: tuple[Expr, ...]
+    views: tuple[View | None, ...]
+    """Of each leaf; None for a coordinate."""
+    walk: _Walk
+    is_across: bool
+    """Whether vectors lie across the rows."""
+
+    @property
+    def nodes(self) -> list[Expr]:
+        """All that is computed."""
+        return self.fetched.nodes
+
+    def strides(self, loops: Loops, *, is_kept: bool) -> list[tuple[int, ...]]:
+        """Of each view: what is fetched begins where indices say, along a row or for each element."""
+        found = list(loops.strides)
+        for v, leaf in enumerate(self.leaves):
+            if leaf.op == "fetch" or (is_kept and leaf in self.fetched.starts):
+                found[v] = (0,) * len(loops.sizes)
+        return found
+
+
 def plan_reduce(primitive: Reduce) -> Program | None:
     """Cut rows that are too few for many threads and too long for one; plan them whole otherwise."""
-    leaves = leaves_of(primitive)
-    walk_ = _walk(primitive, leaves)
-    if found := _segments(primitive, walk_):
+    if found := _segments(primitive, _reads(primitive)):
         parts = cut(primitive, *found)
         planned = tuple(plan_map(part) if isinstance(part, Map) else _plan_whole(part) for part in parts)
         steps = tuple(filter(None, planned))
@@ -64,19 +88,31 @@ def plan_reduce(primitive: Reduce) -> Program | None:
     return _plan_whole(primitive)
 
 
-def leaves_of(primitive: Reduce) -> tuple[Expr, ...]:
-    """The loads and coordinates of a reduce: its views."""
-    return tuple(node for node in walk(primitive.value) if node.op in ("load", "coordinate"))
+def _reads(primitive: Reduce) -> _Reads:
+    """Rows that are fetched are lines where vectors lie along the rows; across them each element is for itself."""
+    for has_lines in (True, False):
+        fetched = fetches_of(primitive, has_lines=has_lines)
+        leaves = tuple(node for node in fetched.nodes if node.op in ("load", "coordinate", "fetch"))
+        views = tuple(_view(primitive, fetched, leaf) for leaf in leaves)
+        walk_ = _walk(primitive, fetched, leaves, views)
+        is_across = not has_lines or _is_across(walk_, fetched.nodes)
+        if not (is_across and fetched.starts):
+            break
+    return _Reads(fetched, leaves, views, walk_, is_across)
 
 
-def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
+def _view(primitive: Reduce, fetched: Fetched, leaf: Expr) -> View | None:
+    return None if leaf.op == "coordinate" else primitive.sources[int(fetched.starts.get(leaf, leaf).value)]
+
+
+def _segments(primitive: Reduce, reads: _Reads) -> tuple[int, int] | None:
     """The dimension to cut and the elements of a segment, where rows are few and long."""
-    kept, folded, _ = walk_
+    kept, folded, widths = reads.walk
     if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
         return None
     beside, few = 1, FEW
-    if _is_across(walk_, list(walk(primitive.value))):
-        is_narrow = not primitive.is_by_row and folded.count * max(walk_.widths) * NARROW <= ROOM
+    if reads.is_across:
+        is_narrow = not primitive.is_by_row and folded.count * max(widths) * NARROW <= ROOM
         beside, few = (NARROW, FEW // 4) if is_narrow else (STRIP, FEW)
         beside = min(beside, kept.sizes[-1])
     if kept.count // beside >= few:
@@ -89,16 +125,14 @@ def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
 
 
 def _plan_whole(primitive: Reduce) -> MapProgram | None:
-    """Let each load and each coordinate be a view; find out along which dimension vectors lie."""
-    value, leaves = primitive.value, leaves_of(primitive)
-    nodes = list(walk(value))
-    walk_ = _walk(primitive, leaves)
-    kept, folded, widths = walk_
+    """Find out along which dimension vectors lie."""
+    reads = _reads(primitive)
+    nodes, (kept, folded, widths) = reads.nodes, reads.walk
     *outer, count = kept.sizes
-    views = len(leaves) + 1
+    views = len(reads.leaves) + 1
     if views > VIEWS or len(outer) > OUTER_RANK:
         return None
-    shape = _shape(primitive, walk_, nodes)
+    shape = _shape(primitive, reads)
     weight = min(1 + len(nodes) // 8, 16)
     length = max(UNIT // (folded.count * sum(widths) * weight), 1)
     if shape.strip:
@@ -107,42 +141,53 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
             least = STRIP if kept.count >= 8 * STRIP else WIDE
         length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
+    for leaf, view, width in zip(reads.leaves, reads.views, widths, strict=False):
+        if view is not None and (leaf.op == "fetch" or leaf in shape.starts):
+            numbers += [stride * width for stride in view.strides]
+    by_row, along = (reads.strides(loops, is_kept=loops is kept) for loops in (kept, folded))
     table = [
         word
-        for loops, dimensions in ((folded, len(folded.sizes)), (kept, len(outer)))
-        for k in range(dimensions)
-        for word in (loops.sizes[k], *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
+        for sizes, strides in ((folded.sizes, along), (outer, by_row))
+        for k, size in enumerate(sizes)
+        for word in (size, *(row[k] * width for row, width in zip(strides, widths, strict=True)))
     ]
     get_kernel("rows", make_rows)
     before = HEADER + FIXED + 2 * views + len(numbers) + len(folded.sizes) * (views + 1)
-    sources = [primitive.sources[int(leaf.value)].tensor if leaf.op == "load" else "" for leaf in leaves]
+    offsets = [
+        view.offset if view is not None and (leaf.op == "fetch" or leaf in shape.starts) else offset
+        for leaf, view, offset in zip(reads.leaves, reads.views, kept.offsets, strict=False)
+    ]
     return MapProgram(
-        _kernel(value, shape),
-        (*sources, primitive.target.tensor),
-        tuple(offset * width for offset, width in zip(kept.offsets, widths, strict=True)),
+        _kernel(reads.fetched.value, shape),
+        (*("" if view is None else view.tensor for view in reads.views), primitive.target.tensor),
+        tuple(offset * width for offset, width in zip((*offsets, kept.offsets[-1]), widths, strict=True)),
         (views, before, count, math.prod(outer), length, len(outer)),
-        (*(row[-1] * width for row, width in zip(kept.strides, widths, strict=True)), *numbers, *table),
+        (*(row[-1] * width for row, width in zip(by_row, widths, strict=True)), *numbers, *table),
         math.prod(outer) * -(-count // length),
         kept.count * folded.count * sum(widths) * weight,
     )
 
 
-def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
+def _shape(primitive: Reduce, reads: _Reads) -> Shape:
     """What the kernel is compiled for."""
-    kept, folded, widths = walk_
-    is_across = _is_across(walk_, nodes)
+    (kept, folded, widths), nodes, is_across = reads.walk, reads.nodes, reads.is_across
     along = kept if is_across else folded
     letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
+    varies = "".join("y" if any(row) else "n" for row in reads.strides(folded, is_kept=False))
+    for v, leaf in enumerate(reads.leaves):
+        if leaf.op == "fetch":
+            letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
     most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
-    if "s" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
+    if "s" in letters or "a" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
         most = min(most, 16)
     lanes = 1
     while 2 * lanes <= min(most, along.sizes[-1]):
         lanes *= 2
     shape = Shape(
-        leaves_of(primitive),
+        reads.leaves,
+        reads.fetched.starts,
         letters,
-        "".join("y" if any(row) else "n" for row in folded.strides),
+        varies,
         len(folded.sizes),
         lanes,
         strip=lanes if is_across else 0,
@@ -150,9 +195,9 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
         keep="stack",
         long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
-        stream=_streams(walk_, letters),
+        stream=_streams(reads.walk, letters),
     )
-    passes = shape.passes(primitive.value)
+    passes = shape.passes(reads.fetched.value)
     keeps = [node for step in passes for node in step.keeps]
     row = folded.count * max(map(width_of, keeps), default=0) * len(keeps)
     if is_across:
@@ -187,18 +232,18 @@ def _is_float(node: Expr) -> bool:
     return node.type is not None and node.type.is_float
 
 
-def _walk(primitive: Reduce, leaves: tuple[Expr, ...]) -> _Walk:
+def _walk(primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: tuple[View | None, ...]) -> _Walk:
     """Both walks, turned and ordered for the memory; a coordinate's elements lie one on for each step."""
     sizes, rank = primitive.sizes, len(primitive.sizes)
-    views = [primitive.sources[int(leaf.value)] if leaf.op == "load" else None for leaf in leaves]
     strides = [
-        tuple(int(k == leaf.value) for k in range(rank)) if view is None else view.strides
+        tuple(int(k == leaf.value) for k in range(rank)) if view is None else fetched.usual.get(leaf, view.strides)
         for leaf, view in zip(leaves, views, strict=True)
     ]
     target = primitive.target
     last = tuple(s if n > 1 else 0 for n, s in zip(target.sizes, target.strides, strict=True))
     offsets = [0 if view is None else view.offset for view in views]
-    loops = _turn(Loops(sizes, (*strides, last), (*offsets, target.offset)), [*(v is not None for v in views), True])
+    is_memory = [*(leaf.op == "load" and leaf not in fetched.starts for leaf in leaves), True]
+    loops = _turn(Loops(sizes, (*strides, last), (*offsets, target.offset)), is_memory)
     split = rank - primitive.depth
     widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, target))
     return _Walk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
@@ -246,6 +291,6 @@ def _streams(walk_: _Walk, letters: str) -> bool:
 
 
 def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{digest(value)} {shape[1:]}"
+    key = f"{digest(value)} {shape[2:]}{''.join(map(digest, shape.starts.values()))}"
     name = f"reduce {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_across if shape.strip else make_along, value, shape))

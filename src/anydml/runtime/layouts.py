@@ -1,0 +1,91 @@
+"""What programs want laid out ahead, of constants: the stores of it, who writes them, and who reads them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.protocol import layouts_of
+from anydml.graph.recipe import Recipe, Step, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from anydml.engines.protocol import Program
+    from anydml.ir.verbs import Map
+    from anydml.ir.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """The layouts of the programs of a recipe; programs that want the same share it."""
+
+    maps: Mapping[str, Map]
+    """By store, what writes it."""
+    names: tuple[Mapping[str, str], ...]
+    """For each program, the stores by the names that they have there."""
+    read: frozenset[str]
+    """The stores that programs read as they are."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, programs: Sequence[Program], taken: Iterable[str] = ()) -> Layouts:
+        """What the programs of a recipe's steps want; the stores have names that are not taken."""
+        stores: dict[Map, str] = {}
+        named, read, names = {*recipe.stores, *taken}, set[str](), []
+        for step, program in zip(recipe.steps, programs, strict=True):
+            wanted = layouts_of(program)
+            own = {}
+            for name, layout in wanted.items():
+                plain = replace(layout, target=replace(layout.target, tensor=""))
+                if plain not in stores:
+                    store = f"{layout.source.tensor} laid out"
+                    while store in named:
+                        store += " more"
+                    named.add(store)
+                    stores[plain] = store
+                own[name] = stores[plain]
+            names.append(own)
+            read |= {view.tensor for view in step.sources} - {layout.source.tensor for layout in wanted.values()}
+        maps = {store: replace(plain, target=replace(plain.target, tensor=store)) for plain, store in stores.items()}
+        return cls(maps, tuple(names), frozenset(read))
+
+    def bind(self, programs: Sequence[Program], places: Mapping[str, int]) -> list[Callable[[], Any]]:
+        """Bind programs to stores, each to its layouts by the names that they have there."""
+        if not self.maps:
+            return [program.bind(places) for program in programs]
+        return [
+            program.bind({**places, **{name: places[store] for name, store in own.items()}} if own else places)
+            for program, own in zip(programs, self.names, strict=True)
+        ]
+
+    def once(self, once: Recipe, always: Recipe) -> Recipe:
+        """What is computed once, with the layouts of constants; what only they read need not last."""
+        ahead = {name: made for name, made in self.maps.items() if always.stores[made.source.tensor].kind == "constant"}
+        if not ahead:
+            return once
+        stores = {made.source.tensor: always.stores[made.source.tensor] for made in ahead.values()} | dict(once.stores)
+        for name, store in stores.items():
+            if store.kind == "output" and name not in self.read:
+                stores[name] = replace(store, kind="scratch")
+        stores |= {name: Store("output", size_of(made.target)) for name, made in ahead.items()}
+        return Recipe(stores, (*once.steps, *(Step(made, ()) for made in ahead.values())))
+
+    def told(self, recipe: Recipe) -> Recipe:
+        """The recipe with what is laid out by the name of that."""
+        steps = []
+        for step, own in zip(recipe.steps, self.names, strict=True):
+            instead = {self.maps[store].source.tensor: store for store in own.values()}
+            steps.append(step.reading(lambda view, instead=instead: _renamed(view, instead)))  # type: ignore[misc]  # a default is no parameter
+        stores = {name: store for name, store in recipe.stores.items() if store.kind != "constant" or name in self.read}
+        stores |= {name: Store("constant", size_of(made.target)) for name, made in self.maps.items()}
+        return Recipe(stores, tuple(steps))
+
+
+def _renamed(view: View, names: Mapping[str, str]) -> View:
+    return replace(view, tensor=names.get(view.tensor, view.tensor))
+
+
+def size_of(view: View) -> int:
+    """The bytes of a packed view."""
+    return math.prod(view.sizes) * view.data_type.size_in_bytes
