@@ -64,8 +64,16 @@ CALLS = {
         'quantized_linear_add(np.array([1, 2, 3], "uint8"), 0.5, np.array([10, 20, 30], "uint8"), 0.25, 0.5)'
     ),
     "dynamic_quantize_linear": f"dynamic_quantize_linear({_LINE})[0]",
+    "padding": f'padding({_A.format("float32")}, [0, 1], [1, 0], "EDGE")',
+    "padding1": f"padding1({_A.format('int32')}, [0, 1], [1, 0], padding_value=9)",
+    "tile": f"tile({_A.format('int32')}, [1, 2])",
+    "depth_to_space": "depth_to_space(np.array([[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]]), 2)",
+    "depth_to_space1": 'depth_to_space1(np.array([[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]]), 2, "COLUMN_ROW_DEPTH")',
+    "space_to_depth": "space_to_depth(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2).ravel()",
+    "space_to_depth1": 'space_to_depth1(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2, "COLUMN_ROW_DEPTH").ravel()',
+    "slice_grad": f"slice_grad({_A.format('int32')}, [3, 3], [0, 0], [3, 3], [2, -2])",
 }
-"""The calls of products, convolutions and what quantises, whose inputs are of different sizes and types."""
+"""The calls whose inputs are of different sizes and types, or of more than one dimension."""
 
 
 def examples() -> dict[str, list[str]]:
@@ -102,7 +110,7 @@ def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
 
 
 def _on_reference(cls: type[OperatorDesc]) -> Any:
-    return lambda *args: function_of(cls)(*args, device="reference")
+    return lambda *args, **named: function_of(cls)(*args, device="reference", **named)
 
 
 def _array(numbers: list[Any], allowed: frozenset[DataType], *, is_float: bool) -> str:

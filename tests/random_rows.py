@@ -171,7 +171,11 @@ class Drawn:
             return None
         made = dml.join([one.expression for one in chosen], axis)
         most, error = (max(getattr(one, name) for one in chosen) for name in ("most", "error"))
-        return Value(made, most, error, all(one.is_whole for one in chosen))
+        found = Value(made, most, error, all(one.is_whole for one in chosen))
+        if self.random.random() < 0.5:
+            return found
+        self.values.append(found)
+        return self.add_join(found)  # which is read where it is a part of another
 
     def add_split(self, x: Value) -> Value | None:
         axis = self.random.randrange(len(x.sizes))

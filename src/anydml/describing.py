@@ -13,7 +13,7 @@ from anydml.parse import read_int, read_ints
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
@@ -88,7 +88,7 @@ class Call(abc.ABC):
         self.name = cls.type.name
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
-        self.result_rank = self.rank
+        self.result_rank = self.rank if cls.result_rank is None else cls.result_rank
         self.common_rank = max(self.rank, 1)
         self.has_room = False
 
@@ -153,7 +153,7 @@ class Call(abc.ABC):
             self.has_room, self.common_rank = True, least
 
     def run(
-        self, fills: dict[str, int] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
+        self, fills: Mapping[str, float] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
     ) -> Any:
         """Describe, check and pad, and do what that says.
 
@@ -184,6 +184,7 @@ class Call(abc.ABC):
                 outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]
             except DescriptionError as error:
                 raise error.within(self.name, "OutputTensor.") from None
+            self.result_rank = outputs[0].dimension_count
         if self.outs is not None:
             outputs = self._given_outputs(self.outs, outputs)
         if outputs is None:
@@ -234,7 +235,7 @@ class Call(abc.ABC):
             raise DescriptionError(self.name, faults)
         return found
 
-    def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
+    def _padded(self, desc: OperatorDesc, fills: Mapping[str, float]) -> OperatorDesc:
         """The same with the smallest dimension count that the level takes, where that is larger."""
         row = desc.own_support().row_at(max(self.device.feature_level, self.cls.introduced()))
         counts = next(iter(row.tensors.values())).dimension_counts

@@ -75,6 +75,16 @@ _EXAMPLES = {
     "split": "--sizes 2,6 --axis 1 --along 3,2,1",
     "fill_value_constant": "--sizes 2,3 --value 7 --type int32",
     "fill_value_sequence": "--sizes 2,3 --start 10 --delta 20 --type uint8",
+    "padding": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --mode edge",
+    "padding1": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --value 9 --type int32",
+    "tile": "--sizes 2,3 --repeats 2,2",
+    "depth_to_space": "--sizes 1,4,1,2 --block-size 2",
+    "depth_to_space1": "--sizes 1,4,1,2 --block-size 2 --order column_row_depth",
+    "space_to_depth": "--sizes 1,1,2,4 --block-size 2",
+    "space_to_depth1": "--sizes 1,2,2,2 --block-size 2 --order column_row_depth",
+    "diagonal_matrix": "--sizes 3,4 --offset 1 --value 7",
+    "diagonal_matrix1": "--sizes 3,4 --diagonal-fill-begin 0 --diagonal-fill-end 2 --value 9",
+    "slice_grad": "--sizes 2,2 --output-sizes 3,4 --offsets 0,1 --window 3,3 --strides 2,-2",
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
 }
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
 
+_OUTPUT_SIZES = "output_sizes"
 _PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
 
 
@@ -47,7 +48,7 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes by name, with their defaults, MISSING for none: those without one first.
 
     A data type is the first input's where it is not said, axes are those that the class calls usual, and where the
-    output's sizes are free they may be given besides.
+    output's sizes are free they may be given besides. Where nothing implies them they come first.
     """
     kinds, inputs = cls.field_types(), cls.input_names()
     given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
@@ -55,8 +56,10 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
     if issubclass(cls, AlongAxes):
         defaults["axes"] = cls.usual_axes
-    if cls.sizes_are_free:
-        defaults["output_sizes"] = None
+    if not cls.implies_output:
+        defaults = {_OUTPUT_SIZES: MISSING, **defaults}
+    elif cls.sizes_are_free:
+        defaults[_OUTPUT_SIZES] = None
     return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
 
 
@@ -144,7 +147,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             return result
         values = dict(zip(names, attributes, strict=True))
         spreading = values if broadcasts else None
-        sizes = values.pop("output_sizes", None)
+        sizes = values.pop(_OUTPUT_SIZES, None)
         call = make_call(
             cls, device, out, *inputs, output_sizes=sizes, key=attempt.key, spreading=spreading, names=given
         )
@@ -157,7 +160,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         if folds:
             call.share_rank()
         call.pad_to_least()
-        return call.run(**values)
+        return call.run(cls.fills, **values)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "anydml"

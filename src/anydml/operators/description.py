@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+from collections.abc import Mapping  # noqa: TC003 - read at run time
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
@@ -19,7 +20,7 @@ from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run ti
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
@@ -53,6 +54,11 @@ class OperatorDesc(abc.ABC):
     """Whether the other fields leave a choice of the output's sizes: its function takes `output_sizes`."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
+
+    fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
+    result_rank: ClassVar[int | None] = None
+    """The dimensions of a function's result, where they are not as many as the first input has."""
 
     if TYPE_CHECKING:
 

@@ -156,6 +156,16 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
     sources = Sources()
     places = fetched(reader.value)
+    halves = any(
+        node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0].op in ("load", "fetch")
+        for node in walk(reader.value)
+    )
+
+    def stored(value: Expr) -> Expr:
+        """As memory would hold it: a function's result is rounded to FLOAT16 otherwise where it is cast at once."""
+        is_rounded = halves and value.op in FUNCTIONS
+        return value.bits(DataType.UINT32).bits(DataType.FLOAT32) if is_rounded else value
+
     loads: dict[int, Expr] = {}
     for slot, view in enumerate(reader.sources):
         if slot in places:
@@ -166,7 +176,7 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
         seen = _seen_from(made, view)
         if seen is None:
             return None
-        loads[slot] = _read_by(sources, seen).bits(view.data_type)
+        loads[slot] = stored(_read_by(sources, seen)).bits(view.data_type)
     indices_of = {slot: _indices_in(made.target, reader.sources[slot]) for slot in places}
     if any(reader.sources[s].tensor == made.target.tensor and find is None for s, find in indices_of.items()):
         return None
@@ -175,7 +185,7 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
         view, find = reader.sources[slot], indices_of[slot]
         if view.tensor != made.target.tensor or find is None:
             return sources.fetch(view, at)
-        return _read_by(sources, made, find(at)).bits(view.data_type)
+        return stored(_read_by(sources, made, find(at))).bits(view.data_type)
 
     value = with_leaves(reader.value, loads, fetches=read if places else None)
     views = sources.views()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, Expr
 from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
+from anydml.ir.numerics.halves import nearest_half
 from anydml.ir.numerics.integers import (
     bit_count,
     divide,
@@ -19,7 +20,7 @@ from anydml.ir.numerics.integers import (
     shift_right,
     sign,
 )
-from anydml.ir.numerics.parts import Lean, to_half
+from anydml.ir.numerics.parts import to_half
 from anydml.ir.trees import rewrite
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 _MODULES = (exponential, logarithm, trigonometric, inverse, error, remainder)
-_TREES: dict[str, Callable[..., Pair | Lean]] = {
+_TREES: dict[str, Callable[..., Pair]] = {
     "pow": power.power,
     **{name: getattr(module, name) for module in _MODULES for name in FUNCTIONS if hasattr(module, name)},
 }
@@ -53,29 +54,36 @@ ULPS = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(("erf", "gelu", "sigmoid", "t
 On 10^8 values each (`scripts/measure_numerics.py --engine cpu -n 100000000`) tanh is off by 2.00 at most, gelu by
 1.82, sigmoid by 1.70, erf by 1.55, and all others by 0.98.
 
-A FLOAT16 that is made of a result at once is the nearest to the exact result, for each of the 65,536 arguments; of
-pairs of arguments, for all but a few in a million.
+A FLOAT16 that is made at once of a FLOAT16's result is the nearest to the exact result, for each of the 65,536
+arguments; of pairs of arguments, for all but a few in a million.
 """
 
 
 def expand(root: Expr) -> Expr:
     """A tree with the functions in it written out in operations.
 
-    A function whose result becomes FLOAT16 at once is rounded to that from more digits than FLOAT32 has.
+    What becomes FLOAT16 at once is rounded to that well: of one FLOAT16 by `halves`, of two arguments from more digits
+    than FLOAT32 has.
     """
-    results: dict[Expr, Pair] = {}
+    results: dict[Expr, tuple[Expr, Pair]] = {}
 
     def change(node: Expr) -> Expr:
         if node.op in _TREES:
             result = _TREES[node.op](*node.args)
-            if isinstance(result, Lean):
-                results[result.single] = result.exact
-                return result.single
-            if result.low.op != "const":
-                results[result.high] = result
+            results[result.high] = node, result
             return result.high
         if node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0] in results:
-            return Expr("cast", node.type, (to_half(results[node.args[0]]),))
+            return Expr("cast", node.type, (_for_half(*results[node.args[0]]),))
         return node
 
     return rewrite(root, change)
+
+
+def _for_half(function: Expr, result: Pair) -> Expr:
+    """What to make a FLOAT16 of."""
+    x, *others = function.args
+    if others and result.low.op != "const":
+        return to_half(result)
+    if not others and x.op == "cast" and x.args[0].type is DataType.FLOAT16:
+        return nearest_half(function.op, x, result.high)
+    return result.high
