@@ -177,10 +177,10 @@ def _model_command(path: Path) -> click.Command:
                 click.echo()
             if one.desc is None:
                 report.raise_faults()
-            else:
-                values = list(first_inputs(model, one, one.desc)) if report else []
-                title = f"dispatchable '{one.name}'"
-                show_picture(partial(_draw, one.desc, values, level, title), svg, html)
+                raise click.UsageError(f"'{printable(one.name)}' is no operator, which a picture is of.")
+            values = list(first_inputs(model, one, one.desc)) if report else []
+            title = f"dispatchable '{one.name}'"
+            show_picture(partial(_draw, one.desc, values, level, title), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),

@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
+from anydml.models.serialized import GraphProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from anydml.enums import DataType, ExecutionFlags, LevelName
     from anydml.models.check import ModelReport
     from anydml.models.findings import Finding
+    from anydml.models.onnx_programs import OnnxProgram
     from anydml.models.run import Event, RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
@@ -40,6 +42,8 @@ class Resource:
     values_offset: int = 0
     has_given_size: bool = False
     """Whether the model says the size, which is rounded up to a multiple of 4 bytes otherwise."""
+    is_deferred: bool = False
+    """Whether it is as large as what an ONNX model gives, and holds nothing before."""
 
     @property
     def values_size(self) -> int:
@@ -66,11 +70,13 @@ class Binding:
     node: Node = field(repr=False, compare=False)
     element_offset: int = 0
     element_size: int | None = None
+    shape: tuple[int, ...] | None = None
+    """Of a tensor of an ONNX model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatchable:
-    """An operator that commands may run."""
+    """What commands may run: an operator, a graph or an ONNX model."""
 
     name: str
     node: Node = field(repr=False, compare=False)
@@ -82,6 +88,13 @@ class Dispatchable:
     flags: ExecutionFlags
     bindings: Mapping[str, tuple[Binding, ...]]
     """What its tensors that are OWNED_BY_DML are given."""
+    program: GraphProgram | OnnxProgram | None = None
+    """What is no operator, and lies in a file of its own."""
+
+    @property
+    def bound(self) -> OperatorDesc | GraphProgram | None:
+        """What resources are bound to as they lie."""
+        return self.program if isinstance(self.program, GraphProgram) else self.desc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

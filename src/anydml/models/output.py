@@ -1,10 +1,11 @@
-"""What a writeFile command writes: the header of an array and its elements, or a resource's bytes."""
+"""What a writeFile command writes: an array with its header, an image, or a resource's bytes."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from anydml.models.images import IMAGES, write_image
 from anydml.models.model import WriteFile
 from anydml.models.npy import MOST_DIMENSIONS, write_header
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 22
 _BLOCK = 4096
 """Bytes of a disk that the smallest file takes, and a folder."""
+
+
+def is_image(command: WriteFile) -> bool:
+    """Whether an image is written."""
+    return command.text.lower().endswith(IMAGES)
 
 
 def is_array(command: WriteFile) -> bool:
@@ -40,6 +46,10 @@ def files_of(model: Model) -> dict[Path, tuple[int, WriteFile]]:
 
 def file_chunks(command: WriteFile, resource: Resource, data: Bytes) -> Iterator[bytes | memoryview]:
     """The file, of a resource with these bytes."""
+    if is_image(command):
+        assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
+        yield write_image(data.view(resource.data_type.dtype), command.dimensions, command.text[-4:].lower())
+        return
     if is_array(command):
         assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
         yield write_header(resource.data_type, _array_sizes(command, resource))
