@@ -14,7 +14,7 @@ SOURCE = Path(dml.__file__).parent
 # Each layer may import those before it, and itself.
 LAYERS = [
     ["errors", "locks"],
-    ["spelling"],
+    ["spelling", "beside"],
     ["enums"],
     ["operator_type", "parse", "memory", "files"],
     ["limits"],
