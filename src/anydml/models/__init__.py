@@ -12,13 +12,14 @@ from anydml.models.check import CheckedDispatchable, ModelReport, check_file
 from anydml.models.findings import Finding, Kind
 from anydml.models.load import load_model
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
-from anydml.models.run import Dispatched, Event, Initialised, Printed, Progress, RunResult, Started, Written
+from anydml.models.run import Commanded, Dispatched, Event, Initialised, Printed, Progress, RunResult, Started, Written
 from anydml.models.sarif import as_sarif
 from anydml.models.timing import Figures, Samples, Timing
 
 __all__ = [
     "Binding",
     "CheckedDispatchable",
+    "Commanded",
     "Dispatch",
     "Dispatchable",
     "Dispatched",

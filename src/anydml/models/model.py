@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
+from anydml.errors import show
 from anydml.models.serialized import GraphProgram
 
 if TYPE_CHECKING:
@@ -106,6 +107,11 @@ class Dispatch:
     bindings: Mapping[str, tuple[Binding, ...]]
     """By the tensor's name; some operators take several resources for one name."""
 
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"dispatch {show(self.dispatchable, 60)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Print:
@@ -114,6 +120,11 @@ class Print:
     node: Node = field(repr=False, compare=False)
     resource: str
     verbose: bool
+
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"print {show(self.resource, 60)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +135,14 @@ class WriteFile:
     resource: str
     target: Path | None
     """None where the path may not be used."""
-    text: str
-    """The path as the model has it."""
+    path: str
+    """As the model has it."""
     dimensions: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"write {show(self.resource, 60)} to {show(self.path, 60)}"
 
 
 if TYPE_CHECKING:

@@ -56,6 +56,16 @@ class Initialised:
 
 
 @dataclass(frozen=True, slots=True)
+class Commanded:
+    """A command is about to run, or has run."""
+
+    number: int
+    text: str
+    """What it does: `dispatch 'add'`."""
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A dispatch is still at it."""
 
@@ -91,7 +101,7 @@ class Written:
     text: str
 
 
-Event: TypeAlias = Started | Initialised | Progress | Dispatched | Printed | Written
+Event: TypeAlias = Started | Initialised | Commanded | Progress | Dispatched | Printed | Written
 
 
 @dataclass(slots=True)
@@ -173,9 +183,11 @@ class _Runner:
             self._tell(Initialised(dispatchable.name, (time.perf_counter() - start) * 1000))
         result = RunResult({name: self._values(self._model.resources[name]) for name in self._memory.buffers})
         with Writes() as writes:
-            for command in self._model.commands:
+            for number, command in enumerate(self._model.commands):
+                self._tell(Commanded(number, command.text, is_done=False))
                 with _at(command.node, self._model.file):
                     self._run_command(command, result, writes)
+                self._tell(Commanded(number, command.text, is_done=True))
             writes.commit()
         for written in result.written:
             self._tell(written)
@@ -221,7 +233,7 @@ class _Runner:
             assert command.target  # noqa: S101 - for type checkers: nothing is at fault
             resource = self._deferred.get(command.resource) or self._model.resources[command.resource]
             writes.stage(command.target, file_chunks(command, resource, self._memory.buffers[command.resource]))
-            result.written.append(Written(command.resource, command.target, command.text))
+            result.written.append(Written(command.resource, command.target, command.path))
 
     def _dispatch_onnx(self, command: Dispatch, result: RunResult) -> Dispatched:
         """Run an ONNX model on its resources; those that are deferred are what comes out."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from anydml import tensor
 from anydml.errors import DescriptionError, Fault
-from anydml.parse import read_int
+from anydml.parse import read_bool, read_int
 from anydml.pydirectml.arguments import ArgumentError, an, as_argument_error
 from anydml.pydirectml.device import GraphBuilder
 from anydml.pydirectml.enums import (
@@ -92,10 +92,8 @@ def convolution(
     output_sizes: Sequence[int] = (),
 ) -> Expression:
     """CONVOLUTION. Where they are empty, strides and dilations are 1, paddings 0, and the output's sizes inferred."""
-    given = locals()
-    sizes = given.pop("output_sizes")
-    given |= _spread(given, _rank(input) - 2, strides=1, dilations=1, start_padding=0, end_padding=0, output_padding=0)
-    if _is_given(sizes):
+    given = _without_empty(locals())
+    if (sizes := given.pop("output_sizes", None)) is not None:
         given["output"] = _described("CONVOLUTION", input, sizes)
     return make_one("CONVOLUTION", given)
 
@@ -252,10 +250,11 @@ def max_pooling(
     output_indices: Truth = False,
 ) -> MaxPoolingOutputs:
     """MAX_POOLING2: the largest of each window, and where it is. Steps are 1 and paddings 0, where they are empty."""
-    given = locals()
-    given |= _spread(given, _rank(input) - 2, strides=1, dilations=1, start_padding=0, end_padding=0)
-    if not given.pop("output_indices"):
-        given["output_indices_tensor"] = None
+    given, faults = _without_empty(locals()), list[Fault]()
+    if read_bool(given.pop("output_indices", None), "output_indices", faults):
+        given["output_indices_tensor"] = True
+    if faults:
+        raise ArgumentError("max_pooling", faults)
     made = make("MAX_POOLING2", given)
     return MaxPoolingOutputs(made["OutputTensor"], made.get("OutputIndicesTensor", Expression()))
 
@@ -315,23 +314,15 @@ def _complete(function: str, given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _is_given(values: Any) -> bool:
-    return not hasattr(values, "__len__") or len(values) > 0
-
-
-def _spread(given: dict[str, Any], count: int, **usual: int) -> dict[str, Any]:
-    """For the lists that are empty, the usual number for each of so many dimensions."""
-    return {name: (number,) * count for name, number in usual.items() if not _is_given(given[name])}
+def _without_empty(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments but for empty lists, which stand for the operator's defaults."""
+    return {name: value for name, value in given.items() if not isinstance(value, (list, tuple)) or value}
 
 
 def _sizes(x: object, least: int = 0) -> list[int]:
     """The sizes of a tensor; of what is none, or has too few, numbers that stand in until a check tells."""
     found = x.get_output_desc().sizes if isinstance(x, Expression) else []
     return [*found, *[1] * (least - len(found))]
-
-
-def _rank(x: object) -> int:
-    return max(len(_sizes(x)), 2)
 
 
 def _described(kind: str, like: object, sizes: Any) -> tensor.TensorDesc:
