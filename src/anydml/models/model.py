@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from anydml.enums import DataType, ExecutionFlags, LevelName
     from anydml.models.check import ModelReport
+    from anydml.models.events import Event
     from anydml.models.findings import Finding
     from anydml.models.onnx_programs import OnnxProgram
-    from anydml.models.run import Event, RunResult
+    from anydml.models.run import RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
     from anydml.models.values import Values
