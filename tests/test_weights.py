@@ -136,11 +136,9 @@ def test_other_engines(case: Weights, engine: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [4, 8])
-@pytest.mark.parametrize("is_arm", [False, True])
-def test_cpus_without_dot_instructions(lanes: int, is_arm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_has_dots", lambda: False)
     monkeypatch.setattr(programs, "_lanes", lambda: lanes)
-    monkeypatch.setattr(programs, "IS_ARM", is_arm)
     for case in CASES[2::7] + CASES[::7]:
         made, fed, exact, size = case.compile("cpu")
         assert (np.abs(made(*fed) - exact) <= 1.2e-7 * size).all(), case
