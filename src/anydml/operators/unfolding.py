@@ -1,0 +1,186 @@
+"""FOLD and UNFOLD: windows of a tensor as columns, and columns summed into a tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from anydml.enums import DataType
+from anydml.errors import Fault
+from anydml.ir.expressions import const, coordinate, fetch, fold, given, maximum, minimum, where
+from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import Map, Reduce
+from anydml.ir.views import View
+from anydml.operators.computed import Computed
+from anydml.operators.fields import Input, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.moved import around, at_least_1, split, temporary
+from anydml.operators.rules import exact_sizes, same_data_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.tensor import TensorDesc
+
+INT64 = DataType.INT64
+_COLUMNS = 3
+"""The dimensions of a tensor of columns: batch, what a window holds, and windows."""
+_ARRAYS = ("window_sizes", "strides", "dilations", "start_padding", "end_padding")
+
+
+class _Windows(Computed):
+    """What the two share: windows over all dimensions but the first two."""
+
+    if TYPE_CHECKING:
+        window_sizes: SizeArray
+        strides: SizeArray
+        dilations: SizeArray
+        start_padding: UintArray
+        end_padding: UintArray
+
+    @property
+    def dimension_count(self) -> int:
+        """DirectML's DimensionCount, the length of the arrays."""
+        return len(self.window_sizes)
+
+    def _array_rules(self) -> Iterator[Fault]:
+        """The arrays are as long as one another, and sizes at least 1."""
+        for name in _ARRAYS[1:]:
+            mine, count = getattr(self, name), len(self.window_sizes)
+            if len(mine) != count:
+                field = "".join(word.capitalize() for word in name.split("_"))
+                rule = f"{field} must have {count} values, as many as WindowSizes"
+                yield Fault(field=field, rule=rule, value=mine, found=str(len(mine)))
+        yield from at_least_1(self, "window_sizes", "strides", "dilations")
+
+    def _image_rules(self, field: str, image: TensorDesc) -> Iterator[Fault]:
+        """A window fits into each dimension."""
+        sizes = image.sizes
+        if len(sizes) != self.dimension_count + 2:
+            rule = f"{field}.DimensionCount must be {self.dimension_count + 2}, two more than WindowSizes has values"
+            yield Fault(field=f"{field}.DimensionCount", rule=rule, value=len(sizes), found=str(len(sizes)))
+            return
+        for k, count in enumerate(self._blocks(image)):
+            if count < 1:
+                rule = f"{field}.Sizes[{k + 2}] with its padding must be at least as large as a window"
+                yield Fault(field=f"{field}.Sizes[{k + 2}]", rule=rule, value=sizes[k + 2], found=str(sizes[k + 2]))
+
+    def _blocks(self, image: TensorDesc) -> tuple[int, ...]:
+        """How many windows there are in each dimension."""
+        every = zip(image.sizes[2:], *(getattr(self, name) for name in _ARRAYS), strict=True)
+        return tuple(
+            (size + low + high - dilation * (window - 1) - 1) // stride + 1
+            for size, window, stride, dilation, low, high in every
+        )
+
+    def _column_sizes(self, image: TensorDesc) -> tuple[int, int, int]:
+        channels = image.sizes[1] * math.prod(self.window_sizes)
+        return image.sizes[0], channels, math.prod(self._blocks(image))
+
+    def _columns(self, view: View, image: TensorDesc) -> View:
+        """{batch, channel, place in a window …, window …}."""
+        view = split(view, 1, image.sizes[1], *self.window_sizes)
+        return split(view, len(view.sizes) - 1, *self._blocks(image))
+
+
+class Unfold(_Windows):
+    """The windows of a tensor {N, C, …}, each as a column of the output {N, C·window, windows}.
+
+    Windows begin Strides apart, and their elements are Dilations apart; StartPadding and EndPadding are zeros around.
+    """
+
+    result_rank: ClassVar[int | None] = _COLUMNS
+
+    input_tensor: Input
+    output_tensor: Output
+    window_sizes: SizeArray
+    strides: SizeArray
+    dilations: SizeArray
+    start_padding: UintArray
+    end_padding: UintArray
+
+    def rules(self) -> Iterator[Fault]:
+        """The arrays fit the input, and a window does."""
+        faults = list(self._array_rules())
+        yield from faults or self._image_rules("InputTensor", self.input_tensor)
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """Batch, what a window holds, and windows."""
+        return self._column_sizes(self.input_tensor)
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type, and of the columns' sizes."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        yield from exact_sizes(self, "OutputTensor", self.implied_output_sizes(), "{N, C·window, windows}")
+
+    def lower(self) -> tuple[Map, ...]:
+        """A copy from a view in which windows overlap, of the input with zeros around it."""
+        source, steps = View.of("InputTensor", self.input_tensor), []
+        if any((*self.start_padding, *self.end_padding)):
+            start, end = (0, 0, *self.start_padding), (0, 0, *self.end_padding)
+            sizes = [low + size + high for low, size, high in zip(start, source.sizes, end, strict=True)]
+            padded = temporary("padded", source.data_type, sizes)
+            inside = padded.window(start, (1,) * len(sizes), source.sizes)
+            steps = [copy_of(source, inside), *around(padded, start, source.sizes, 0)]
+            source = padded
+        along = source.strides[2:]
+        within = (stride * dilation for stride, dilation in zip(along, self.dilations, strict=True))
+        between = (stride * step for stride, step in zip(along, self.strides, strict=True))
+        sizes = [*source.sizes[:2], *self.window_sizes, *self._blocks(self.input_tensor)]
+        strides = (*source.strides[:2], *within, *between)
+        windows = View(source.tensor, source.data_type, tuple(sizes), strides, source.offset)
+        columns = self._columns(View.of("OutputTensor", self.output_tensor), self.input_tensor)
+        return (*steps, copy_of(windows, columns))
+
+
+class Fold(_Windows):
+    """Sums columns {N, C·window, windows} into a tensor {N, C, …}: each is a window, and windows overlap.
+
+    Windows begin Strides apart, and their elements are Dilations apart; what falls on StartPadding and EndPadding is
+    left out. Sums of floats accumulate in FLOAT64, those of integers wrap.
+    """
+
+    implies_output = False
+
+    input_tensor: Input
+    output_tensor: Output
+    window_sizes: SizeArray
+    strides: SizeArray
+    dilations: SizeArray
+    start_padding: UintArray
+    end_padding: UintArray
+
+    def rules(self) -> Iterator[Fault]:
+        """The arrays fit one another."""
+        yield from self._array_rules()
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output's windows are the input's columns."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        faults = list(self._image_rules("OutputTensor", self.output_tensor))
+        yield from faults
+        if not faults:
+            wanted = self._column_sizes(self.output_tensor)
+            yield from exact_sizes(self, "InputTensor", wanted, "{N, C·window, windows} of OutputTensor")
+
+    def lower(self) -> tuple[Reduce]:
+        """For each element the sum over the places that it has in windows."""
+        columns = self._columns(View.of("InputTensor", self.input_tensor), self.output_tensor)
+        target, count = View.of("OutputTensor", self.output_tensor), self.dimension_count
+        is_there, places, blocks = const(True, None), [], []
+        for k, windows in enumerate(self._blocks(self.output_tensor)):
+            place = coordinate(count + 2 + k)
+            begin = coordinate(2 + k) + given(self.start_padding[k], INT64) - place * given(self.dilations[k], INT64)
+            by = given(self.strides[k], INT64)
+            # Cut toward 0, what lies before the first has a remainder or is below 0.
+            number = begin / by
+            is_there = is_there & (begin >= 0) & (number * by).equals(begin) & (number < given(windows, INT64))
+            places.append(place)
+            blocks.append(minimum(maximum(number, 0), given(windows - 1, INT64)))
+        kind = columns.data_type
+        element = where(is_there, fetch(0, kind, [coordinate(0), coordinate(1), *places, *blocks]), given(0, kind))
+        sums = DataType.FLOAT64 if kind.is_float else kind
+        by_row = View(
+            target.tensor, kind, (*target.sizes, *(1,) * count), (*target.strides, *(0,) * count), target.offset
+        )
+        value = fold("sum", element.to(sums)).to(kind)
+        return (Reduce((columns,), by_row, value, count, rows=tuple(self.window_sizes)),)
