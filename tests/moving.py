@@ -125,12 +125,13 @@ def matrix(desc: Any, k: int, size: int, length: int) -> Array:
         x = (o - after) / scale - before
         if desc.interpolation_mode is dml.InterpolationMode.NEAREST_NEIGHBOR:
             ways = {dml.AxisDirection.INCREASING: math.ceil(x), dml.AxisDirection.DECREASING: math.floor(x)}
-            found[o, min(max(ways.get(direction, math.floor(x + Fraction(1, 2))), 0), size - 1)] = 1
+            place = math.floor(x + Fraction(1, 2)) if direction is None else ways[direction]
+            found[o, min(max(place, 0), size - 1)] = 1
             continue
         wide = 1 / scale if getattr(desc, "antialiased", False) and 1 / scale > 2 else Fraction(1)
         for i in range(math.floor(x - wide), math.ceil(x + wide) + 1):
             found[o, min(max(i, 0), size - 1)] += max(0, 1 - abs(i - x) / wide)
-    return found / found.sum(1, keepdims=True)
+    return np.asarray(found / found.sum(1, keepdims=True))
 
 
 def resampled(desc: Any, x: Array) -> Array:
@@ -138,23 +139,23 @@ def resampled(desc: Any, x: Array) -> Array:
         for k, length in enumerate(desc.output_tensor.sizes):
             x = x.take(matrix(desc, k, x.shape[k], length).argmax(1), k)
         return x
-    found = x.astype(np.float64)
+    found: Any = x.astype(np.float64)
     for k, length in enumerate(desc.output_tensor.sizes):
         found = np.moveaxis(np.tensordot(matrix(desc, k, x.shape[k], length), found, (1, k)), 0, k)
-    return found
+    return np.asarray(found)
 
 
 def resample_gradient(desc: Any, x: Array) -> Array:
-    found = x.astype(np.float64)
+    found: Any = x.astype(np.float64)
     for k, size in enumerate(desc.output_gradient_tensor.sizes):
         found = np.moveaxis(np.tensordot(matrix(desc, k, size, x.shape[k]).T, found, (1, k)), 0, k)
-    return found
+    return np.asarray(found)
 
 
 # Windows
 
 
-def windows(desc: Any, sizes: Sequence[int]) -> list[tuple[int, int, tuple[int, ...]]]:
+def windows(desc: Any, sizes: Sequence[int]) -> list[tuple[int, int, Any]]:
     """The number of each place in a window and of each window, and the element that they are; none in the padding."""
     every = list(
         zip(desc.window_sizes, desc.strides, desc.dilations, desc.start_padding, desc.end_padding, strict=True)
@@ -165,7 +166,7 @@ def windows(desc: Any, sizes: Sequence[int]) -> list[tuple[int, int, tuple[int, 
     found = []
     for a, place in enumerate(np.ndindex(*desc.window_sizes)):
         for b, block in enumerate(np.ndindex(*blocks)):
-            at = tuple(j * s + i * d - low for i, j, (_, s, d, low, _) in zip(place, block, every, strict=True))
+            at: Any = tuple(j * s + i * d - low for i, j, (_, s, d, low, _) in zip(place, block, every, strict=True))
             if all(0 <= x < size for x, size in zip(at, sizes, strict=True)):
                 found.append((a, b, at))
     return found
@@ -176,7 +177,7 @@ def unfold(desc: Any, x: Array) -> Array:
     count = math.prod(desc.window_sizes)
     for c in range(x.shape[1]):
         for place, block, at in windows(desc, x.shape[2:]):
-            found[:, c * count + place, block] = x[(slice(None), c, *at)]
+            found[:, c * count + place, block] = x[:, c][:, *at]
     return found
 
 
@@ -186,7 +187,7 @@ def fold(desc: Any, x: Array) -> Array:
     count = math.prod(desc.window_sizes)
     for c in range(sizes[1]):
         for place, block, at in windows(desc, sizes[2:]):
-            found[(slice(None), c, *at)] += x[:, c * count + place, block]
+            found[:, c][:, *at] += x[:, c * count + place, block]
     return found
 
 

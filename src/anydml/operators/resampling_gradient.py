@@ -16,7 +16,8 @@ from anydml.ir.views import View
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Direction, FloatArray, Input, Interpolation, Output  # noqa: TC001 - read at run time
 from anydml.operators.moved import temporary
-from anydml.operators.resampling import scale_rules, with_size
+from anydml.operators.resampled import with_size
+from anydml.operators.resampling import scale_rules
 from anydml.operators.rules import same_data_type, same_dimension_count, values_for_each
 from anydml.operators.sampling import F32, F64, INT64, Axis
 

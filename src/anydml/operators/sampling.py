@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Walk(NamedTuple):
 
     start: int
     step: int
-    count: int
+    number: int
     sources: tuple[tuple[int, int, float], ...]
     """Of each the first, the step, and the part."""
 
@@ -71,7 +71,7 @@ class Axis:
             self.input_offset, F64
         )
 
-    def positions(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def positions(self) -> np.ndarray[Any, Any]:
         """Where every element of the output stands."""
         over, under = self.ratio
         return (np.arange(self.length) - self.output_offset) * under / over - self.input_offset
@@ -79,8 +79,9 @@ class Axis:
     def nearest(self, at: Expr) -> Expr:
         """The place of the one element that is taken."""
         x = self.position(at)
-        whole = {AxisDirection.INCREASING: ceil, AxisDirection.DECREASING: floor}.get(self.rounding)  # type: ignore[call-overload]  # None is there too
-        return self._inside(floor(x + const(0.5, F64)) if whole is None else whole(x)).to(INT64)
+        if self.rounding is None:
+            return self._inside(floor(x + const(0.5, F64))).to(INT64)
+        return self._inside((ceil if self.rounding is AxisDirection.INCREASING else floor)(x)).to(INT64)
 
     def between(self, at: Expr) -> tuple[Term, Term]:
         """The two elements around a place, with the part of each; past the ends the last."""
@@ -99,14 +100,11 @@ class Axis:
             return []
         found = []
         for phase in range(min(over, self.length)):
-            x = (phase - Fraction(self.output_offset)) * under / over - Fraction(self.input_offset)
+            x = self._exact(phase)
             low = math.floor(x)
             part = float(np.float32(float(x - low))) if is_linear else 0.0
             if not is_linear:
-                low = {AxisDirection.INCREASING: math.ceil(x), AxisDirection.DECREASING: low}.get(
-                    self.rounding,  # type: ignore[arg-type]  # None is there too
-                    math.floor(x + Fraction(1, 2)),
-                )
+                low = self._rounded(x)
             count = -(-(self.length - phase) // over)
             last = self.size - 1 - bool(part)
             # Before the first element, among them, and past the last.
@@ -127,8 +125,16 @@ class Axis:
         over, under = self.ratio
         if under != 1 or not isinstance(over, int) or self.length != self.size * over:
             return 0
-        places = np.floor(self.positions() + 0.5)
-        if self.rounding is not None:
-            places = (np.ceil if self.rounding is AxisDirection.INCREASING else np.floor)(self.positions())
-        is_each = np.array_equal(np.clip(places, 0, self.size - 1), np.arange(self.length) // over)
+        is_each = all(self._rounded(self._exact(phase)) == 0 for phase in range(over))
         return over if is_each else 0
+
+    def _exact(self, at: int) -> Fraction:
+        """Where an element of the output stands."""
+        over, under = self.ratio
+        return (at - Fraction(self.output_offset)) * Fraction(under) / Fraction(over) - Fraction(self.input_offset)
+
+    def _rounded(self, x: Fraction) -> int:
+        """The place that is taken."""
+        if self.rounding is None:
+            return math.floor(x + Fraction(1, 2))
+        return math.ceil(x) if self.rounding is AxisDirection.INCREASING else math.floor(x)

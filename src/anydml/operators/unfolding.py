@@ -12,7 +12,7 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.operators.computed import Computed
-from anydml.operators.fields import Input, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
+from anydml.operators.fields import Input, Output, PerDimension, SizeArray  # noqa: TC001 - read at run time
 from anydml.operators.moved import around, at_least_1, split, temporary
 from anydml.operators.rules import exact_sizes, same_data_type
 
@@ -32,10 +32,25 @@ class _Windows(Computed):
 
     if TYPE_CHECKING:
         window_sizes: SizeArray
-        strides: SizeArray
-        dilations: SizeArray
-        start_padding: UintArray
-        end_padding: UintArray
+        strides: PerDimension
+        dilations: PerDimension
+        start_padding: PerDimension
+        end_padding: PerDimension
+
+    def __post_init__(self) -> None:
+        """One number for all dimensions, and those that are usual, are written out first."""
+        count = len(self.window_sizes) if isinstance(self.window_sizes, (list, tuple)) else 1
+        for name in _ARRAYS[1:]:
+            value = getattr(self, name)
+            if value is None or type(value) is int:
+                usual = int("padding" not in name) if value is None else value
+                object.__setattr__(self, name, (usual,) * count)
+        super().__post_init__()
+
+    def each(self, name: str) -> tuple[int, ...]:
+        """The numbers of a field."""
+        found: tuple[int, ...] = getattr(self, name)
+        return found
 
     @property
     def dimension_count(self) -> int:
@@ -45,7 +60,7 @@ class _Windows(Computed):
     def _array_rules(self) -> Iterator[Fault]:
         """The arrays are as long as one another, and sizes at least 1."""
         for name in _ARRAYS[1:]:
-            mine, count = getattr(self, name), len(self.window_sizes)
+            mine, count = self.each(name), len(self.window_sizes)
             if len(mine) != count:
                 field = "".join(word.capitalize() for word in name.split("_"))
                 rule = f"{field} must have {count} values, as many as WindowSizes"
@@ -66,7 +81,7 @@ class _Windows(Computed):
 
     def _blocks(self, image: TensorDesc) -> tuple[int, ...]:
         """How many windows there are in each dimension."""
-        every = zip(image.sizes[2:], *(getattr(self, name) for name in _ARRAYS), strict=True)
+        every = zip(image.sizes[2:], *map(self.each, _ARRAYS), strict=True)
         return tuple(
             (size + low + high - dilation * (window - 1) - 1) // stride + 1
             for size, window, stride, dilation, low, high in every
@@ -93,10 +108,10 @@ class Unfold(_Windows):
     input_tensor: Input
     output_tensor: Output
     window_sizes: SizeArray
-    strides: SizeArray
-    dilations: SizeArray
-    start_padding: UintArray
-    end_padding: UintArray
+    strides: PerDimension = None
+    dilations: PerDimension = None
+    start_padding: PerDimension = None
+    end_padding: PerDimension = None
 
     def rules(self) -> Iterator[Fault]:
         """The arrays fit the input, and a window does."""
@@ -115,16 +130,16 @@ class Unfold(_Windows):
     def lower(self) -> tuple[Map, ...]:
         """A copy from a view in which windows overlap, of the input with zeros around it."""
         source, steps = View.of("InputTensor", self.input_tensor), []
-        if any((*self.start_padding, *self.end_padding)):
-            start, end = (0, 0, *self.start_padding), (0, 0, *self.end_padding)
+        start, end = ((0, 0, *self.each(name)) for name in ("start_padding", "end_padding"))
+        if any((*start, *end)):
             sizes = [low + size + high for low, size, high in zip(start, source.sizes, end, strict=True)]
             padded = temporary("padded", source.data_type, sizes)
             inside = padded.window(start, (1,) * len(sizes), source.sizes)
             steps = [copy_of(source, inside), *around(padded, start, source.sizes, 0)]
             source = padded
         along = source.strides[2:]
-        within = (stride * dilation for stride, dilation in zip(along, self.dilations, strict=True))
-        between = (stride * step for stride, step in zip(along, self.strides, strict=True))
+        within = (stride * dilation for stride, dilation in zip(along, self.each("dilations"), strict=True))
+        between = (stride * step for stride, step in zip(along, self.each("strides"), strict=True))
         sizes = [*source.sizes[:2], *self.window_sizes, *self._blocks(self.input_tensor)]
         strides = (*source.strides[:2], *within, *between)
         windows = View(source.tensor, source.data_type, tuple(sizes), strides, source.offset)
@@ -144,10 +159,10 @@ class Fold(_Windows):
     input_tensor: Input
     output_tensor: Output
     window_sizes: SizeArray
-    strides: SizeArray
-    dilations: SizeArray
-    start_padding: UintArray
-    end_padding: UintArray
+    strides: PerDimension = None
+    dilations: PerDimension = None
+    start_padding: PerDimension = None
+    end_padding: PerDimension = None
 
     def rules(self) -> Iterator[Fault]:
         """The arrays fit one another."""
@@ -167,10 +182,11 @@ class Fold(_Windows):
         columns = self._columns(View.of("InputTensor", self.input_tensor), self.output_tensor)
         target, count = View.of("OutputTensor", self.output_tensor), self.dimension_count
         is_there, places, blocks = const(True, None), [], []
-        for k, windows in enumerate(self._blocks(self.output_tensor)):
-            place = coordinate(count + 2 + k)
-            begin = coordinate(2 + k) + given(self.start_padding[k], INT64) - place * given(self.dilations[k], INT64)
-            by = given(self.strides[k], INT64)
+        numbers = zip(*map(self.each, ("start_padding", "dilations", "strides")), strict=True)
+        every = zip(self._blocks(self.output_tensor), numbers, strict=True)
+        for k, (windows, (padding, dilation, stride)) in enumerate(every):
+            place, by = coordinate(count + 2 + k), given(stride, INT64)
+            begin = coordinate(2 + k) + given(padding, INT64) - place * given(dilation, INT64)
             # Cut toward 0, what lies before the first has a remainder or is below 0.
             number = begin / by
             is_there = is_there & (begin >= 0) & (number * by).equals(begin) & (number < given(windows, INT64))
