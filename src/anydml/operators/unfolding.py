@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from anydml.enums import DataType
 from anydml.errors import Fault
-from anydml.ir.expressions import const, coordinate, fetch, fold, given, maximum, minimum, where
+from anydml.ir.expressions import const, coordinate, fetch, fetch_or, fold, given, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -19,6 +19,7 @@ from anydml.operators.rules import exact_sizes, same_data_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anydml.ir.expressions import Expr
     from anydml.tensor import TensorDesc
 
 INT64 = DataType.INT64
@@ -38,13 +39,12 @@ class _Windows(Computed):
         end_padding: PerDimension
 
     def __post_init__(self) -> None:
-        """One number for all dimensions, and those that are usual, are written out first."""
+        """One number for all dimensions is written out first."""
         count = len(self.window_sizes) if isinstance(self.window_sizes, (list, tuple)) else 1
         for name in _ARRAYS[1:]:
             value = getattr(self, name)
-            if value is None or type(value) is int:
-                usual = int("padding" not in name) if value is None else value
-                object.__setattr__(self, name, (usual,) * count)
+            if type(value) is int:
+                object.__setattr__(self, name, (value,) * count)
         super().__post_init__()
 
     def each(self, name: str) -> tuple[int, ...]:
@@ -108,10 +108,10 @@ class Unfold(_Windows):
     input_tensor: Input
     output_tensor: Output
     window_sizes: SizeArray
-    strides: PerDimension = None
-    dilations: PerDimension = None
-    start_padding: PerDimension = None
-    end_padding: PerDimension = None
+    strides: PerDimension = 1
+    dilations: PerDimension = 1
+    start_padding: PerDimension = 0
+    end_padding: PerDimension = 0
 
     def rules(self) -> Iterator[Fault]:
         """The arrays fit the input, and a window does."""
@@ -146,6 +146,21 @@ class Unfold(_Windows):
         columns = self._columns(View.of("OutputTensor", self.output_tensor), self.input_tensor)
         return (*steps, copy_of(windows, columns))
 
+    def told(self) -> tuple[Map]:
+        """Each element with the place that it comes from, where there is one."""
+        source, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+        rest, block = coordinate(1), coordinate(2)
+        at: list[Expr] = []
+        numbers = zip(*map(self.each, _ARRAYS[:4]), self._blocks(self.input_tensor), strict=True)
+        for window, stride, dilation, padding, blocks in reversed(list(numbers)):
+            size, count = given(window, INT64), given(blocks, INT64)
+            place = block % count * given(stride, INT64) + rest % size * given(dilation, INT64)
+            at.insert(0, place - given(padding, INT64))
+            rest, block = rest / size, block / count
+        kind = source.data_type
+        value = fetch_or(0, kind, [coordinate(0), rest, *at], source.sizes, given(0, kind))
+        return (Map((source,), target, value),)
+
 
 class Fold(_Windows):
     """Sums columns {N, C·window, windows} into a tensor {N, C, …}: each is a window, and windows overlap.
@@ -159,10 +174,10 @@ class Fold(_Windows):
     input_tensor: Input
     output_tensor: Output
     window_sizes: SizeArray
-    strides: PerDimension = None
-    dilations: PerDimension = None
-    start_padding: PerDimension = None
-    end_padding: PerDimension = None
+    strides: PerDimension = 1
+    dilations: PerDimension = 1
+    start_padding: PerDimension = 0
+    end_padding: PerDimension = 0
 
     def rules(self) -> Iterator[Fault]:
         """The arrays fit one another."""

@@ -11,6 +11,7 @@ from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attention,
     composing,
+    defined,
     detours,
     einsum,
     filling,
@@ -21,6 +22,7 @@ from anydml.onnx.lowerings import (
     quantising,
     rearranging,
     reducing,
+    resizing,
     running,
     shaping,
     slicing,
@@ -28,18 +30,26 @@ from anydml.onnx.lowerings import (
 from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.values import Value
 
-    Lowering = Callable[[Node], list[Value]]
+    Lowering = Callable[[Node], Sequence[Value | None]]
+
+
+def by_definition(node: Node) -> list[Value | None]:
+    """A node as ONNX makes it of others."""
+    return defined.lower(node, find_lowering)
+
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
     **{kind: {1: reducing.reduction} for kind in reducing.REDUCTIONS},
     "Abs": {1: detours.absolute},
+    "AffineGrid": {20: resizing.affine_grid},
     "ArgMax": {1: reducing.extreme("argmax")},
     "ArgMin": {1: reducing.extreme("argmin")},
+    "Attention": {23: by_definition},
     "BatchNormalization": {1: normalising.batch_norm},
     "BitCast": {26: moving.bit_cast},
     "BitShift": {1: detours.shift},
@@ -47,6 +57,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "CastLike": {15: moving.cast_like},
     "CenterCropPad": {18: rearranging.center_crop_pad},
     "Clip": {1: composing.clip_by_attributes, 11: composing.clip},
+    "Col2Im": {18: resizing.columns_to_image},
     "Concat": {1: moving.concat_default, 4: moving.concat},
     "Constant": {1: filling.constant},
     "ConstantOfShape": {9: filling.constant_of_shape},
@@ -81,6 +92,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Min": {1: composing.fold("min")},
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
+    "NegativeLogLikelihoodLoss": {12: by_definition},
     "Pad": {
         1: rearranging.pad_by_attributes("paddings"),
         2: rearranging.pad_by_attributes("pads"),
@@ -93,6 +105,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Range": {11: filling.range_of},
     "Relu": {1: detours.relu},
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
+    "Resize": {10: resizing.resize_by_scales, 11: resizing.resize},
     "ReverseSequence": {10: running.reverse_sequence},
     "RMSNormalization": {23: normalising.rms_norm},
     "RotaryEmbedding": {1: attention.rotary_embedding},
@@ -102,6 +115,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
+    "SoftmaxCrossEntropyLoss": {12: by_definition},
     "SpaceToDepth": {1: rearranging.space_to_depth},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},
@@ -111,6 +125,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Tile": {1: rearranging.tile_along_axis, 6: rearranging.tile},
     "Trilu": {1: rearranging.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
+    "Upsample": {1: resizing.upsample},
     "Where": {9: detours.choice},
     "com.microsoft.MatMulNBits": {1: quantising.matmul_bits},
     "com.microsoft.SkipLayerNormalization": {1: normalising.skip_norm(use_mean=True)},

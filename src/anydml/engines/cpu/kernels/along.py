@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM
-from anydml.engines.cpu.kernels.fetch import write_start
 from anydml.engines.cpu.kernels.folds import across, combine, combine_all, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
 from anydml.ir.expressions import FOLDS
-from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +40,7 @@ class _Along(Writer):
         return self.finish()
 
     def _row(self, row: str, _: list[str]) -> list[str]:
-        places = self.move_all(self.places, row, self.row_steps)
-        self._start_lines(places)
+        places = self.started(self.move_all(self.places, row, self.row_steps))
         self.once: dict[Expr, str] = {}
         """What is the same for the whole row, in vectors of one lane."""
         for step in self.passes:
@@ -58,20 +55,6 @@ class _Along(Writer):
             self.write(value, places[-1], "0", "0", 1)
         return []
 
-    def _start_lines(self, places: list[str]) -> None:
-        """Find out where the lines begin that are fetched."""
-        early: dict[Expr, str] = {}
-        """What indices are computed of, in vectors of one lane, for the row's first element."""
-        for line, node in self.shape.starts.items():
-            for leaf in walk(*node.args, known=early):
-                if leaf in self.shape.leaves:
-                    view = self.shape.leaves.index(leaf)
-                    early[leaf] = self._one(view, places[view])
-                elif leaf in self.given:
-                    early[leaf] = self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), 1)
-            view = self.shape.leaves.index(line)
-            places[view] = write_start(self.text, node, early, self.places[view], self.source_strides[line])
-
     def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
         """What is the same for the whole row."""
         pending, seen = list(roots), set()
@@ -82,16 +65,10 @@ class _Along(Writer):
                 pending += node.args
                 if node.op != "fetch" and node in self.shape.leaves:
                     view = self.shape.leaves.index(node)
-                    self.once[node] = self._one(view, places[view])
+                    self.once[node] = self.one(view, places[view])
                 elif node in self.given:
                     self.once[node] = self.text.spread(self.numbers[node], scalar_text(kind_of(node.type)), 1)
         return self.tree(roots, self.once, 1)
-
-    def _one(self, view: int, place: str) -> str:
-        kind = self.kinds[view]
-        if self.is_coordinate(view):
-            return self.text.spread(place, kind, 1)
-        return self.text.new(f"load <1 x {kind}>, ptr {place}, align 1")
 
     def _same(self, step: Pass, places: Sequence[str], lanes: int) -> dict[Expr, str]:
         """The vectors of what a pass takes that is the same for the whole row."""

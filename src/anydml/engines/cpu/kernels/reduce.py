@@ -1,17 +1,17 @@
 """Reduces: what happens to the rows along one kept dimension of several views, written in LLVM itself from a tree.
 
 It is `kernel(words, places, count)`, called by the walk of `rows` for rows that follow one another. Its words hold,
-after each view's address and its step from row to row, the numbers that the user chose, and the strides of sources
-that are fetched from; then of each folded dimension its size and each view's stride, outermost first. The target is
-the last of the views; a coordinate is one whose address is the number. Vectors lie along the innermost folded
-dimension, in `along`, or across the rows, in `across`.
+after each view's address and its step from row to row, the numbers that the user chose; of what is fetched its step
+from row to row, which the walk does not take, and its source's strides; then of each folded dimension its size and each
+view's stride, outermost first. The target is the last of the views; a coordinate is one whose address is the number.
+Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.fetch import write_lanes
+from anydml.engines.cpu.kernels.fetch import write_lanes, write_start
 from anydml.engines.cpu.kernels.folds import vector_of
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
 from anydml.engines.cpu.kernels.passes import find_passes
@@ -119,8 +119,9 @@ class Writer:
         for v, leaf in enumerate(shape.leaves):
             node = shape.starts.get(leaf, leaf)
             if node.op == "fetch":
-                names = [self.word(f"source{v}.{k}", first + k) for k in range(len(node.args))]
-                self.source_strides[leaf], first = names, first + len(names)
+                step, *names = [self.word(f"source{v}.{k}", first + k) for k in range(1 + len(node.args))]
+                self.source_strides[leaf], first = names, first + 1 + len(names)
+                self.row_steps[v] = step
         self.sizes, self.strides = [], []
         for k in range(shape.rank):
             at = first + k * (views + 1)
@@ -165,7 +166,30 @@ class Writer:
         self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(to_write)}, i32 3, i32 1)")
         self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
 
+    def started(self, places: Sequence[str]) -> list[str]:
+        """The places of all views, those of lines that are fetched where indices say that they begin."""
+        early: dict[Expr, str] = {}
+        """What indices are computed of, in vectors of one lane."""
+        found = list(places)
+        for line, node in self.shape.starts.items():
+            for leaf in walk(*node.args, known=early):
+                if leaf in self.shape.leaves:
+                    view = self.shape.leaves.index(leaf)
+                    early[leaf] = self.one(view, found[view])
+                elif leaf in self.given:
+                    early[leaf] = self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), 1)
+            view = self.shape.leaves.index(line)
+            found[view] = write_start(self.text, node, early, self.places[view], self.source_strides[line])
+        return found
+
     # Vectors
+
+    def one(self, view: int, place: str) -> str:
+        """An element, in a vector of one lane."""
+        kind = self.kinds[view]
+        if self.is_coordinate(view):
+            return self.text.spread(place, kind, 1)
+        return self.text.new(f"load <1 x {kind}>, ptr {place}, align 1")
 
     def read(self, view: int, place: str, index: str, step: str, lanes: int) -> str:
         """The vector of a view at an index along the vectors."""

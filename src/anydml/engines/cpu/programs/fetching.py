@@ -9,7 +9,7 @@ from anydml.ir.expressions import FOLDS, Expr, load
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View
@@ -52,7 +52,7 @@ def fetch_steps(
 
 
 class Fetched(NamedTuple):
-    """A reduce's fetches: those that are lines along each row, which begin where indices say, are loads in `value`."""
+    """A reduce's fetches: those that are lines along vectors, which begin where indices say, are loads in `value`."""
 
     value: Expr
     starts: dict[Expr, Expr]
@@ -66,9 +66,9 @@ class Fetched(NamedTuple):
         return list(walk(self.value, *(index for node in self.starts.values() for index in node.args)))
 
 
-def fetches_of(primitive: Reduce, *, has_lines: bool) -> Fetched:
-    """Find lines, or leave every fetch where it is."""
-    nodes, rank, kept = list(walk(primitive.value)), len(primitive.sizes), len(primitive.sizes) - primitive.depth
+def fetches_of(primitive: Reduce, dimensions: Iterable[int]) -> Fetched:
+    """Find the lines along some dimensions of the walk."""
+    nodes, rank = list(walk(primitive.value)), len(primitive.sizes)
     if all(node.op != "fetch" for node in nodes):
         return Fetched(primitive.value, {}, {})
     exact, usual = (
@@ -83,7 +83,7 @@ def fetches_of(primitive: Reduce, *, has_lines: bool) -> Fetched:
         made[node] = node if args == node.args else Expr(node.op, node.type, args, node.value)
         if node.op == "fetch":
             each = [ANYWHERE if (step := along[node]) is None else step for along in usual]
-            if has_lines and all(along[node] is not None for along in exact[kept:]):
+            if all(exact[k][node] is not None for k in dimensions):
                 assert node.type is not None  # noqa: S101 - for type checkers: what is fetched has a type
                 line = load(len(primitive.sources) + len(starts), node.type)
                 starts[line], made[node] = made[node], line
