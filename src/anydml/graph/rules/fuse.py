@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
-    from anydml.ir.fetches import Computed
+    from anydml.ir.verbs import Computed
 
 MOST_SOURCES = 8
 """Of a map, each of which takes an address that a loop must keep."""
