@@ -40,9 +40,8 @@ def run(engine: str, primitive: Map | Reduce, arrays: dict[str, Array]) -> list[
 
 def alone(primitive: Map | Reduce) -> Iterator[Map | Reduce]:
     """A verb for each target."""
-    rows = {"rows": primitive.rows} if isinstance(primitive, Reduce) else {}
     for target, value in zip(targets_of(primitive), values_of(primitive), strict=True):
-        yield replace(primitive, target=target, value=value, also=(), **rows)
+        yield replace(primitive, target=target, value=value, also=())
 
 
 def drawn(seed: int, is_reduce: bool) -> tuple[Map | Reduce, dict[str, Array]]:
@@ -102,6 +101,19 @@ def test_each_target_may_be_a_source(engine: str) -> None:
         rows = Reduce(views, views[0], total, 1, also=(Write(views[1], total - fold("max", total)),))
         got = run(engine, rows, {"x": x.copy(), "y": y.copy()})
         np.testing.assert_array_equal(got, [x + y, x + y - (x + y).max(1, keepdims=True)])
+
+
+@pytest.mark.parametrize("n", [3, 37, 70])
+def test_a_value_for_each_row_beside_rows_in_place(engine: str, n: int) -> None:
+    """Along the rows, and across them, where the last vector overlaps rows that are written already."""
+    x = np.random.default_rng(1).integers(-9, 9, (n, 9)).astype("f4")
+    for layout in (x.copy(), x.T.copy().T):
+        arrays = {"x": layout, "y": np.zeros((n, 1), "f4")}
+        own, top = view("x", layout), fold("max", load(0, F32))
+        primitive = Reduce((own,), own, load(0, F32) - top, 1, also=(Write(view("y", arrays["y"]), top * 2.0),))
+        got = run(engine, primitive, arrays)
+        np.testing.assert_array_equal(got[0], x - x.max(1, keepdims=True))
+        np.testing.assert_array_equal(got[1], 2 * x.max(1, keepdims=True))
 
 
 def test_bits_do_not_depend_on_threads() -> None:

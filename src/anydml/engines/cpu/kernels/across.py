@@ -42,7 +42,8 @@ class _Across(Writer):
         held = {node for step in self.passes for node in (*step.folds, *step.once)}
         self.held = {node: text.new(f"alloca [{strip * width_of(node)} x i8], align 64") for node in held}
         """Where on the stack the strip's results lie."""
-        self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in self.by_element}
+        targets = [*self.by_row, *self.by_element] if self.by_element else []
+        self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in targets}
         self.last = text.new(f"sub i64 %n, {lanes}")
         self.beginning = self.started(self.places)
         """Where the rows' first elements lie."""
@@ -58,16 +59,26 @@ class _Across(Writer):
         for step in self.passes:
             self._prepare(step, known)
             known.update((*step.folds, *step.once))
+            if not step.folds:
+                self._write_rows(known)
             self._nest(self.places, functools.partial(self._fold if step.folds else self._write, step))
-        if self.by_row:
-
-            def finish(slot: str) -> None:
-                found, column = self._compute([value for _, value in self.by_row], slot, known), self._column(slot)
-                for (view, _), value in zip(self.by_row, found, strict=True):
-                    self.write(view, value, self.places[view], column, self.row_steps[view], self.shape.lanes)
-
-            self._slots(finish)
+        if not self.by_element:
+            self._write_rows(known)
         return []
+
+    def _write_rows(self, known: set[Expr]) -> None:
+        """The values for whole rows; before those of their elements, which may take the place of a source."""
+
+        def body(slot: str) -> None:
+            found, column = self._compute([value for _, value in self.by_row], slot, known), self._column(slot)
+            if self.by_element:
+                self._put(self.by_row, found, self.places, slot, column)
+                return
+            for (view, _), value in zip(self.by_row, found, strict=True):
+                self.write(view, value, self.places[view], column, self.row_steps[view], self.shape.lanes)
+
+        if self.by_row:
+            self._slots(body)
 
     # The vectors of a strip
 
@@ -225,7 +236,7 @@ class _Across(Writer):
             self.fetch(self.move(on, self.times(column, self.widths[view])))
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
-        text, lanes = self.text, self.shape.lanes
+        text = self.text
         hint = ", !nontemporal !0" if self.shape.stream else ""
 
         def element(i: str, _: list[str]) -> list[str]:
@@ -235,26 +246,39 @@ class _Across(Writer):
             def body(slot: str) -> None:
                 column = self._column(slot)
                 values = self._vectors(step, moved, at, slot, column)
-                own = text.new(f"sub i64 {self.end}, {slot}")
-                is_whole = text.new(f"icmp sge i64 {own}, {lanes}")
-                whole, part, done = (text.label(stem) for stem in ("whole", "part", "done"))
-                text.add(f"br i1 {is_whole}, label %{whole}, label %{part}")
-                text.open(whole)
-                for (view, _), value in zip(self.by_element, values, strict=True):
-                    self.write(view, value, moved[view], column, self.row_steps[view], lanes, hint)
-                text.add(f"br label %{done}")
-                text.open(part)
-                for (view, node), value in zip(self.by_element, values, strict=True):
-                    place = f"ptr {self.parts[view]}, align {self._align(node)}"
-                    text.add(f"store {vector_of(node, lanes)} {value}, {place}")
-                    self._write_part(view, moved[view], column, own)
-                text.add(f"br label %{done}")
-                text.open(done)
+                self._put(self.by_element, values, moved, slot, column, hint)
 
             self._slots(body)
             return []
 
         self.loop("0", self.sizes[-1], 1, [], element)
+
+    def _put(
+        self,
+        targets: Sequence[tuple[int, Expr]],
+        values: Sequence[str],
+        places: Sequence[str],
+        slot: str,
+        column: str,
+        hint: str = "",
+    ) -> None:
+        """Write vectors whole, or where rows before were written already, their last lanes."""
+        text, lanes = self.text, self.shape.lanes
+        own = text.new(f"sub i64 {self.end}, {slot}")
+        is_whole = text.new(f"icmp sge i64 {own}, {lanes}")
+        whole, part, done = (text.label(stem) for stem in ("whole", "part", "done"))
+        text.add(f"br i1 {is_whole}, label %{whole}, label %{part}")
+        text.open(whole)
+        for (view, _), value in zip(targets, values, strict=True):
+            self.write(view, value, places[view], column, self.row_steps[view], lanes, hint)
+        text.add(f"br label %{done}")
+        text.open(part)
+        for (view, node), value in zip(targets, values, strict=True):
+            place = f"ptr {self.parts[view]}, align {self._align(node)}"
+            text.add(f"store {vector_of(node, lanes)} {value}, {place}")
+            self._write_part(view, places[view], column, own)
+        text.add(f"br label %{done}")
+        text.open(done)
 
     def _write_part(self, view: int, place: str, column: str, own: str) -> None:
         """The last lanes of the vector in a target's part."""

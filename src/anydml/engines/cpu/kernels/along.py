@@ -49,11 +49,17 @@ class _Along(Writer):
             if step.folds:
                 self._fold(step, places, found, lanes)
             else:
+                self._write_rows(places)
                 self._write(step, places, found, lanes)
+        if not self.by_element:
+            self._write_rows(places)
+        return []
+
+    def _write_rows(self, places: Sequence[str]) -> None:
+        """The values for the whole row; before those of its elements, which may take the place of a source."""
         computed = self._compute([node for _, node in self.by_row], places)
         for (view, _node), value in zip(self.by_row, computed, strict=True):
             self.write(view, value, places[view], "0", "0", 1)
-        return []
 
     def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
         """What is the same for the whole row."""
