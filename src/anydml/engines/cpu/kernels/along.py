@@ -114,6 +114,7 @@ class _Along(Writer):
         if dimension == self.shape.rank - 1:
             on = self.times(before, self.sizes[-1])
             spaces = {node: self.move(space, self.times(on, width_of(node))) for node, space in self.spaces.items()}
+            spaces |= {node: places[view] for node, view in self.early.items()}
             if self.shape.keep == "target":
                 spaces = {node: places[-1] for step in self.passes for node in step.keeps}
             return body(places, spaces, [value for _, value in carried])

@@ -43,9 +43,17 @@ class Pass(NamedTuple):
 
 
 def find_passes(
-    values: Sequence[Expr], by_element: Sequence[Expr], varying: Collection[Expr], *, keep: bool
+    values: Sequence[Expr],
+    by_element: Sequence[Expr],
+    varying: Collection[Expr],
+    *,
+    keep: bool,
+    early: Collection[Expr] = (),
 ) -> list[Pass]:
-    """The passes of trees of which some leaves vary along the row; some of them have a value for each element."""
+    """The passes of trees of which some leaves vary along the row; some of them have a value for each element.
+
+    Of those some are written `early`: by the first pass that computes them, and later ones read them there.
+    """
     nodes = list(walk(*values))
     level: dict[Expr, int] = {}
     changes: dict[Expr, bool] = {}
@@ -57,14 +65,16 @@ def find_passes(
     for k in range(1, max(level.values()) + 1):
         folds = [node for node in nodes if node.op in FOLDS and level[node] == k]
         steps.append((folds, [fold.args[0] for fold in folds]))
-    if by_element:
-        steps.append(([], list(by_element)))
+    if rest := [value for value in by_element if value not in early]:
+        steps.append(([], rest))
     passes: list[Pass] = []
     known: set[Expr] = set()
     for k, (folds, roots) in enumerate(steps):
         later = [root for _, others in steps[k + 1 :] for root in others]
-        keeps = _shared(roots, later, changes, known) if keep else []
         taken = _reached(roots, changes, known)
+        keeps = [node for node in taken if node in early and node not in known]
+        if keep:
+            keeps += [node for node in _shared(roots, later, changes, {*known, *keeps}) if node not in keeps]
         known.update(keeps)
         passes.append(
             Pass(

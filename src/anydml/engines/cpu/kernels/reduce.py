@@ -52,6 +52,8 @@ class Shape(NamedTuple):
     """Rows whose vectors lie across and that are done together; 0 where vectors lie along the row."""
     by_row: str
     """Whether each target has a value for each row: y or n."""
+    early: str
+    """Whether each target is written by the first pass that computes it: y or n."""
     keep: str
     """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
     long: bool
@@ -69,7 +71,8 @@ class Shape(NamedTuple):
     def passes(self, values: Sequence[Expr]) -> list[Pass]:
         """What is done to a row."""
         by_element = [value for value, letter in zip(values, self.by_row, strict=True) if letter == "n"]
-        return find_passes(values, by_element, self.varying, keep=bool(self.keep))
+        early = [value for value, letter in zip(values, self.early, strict=True) if letter == "y"]
+        return find_passes(values, by_element, self.varying, keep=bool(self.keep), early=early)
 
 
 class Writer:
@@ -84,9 +87,12 @@ class Writer:
         self.given = {node: i for i, node in enumerate(givens(list(walk(*values, *indices))))}
         self.kinds = [scalar_text(kind_of(node.type)) for node in (*shape.leaves, *values)]
         self.widths = [width_of(node) for node in (*shape.leaves, *values)]
-        targets = list(zip(range(self.first_target, self.views), values, shape.by_row, strict=True))
-        self.by_row, self.by_element = ([(v, one) for v, one, is_by in targets if is_by == letter] for letter in "yn")
-        """The views and values of targets with a value for each row, and of those with one for each element."""
+        targets = list(zip(range(self.first_target, self.views), values, shape.by_row, shape.early, strict=True))
+        self.by_row = [(view, node) for view, node, by_row, _ in targets if by_row == "y"]
+        """The views and values of targets with a value for each row."""
+        self.by_element = [(view, node) for view, node, *how in targets if how == ["n", "n"]]
+        """Those with one for each element, but for those that are written early."""
+        self.early = {node: view for view, node, _, early in targets if early == "y"}
         self.spaces: dict[Expr, str] = {}
         """Where on the stack the elements of a row lie that are kept."""
 
@@ -132,7 +138,7 @@ class Writer:
             at = first + k * (views + 1)
             self.sizes.append(self.word(f"size{k}", at))
             self.strides.append([self.word(f"stride{k}.{v}", at + 1 + v) for v in range(views)])
-        kept = [node for step in self.passes for node in step.keeps]
+        kept = [node for step in self.passes for node in step.keeps if node not in self.early]
         for node in kept if shape.keep == "stack" else []:
             self.spaces[node] = self.text.new(f"alloca [{ROOM // len(kept)} x i8], align 64")
 
