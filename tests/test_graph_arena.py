@@ -14,9 +14,10 @@ from anydml.graph.arena import ALIGNMENT, Arena, lay_out
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Store
 from anydml.graph.rules.together import together
+from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map, Scan
-from recipes import RANDOM, Drawn, random_recipes, recipe, view
+from anydml.ir.verbs import Map, Scan, Write
+from recipes import F32, RANDOM, Drawn, random_recipes, recipe, view
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step, StoreKind
@@ -53,6 +54,18 @@ def test_a_scan_writes_beside_what_lies_otherwise_or_is_read_again() -> None:
     again = copy_of(view("a", (9,)), view("z", (9,)))
     for steps in ((copy, backward, last), (copy, alike, again, last)):
         assert lay_out(recipe(stores, *steps)) == Arena({"a": 0, "b": 512}, 1024)
+
+
+def test_each_of_several_targets_writes_over_a_source_of_its_own() -> None:
+    stores: dict[str, StoreKind] = {**dict.fromkeys("abcd", "scratch"), "x": "input", "y": "output", "z": "output"}
+    x, a, b, c, d = (view(name, (100,)) for name in "xabcd")
+    first, second = load(0, F32), load(1, F32)
+    one = Map((a,), b, first * first, also=(Write(c, first + first),))
+    ends = [copy_of(source, view(name, (100,))) for source, name in ((b, "y"), (c, "z"))]
+    assert lay_out(recipe(stores, copy_of(x, a), one, *ends)).offsets == {"a": 0, "b": 0, "c": 512}
+    two = Map((a, d), b, first * second, also=(Write(c, first + second),))
+    made = lay_out(recipe(stores, copy_of(x, a), copy_of(x, d), two, *ends))
+    assert made.offsets == {"a": 0, "d": 512, "b": 0, "c": 512}
 
 
 def test_nothing_to_lay_out() -> None:

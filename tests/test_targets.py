@@ -101,6 +101,10 @@ def test_each_target_may_be_a_source(engine: str) -> None:
         rows = Reduce(views, views[0], total, 1, also=(Write(views[1], total - fold("max", total)),))
         got = run(engine, rows, {"x": x.copy(), "y": y.copy()})
         np.testing.assert_array_equal(got, [x + y, x + y - (x + y).max(1, keepdims=True)])
+        # The sum is computed by the first pass along a row, and what it takes the place of is read by the last.
+        rows = Reduce(views, views[0], total, 1, also=(Write(views[1], a - fold("max", total)),))
+        got = run(engine, rows, {"x": x.copy(), "y": y.copy()})
+        np.testing.assert_array_equal(got, [x + y, x - (x + y).max(1, keepdims=True)])
 
 
 @pytest.mark.parametrize("n", [3, 37, 70])
