@@ -81,10 +81,13 @@ class Call(abc.ABC):
         inputs: Sequence[ArrayView | Expression],
         output_sizes: Any,
         names: Sequence[str] | None = None,
+        results: Sequence[str] | None = None,
     ) -> None:
         self.cls, self.device, self.inputs, self.output_sizes = cls, device, list(inputs), output_sizes
         self.names = cls.input_names() if names is None else names
         """The fields of the inputs: optional ones may be left out."""
+        self.results = cls.usual_outputs() if results is None else results
+        """The fields of the outputs: optional ones may be asked for."""
         self.name = cls.type.name
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
@@ -188,9 +191,10 @@ class Call(abc.ABC):
         if self.outs is not None:
             outputs = self._given_outputs(self.outs, outputs)
         if outputs is None:
-            return self._at_level(self.cls.draft(**tensors, **attributes))
+            asked = dict.fromkeys(set(self.results).intersection(self.cls.optional_outputs()), True)
+            return self._at_level(self.cls.draft(**tensors, **asked, **attributes))
         padded = [output.padded(self.common_rank) for output in outputs]
-        return self.cls(**tensors, **_by_field(self.cls, self.cls.output_names(), padded), **attributes)
+        return self.cls(**tensors, **_by_field(self.cls, self.results, padded), **attributes)
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
         """The same with an output that the level has, where its type is free: truths are UINT32 before 2_0."""
@@ -214,7 +218,7 @@ class Call(abc.ABC):
 
     def _given_outputs(self, outs: list[ArrayView], wanted: Sequence[TensorDesc] | None) -> list[TensorDesc]:
         """The outputs as the caller's arrays have them, which must be what the call says of them."""
-        fields = name_slots(self.cls, self.cls.output_names(), len(outs))
+        fields = name_slots(self.cls, self.results, len(outs))
         found = [self.describe(field, out) for field, out in zip(fields, outs, strict=True)]
         faults = []
         if wanted is not None and len(wanted) != len(outs):

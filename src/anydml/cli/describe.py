@@ -50,7 +50,8 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
         tensors[name] = described if cls.field_types()[name].is_tensor_array else described[0]
     attributes = dict(_attributes(cls, given, tensors))
     if cls.implies_output:
-        desc = _draft(cls, tensors, attributes)
+        asked = {name: True for name in cls.optional_outputs() if given[f"{name}_sizes"] is not None}
+        desc = _draft(cls, tensors, {**attributes, **asked})
         for output in cls.output_names():
             if (sizes := given[f"{output}_sizes"]) is not None:
                 data_type = desc.outputs()[dml_name(output)].data_type

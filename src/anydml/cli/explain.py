@@ -23,6 +23,7 @@ from anydml.explain import explain as make_picture
 from anydml.models import load_model
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
+from anydml.operators.fields import FIELD_TYPES, PerDimension
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
 def _example(cls: type[OperatorDesc]) -> str:
     """Options that say enough: sizes, and a number for each attribute that must be given."""
     needed = [option for option in options_of(cls) if option.required]
-    return " ".join(["--sizes 1,1,2,3", *(f"{option.opts[-1]} 1" for option in needed)])
+    several = [name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[PerDimension]]
+    numbers = (f"{option.opts[-1]} {'1,1' if option.name in several else 1}" for option in needed)
+    return " ".join(["--sizes 1,1,2,3", *numbers])
 
 
 def _model_command(path: Path) -> click.Command:
@@ -177,10 +180,10 @@ def _model_command(path: Path) -> click.Command:
                 click.echo()
             if one.desc is None:
                 report.raise_faults()
-            else:
-                values = list(first_inputs(model, one, one.desc)) if report else []
-                title = f"dispatchable '{one.name}'"
-                show_picture(partial(_draw, one.desc, values, level, title), svg, html)
+                raise click.UsageError(f"'{printable(one.name)}' is no operator, which a picture is of.")
+            values = list(first_inputs(model, one, one.desc)) if report else []
+            title = f"dispatchable '{one.name}'"
+            show_picture(partial(_draw, one.desc, values, level, title), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),

@@ -170,7 +170,7 @@ def _default(cls: type[OperatorDesc], name: str) -> object:
 
 def follows(cls: type[OperatorDesc], name: str) -> bool:
     """Whether a value follows where none is given: a stride of 1, the dimensions of the data, the type of most data."""
-    is_stride = name.endswith("strides") and _default(cls, name) is not None  # None says by itself what is usual
+    is_stride = name.endswith("strides") and _default(cls, name) is dataclasses.MISSING
     return is_stride or name == type_field(cls) or counted_tensor(name) is not None
 
 

@@ -131,8 +131,8 @@ Uint: TypeAlias = Annotated[int, "UINT"]
 Int: TypeAlias = Annotated[int, "INT"]
 UintArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY"]
 SizeArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY of at least 1"]
-PerDimension: TypeAlias = Annotated[Sequence[int] | int | None, "UINT_ARRAY of a window"]
-"""A number for each dimension that a window has; one alone is for all, and None for what is usual."""
+PerDimension: TypeAlias = Annotated[Sequence[int] | int, "UINT_ARRAY of a window"]
+"""A number for each dimension that a window has; one alone is for all."""
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
 Float: TypeAlias = Annotated[float, "FLOAT"]
 FloatArray: TypeAlias = Annotated[Sequence[float], "FLOAT_ARRAY"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.enums import DataType
-from anydml.graph.recipe import distinct_sizes
+from anydml.graph.rules.factors import factor, size_of, unpacks
 from anydml.graph.rules.fetching import fetches_well
 from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, Sources, inlined, raises, with_leaves, work
 from anydml.graph.rules.passes import reads_in_passes, work_in_passes
@@ -51,7 +51,7 @@ def rows(recipe: Recipe) -> Recipe:
         step.target.tensor: number
         for number, step in draft.steps.items()
         if isinstance(step.primitive, (Map, Reduce)) and draft.is_own(step.target)
-        if not draft.is_constant(step) or _unpacks(step.primitive)
+        if not draft.is_constant(step) or unpacks(step.primitive)
     }
     if any(isinstance(step.primitive, Reduce) for step in recipe.steps):  # maps alone are fused
         for number in reversed(range(len(recipe.steps))):
@@ -79,7 +79,9 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         may = draft.readers(other.target.tensor).keys() <= taken and (is_product or not draft.is_constant(other))
         if may and made.checks:  # which stay in their order
             may = not raises(draft, (i for i in range(before + 1, number) if i not in taken))
-        merged = merged_with(made, current) if may else None
+        before_it = (draft.steps[makers[view.tensor]].primitive for view in made.sources if view.tensor in makers)
+        is_first = not any(isinstance(one, Reduce) for one in before_it)
+        merged = merged_with(made, current, is_first=is_first) if may else None
         if merged is None or len(merged.sources) > MOST_SOURCES or work(*values_of(merged)) > MOST_WORK:
             continue
         if work_in_passes(merged) > apart + work_in_passes(made) + WORK_IN_ROWS:
@@ -95,7 +97,7 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
             draft.drop(one)
 
 
-def merged_with(made: Computed, reader: Computed) -> Computed | None:
+def merged_with(made: Computed, reader: Computed, *, is_first: bool) -> Computed | None:
     """A reader that computes what it would read along its rows; None where that is none of them, or too much work."""
     if any(view.tensor == made.target.tensor for view in _needed_in_memory(reader)):
         return None
@@ -103,8 +105,8 @@ def merged_with(made: Computed, reader: Computed) -> Computed | None:
         return _along_rows(made, reader)
     fetches = fetched(made.value)
     if isinstance(reader, Reduce) and match_contraction(reader):
-        return inlined(made, reader) if _unpacks(made) and not fetches else None
-    if fetches and (not fetches_well(made) or (match_gathered(made) and _size(made.target) >= FAR)):
+        return None if fetches else factor(made, reader, is_first=is_first)
+    if fetches and (not fetches_well(made) or (match_gathered(made) and size_of(made.target) >= FAR)):
         return None
     slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == made.target.tensor]
     times = sum(math.prod(reader.sources[slot].sizes) for slot in slots) / math.prod(made.target.sizes)
@@ -120,21 +122,6 @@ def _needed_in_memory(reader: Computed) -> list[View]:
         *(reader.sources[slot] for slot in fetched(*values_of(reader))),
         *(check.indices for check in reader.checks),
     ]
-
-
-def _unpacks(primitive: Computed) -> bool:
-    """Whether a map writes at least twice what it reads: numbers of few bits, which a product takes as they lie.
-
-    Other maps are better computed where their sources are, as part of what makes those.
-    """
-    if isinstance(primitive, Reduce):
-        return False
-    read, written = sum(map(_size, primitive.sources)), _size(primitive.target)
-    return bool(primitive.sources) and 2 * read <= written
-
-
-def _size(view: View) -> int:
-    return math.prod(distinct_sizes(view)) * view.data_type.size_in_bytes
 
 
 class _Home(NamedTuple):

@@ -115,7 +115,7 @@ def _with_target(made: Map | Reduce, reader: Map | Reduce, store: str) -> Map | 
     if len(slots) > 1 or view.data_type is not made.target.data_type:
         return None
     extended = replace(reader, also=(*reader.also, Write(view, load(slots[0], view.data_type))))
-    merged = merged_with(made, extended)
+    merged = merged_with(made, extended, is_first=False)
     if merged is None or work_in_passes(merged) > work_in_passes(reader) + work_in_passes(made) + WORK_IN_ROWS:
         return None
     if isinstance(merged, Reduce):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, Expr
-from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
-from anydml.ir.numerics.halves import nearest_half
 from anydml.ir.numerics.integers import (
     bit_count,
     divide,
@@ -20,7 +19,6 @@ from anydml.ir.numerics.integers import (
     shift_right,
     sign,
 )
-from anydml.ir.numerics.parts import to_half
 from anydml.ir.trees import rewrite
 
 if TYPE_CHECKING:
@@ -43,11 +41,6 @@ __all__ = [
     "sign",
 ]
 
-_MODULES = (exponential, logarithm, trigonometric, inverse, error, remainder)
-_TREES: dict[str, Callable[..., Pair]] = {
-    "pow": power.power,
-    **{name: getattr(module, name) for module in _MODULES for name in FUNCTIONS if hasattr(module, name)},
-}
 ULPS = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(("erf", "gelu", "sigmoid", "tanh"), 2) | {"fmod": 0}
 """By function, the largest distance from the exact result, in units of the result's last place, in FLOAT32.
 
@@ -59,6 +52,16 @@ arguments; of pairs of arguments, for all but a few in a million.
 """
 
 
+@functools.cache
+def _trees() -> dict[str, Callable[..., Pair]]:
+    """By function, imported where one is first written out: 10 ms."""
+    from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
+
+    modules = (exponential, logarithm, trigonometric, inverse, error, remainder)
+    found = {name: getattr(module, name) for module in modules for name in FUNCTIONS if hasattr(module, name)}
+    return found | {"pow": power.power}
+
+
 def expand(root: Expr) -> Expr:
     """A tree with the functions in it written out in operations.
 
@@ -68,8 +71,8 @@ def expand(root: Expr) -> Expr:
     results: dict[Expr, tuple[Expr, Pair]] = {}
 
     def change(node: Expr) -> Expr:
-        if node.op in _TREES:
-            result = _TREES[node.op](*node.args)
+        if node.op in FUNCTIONS:
+            result = _trees()[node.op](*node.args)
             results[result.high] = node, result
             return result.high
         if node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0] in results:
@@ -81,6 +84,9 @@ def expand(root: Expr) -> Expr:
 
 def _for_half(function: Expr, result: Pair) -> Expr:
     """What to make a FLOAT16 of."""
+    from anydml.ir.numerics.halves import nearest_half  # as above
+    from anydml.ir.numerics.parts import to_half
+
     x, *others = function.args
     if others and result.low.op != "const":
         return to_half(result)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from anydml.beside import read_json
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, absolute, const, fma, maximum, minimum, where
 
@@ -19,7 +18,7 @@ MAGIC_BITS = 0x4B400000
 
 @functools.cache
 def _file(name: str = "coefficients") -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(__file__).parent / f"{name}.json").read_text())
+    found: dict[str, Any] = read_json(__file__, f"{name}.json")
     return found
 
 
