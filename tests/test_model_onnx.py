@@ -150,6 +150,9 @@ def test_options_of_dxdispatch_that_say_where_and_what(tmp_path: Path) -> None:
     assert "reference: " in run("--show_adapters")
     assert "numpy    : " in run("-S")
     assert "Running on 'reference (" in run(path, "-a", "REFER")
+    told = "[StartCmd][0000]\t: dispatch 'join'\nDispatch 'join': 1 iterations, "
+    assert told in (found := run(path, "--print_commands"))
+    assert found.endswith("[EndCmd][0000]\t: hr=0x00000000\n")
     assert "'no such' is in the name of no device; there are " in run(path, "--adapter", "no such")
     assert "has no ':' between a name and its sizes" in run(path, "-f", "batch=3")
     assert "Output 'y': float32[2,4]" in run(str(tmp_path / "join.onnx"), "-f", "batch:2", "-b", "b:2,2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import inspect
 import os
@@ -258,6 +259,38 @@ def test_what_is_refused_says_why(name: str) -> None:
     with pytest.raises(kind, match=message) as caught:
         call()
     assert isinstance(caught.value, anydml.DmlError) or name == "nothing"
+
+
+class Evil:
+    """Raises whatever it is asked."""
+
+    def _raise(self, *_: object, **__: object) -> Any:
+        raise RuntimeError
+
+    __len__ = __getitem__ = __index__ = __float__ = __bool__ = __repr__ = __array__ = _raise
+
+
+ODD: list[Any] = [
+    None, 3, -1, 2**40, 10**400, 1.5, float("nan"), True, "x", b"x", [], {}, [None], ["a"], [-1, 1], [[1]], object(),
+    np.zeros(2), np.zeros((2, 2, 2)), dml.Expression(), dml.FLOAT32, dml.Size2D(0, 0), Evil(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [*functions.__all__, "TensorDesc", "Binding", "TensorData", "Size2D", "FusedActivation"]
+)
+def test_whatever_is_given_is_taken_or_refused_in_words(name: str) -> None:
+    net = Net()
+    x = net(1, 1, 2, 3)
+    function: Any = getattr(dml, name)
+    parameters = ["data_type", "sizes", "strides"] if name == "TensorDesc" else inspect.signature(function).parameters
+    usual = {"scope": net.builder, "input_index": 7, "tensor_desc": dml.TensorDesc(F32, [1]), "data_type": F32}
+    tensors = ("input", "filter", "a", "b", "c", "mean", "variance", "scale", "bias", "indices", "weight", "recurrence")
+    given = {one: x if one in tensors else usual.get(one, [1, 1]) for one in parameters}
+    for one in parameters:
+        for odd in ODD:
+            with contextlib.suppress(anydml.DmlError, TypeError):
+                function(**{**given, one: odd})
 
 
 def test_gaps_between_indices_are_refused_when_the_graph_is_built() -> None:

@@ -70,6 +70,7 @@ _OPTIONS = (
         {"metavar": "NAME:SIZE", "multiple": True, "callback": _as_sizes},
         "An open size of an ONNX model: batch:8. May be given again.",
     ),
+    (("--print_commands",), {"is_flag": True}, "Say when each command begins and ends."),
     (("-d", "--debug"), {"is_flag": True, "expose_value": False}, "DxDispatch's; everything is checked here anyway."),
     (("-a", "--adapter"), {"callback": _find_adapter}, "The device with this in its name: see --show_adapters."),
     (

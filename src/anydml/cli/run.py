@@ -17,7 +17,18 @@ from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
 from anydml.engines import describe_engine
 from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
-from anydml.models import Dispatched, Figures, Initialised, Printed, Progress, Started, Timing, Written, load_model
+from anydml.models import (
+    Commanded,
+    Dispatched,
+    Figures,
+    Initialised,
+    Printed,
+    Progress,
+    Started,
+    Timing,
+    Written,
+    load_model,
+)
 from anydml.models.onnx_programs import OnnxProgram
 
 if TYPE_CHECKING:
@@ -73,6 +84,7 @@ def run(
     overrides: tuple[str, ...],
     bound: tuple[str, ...],
     adapter: str | None,
+    print_commands: bool,
     seed: int | None,
     **timing: Any,
 ) -> None:
@@ -94,7 +106,7 @@ def run(
         set_num_threads(threads)
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
-        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity")
+        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
         given = Given(inputs, sizes, seed, max_memory)
         run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path)
         return
@@ -110,15 +122,15 @@ def run(
     )
     if not any(isinstance(found.program, OnnxProgram) for found in loaded.dispatchables.values()):
         refuse_options(ctx, "a DxDispatch model without an ONNX model", "sizes", "overrides", "bound")
-    with _Listener(verbosity, times) as listener:
+    with _Listener(verbosity, times, tells_commands=print_commands) as listener:
         loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
 
 
 class _Listener:
     """Writes what happens, as it happens; on a terminal also how far a long dispatch is."""
 
-    def __init__(self, verbosity: int, timing: Timing) -> None:
-        self._verbosity, self._timing = verbosity, timing
+    def __init__(self, verbosity: int, timing: Timing, *, tells_commands: bool = False) -> None:
+        self._verbosity, self._timing, self._tells_commands = verbosity, timing, tells_commands
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -137,6 +149,10 @@ class _Listener:
         elif isinstance(event, Initialised):
             if self._verbosity:
                 click.echo(f"Initialize {_name(event.name)}: {event.milliseconds:.4f} ms")
+        elif isinstance(event, Commanded):
+            if self._tells_commands:
+                mark, told = ("EndCmd", "hr=0x00000000") if event.is_done else ("StartCmd", printable(event.text))
+                click.echo(f"[{mark}][{event.number:04}]\t: {told}")
         elif isinstance(event, Dispatched):
             self._show_times(event)
         elif isinstance(event, Printed):

@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
+from anydml.errors import show
 from anydml.models.serialized import GraphProgram
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
     from anydml.enums import DataType, ExecutionFlags, LevelName
     from anydml.models.check import ModelReport
+    from anydml.models.events import Event
     from anydml.models.findings import Finding
     from anydml.models.onnx_programs import OnnxProgram
-    from anydml.models.run import Event, RunResult
+    from anydml.models.run import RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
     from anydml.models.values import Values
@@ -106,6 +108,11 @@ class Dispatch:
     bindings: Mapping[str, tuple[Binding, ...]]
     """By the tensor's name; some operators take several resources for one name."""
 
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"dispatch {show(self.dispatchable, 60)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Print:
@@ -114,6 +121,11 @@ class Print:
     node: Node = field(repr=False, compare=False)
     resource: str
     verbose: bool
+
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"print {show(self.resource, 60)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +136,14 @@ class WriteFile:
     resource: str
     target: Path | None
     """None where the path may not be used."""
-    text: str
-    """The path as the model has it."""
+    path: str
+    """As the model has it."""
     dimensions: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"write {show(self.resource, 60)} to {show(self.path, 60)}"
 
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ _BLOCK = 4096
 
 def is_image(command: WriteFile) -> bool:
     """Whether an image is written."""
-    return command.text.lower().endswith(IMAGES)
+    return command.path.lower().endswith(IMAGES)
 
 
 def is_array(command: WriteFile) -> bool:
     """Whether an .npy is written."""
-    return command.text.lower().endswith(".npy")
+    return command.path.lower().endswith(".npy")
 
 
 def files_of(model: Model) -> dict[Path, tuple[int, WriteFile]]:
@@ -38,7 +38,7 @@ def files_of(model: Model) -> dict[Path, tuple[int, WriteFile]]:
         if isinstance(command, WriteFile) and command.target is not None:
             resource = model.resources.get(command.resource)
             if resource is not None and resource.size_in_bytes is not None:
-                folders = command.text.count("/") + command.text.count("\\")
+                folders = command.path.count("/") + command.path.count("\\")
                 room = max(_header_size(command, resource) + _data_size(command, resource), _BLOCK) + folders * _BLOCK
                 found[command.target] = room, command
     return found
@@ -48,7 +48,7 @@ def file_chunks(command: WriteFile, resource: Resource, data: Bytes) -> Iterator
     """The file, of a resource with these bytes."""
     if is_image(command):
         assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
-        yield write_image(data.view(resource.data_type.dtype), command.dimensions, command.text[-4:].lower())
+        yield write_image(data.view(resource.data_type.dtype), command.dimensions, command.path[-4:].lower())
         return
     if is_array(command):
         assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault

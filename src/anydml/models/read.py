@@ -296,4 +296,4 @@ class ModelReader:
         dimensions = self._read_sizes(node.get("dimensions"), "dimensions", low=1) or ()
         if resource is None or text is None:
             return None
-        return WriteFile(node=node, resource=resource, target=target, text=text, dimensions=dimensions)
+        return WriteFile(node=node, resource=resource, target=target, path=text, dimensions=dimensions)

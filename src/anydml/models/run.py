@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from array import array
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from anydml.limits import too_large
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
+from anydml.models.events import Commanded, Dispatched, Event, Initialised, Printed, Progress, Started, Written
 from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
 from anydml.models.onnx_programs import OnnxProgram, feed, hand_out
@@ -30,7 +31,6 @@ from anydml.models.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from anydml import CompiledGraph, CompiledOperator, onnx
     from anydml.enums import FeatureLevel
@@ -38,60 +38,6 @@ if TYPE_CHECKING:
     from anydml.models.source import Node
 
 _BETWEEN_REPORTS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The model runs on a device."""
-
-    device: Device
-
-
-@dataclass(frozen=True, slots=True)
-class Initialised:
-    """A dispatchable was compiled and initialised."""
-
-    name: str
-    milliseconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A dispatch is still at it."""
-
-    name: str
-    iterations: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatched:
-    """A dispatch command is done."""
-
-    name: str
-    samples: Samples
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A resource is to be shown: its values as they are now, and their types where they are of several."""
-
-    name: str
-    values: np.ndarray[Any, Any] = field(repr=False)
-    verbose: bool
-    types: tuple[DataType, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A resource was written to a file, which is in its place: files are put there once all commands are done."""
-
-    name: str
-    path: Path
-    text: str
-
-
-Event: TypeAlias = Started | Initialised | Progress | Dispatched | Printed | Written
 
 
 @dataclass(slots=True)
@@ -173,9 +119,11 @@ class _Runner:
             self._tell(Initialised(dispatchable.name, (time.perf_counter() - start) * 1000))
         result = RunResult({name: self._values(self._model.resources[name]) for name in self._memory.buffers})
         with Writes() as writes:
-            for command in self._model.commands:
+            for number, command in enumerate(self._model.commands):
+                self._tell(Commanded(number, command.text, is_done=False))
                 with _at(command.node, self._model.file):
                     self._run_command(command, result, writes)
+                self._tell(Commanded(number, command.text, is_done=True))
             writes.commit()
         for written in result.written:
             self._tell(written)
@@ -221,7 +169,7 @@ class _Runner:
             assert command.target  # noqa: S101 - for type checkers: nothing is at fault
             resource = self._deferred.get(command.resource) or self._model.resources[command.resource]
             writes.stage(command.target, file_chunks(command, resource, self._memory.buffers[command.resource]))
-            result.written.append(Written(command.resource, command.target, command.text))
+            result.written.append(Written(command.resource, command.target, command.path))
 
     def _dispatch_onnx(self, command: Dispatch, result: RunResult) -> Dispatched:
         """Run an ONNX model on its resources; those that are deferred are what comes out."""

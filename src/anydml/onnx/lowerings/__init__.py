@@ -12,6 +12,7 @@ from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attention,
     composing,
+    defined,
     detours,
     einsum,
     filling,
@@ -30,18 +31,25 @@ from anydml.onnx.lowerings import (
 from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.values import Value
 
-    Lowering = Callable[[Node], list[Value]]
+    Lowering = Callable[[Node], Sequence[Value | None]]
+
+
+def by_definition(node: Node) -> list[Value | None]:
+    """A node as ONNX makes it of others."""
+    return defined.lower(node, find_lowering)
+
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
     **{kind: {1: reducing.reduction} for kind in reducing.REDUCTIONS},
     "Abs": {1: detours.absolute},
     "ArgMax": {1: reducing.extreme("argmax")},
     "ArgMin": {1: reducing.extreme("argmin")},
+    "Attention": {23: by_definition},
     "AveragePool": {1: windows.average_pool},
     "BatchNormalization": {1: normalising.batch_norm},
     "BitCast": {26: moving.bit_cast},
@@ -93,6 +101,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Min": {1: composing.fold("min")},
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
+    "NegativeLogLikelihoodLoss": {12: by_definition},
     "Pad": {
         1: rearranging.pad_by_attributes("paddings"),
         2: rearranging.pad_by_attributes("pads"),
@@ -115,6 +124,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
+    "SoftmaxCrossEntropyLoss": {12: by_definition},
     "SpaceToDepth": {1: rearranging.space_to_depth},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},
