@@ -6,8 +6,10 @@ import contextlib
 import importlib.machinery
 import inspect
 import os
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +77,7 @@ def test_enumerations_are_pybind11s() -> None:
     assert not hasattr(dml, "Both")
     assert len(dml.OperatorType) == 97
     assert len(dml.TensorDataType) == 12
+    assert pickle.loads(pickle.dumps(dml.INT8)) is dml.INT8  # noqa: S301 - our own
     for kind in dml.OperatorType:
         assert anydml.OperatorType[kind.name] == kind.value
 
@@ -189,6 +192,23 @@ def test_inputs_stand_in_the_order_of_their_indices_and_owned_ones_may_change() 
     assert isinstance(found, dml.TensorData)
     data: Any = dml.TensorData(np.arange(4)[::2])
     assert (memoryview(data).format, data.tolist()) == ("f", [0, 2])
+
+
+def test_several_threads_may_compute_with_weights_of_their_own() -> None:
+    device = dml.Device(False)
+    builder = dml.GraphBuilder(device)
+    x = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [64]))
+    weight = dml.input_tensor(builder, 1, dml.TensorDesc(F32, dml.OWNED_BY_DML, [64]))
+    out = x * weight
+    model = builder.build(dml.NONE, [out])
+    given = dml.Binding(x, np.arange(64))
+
+    def compute(k: int) -> bool:
+        (found,) = device.compute(model, [given, dml.Binding(weight, np.full(64, k))], [out])
+        return np.array_equal(found, k * np.arange(64))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(compute, range(40)))
 
 
 def test_data_of_other_types_is_of_the_type_or_its_bytes() -> None:

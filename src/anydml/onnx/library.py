@@ -10,6 +10,8 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.errors import EngineMissingError, Fault, ModelError, show
 from anydml.onnx.contrib import CONTRIB, TYPES
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 try:
     import onnx
     import onnx.defs
+    import onnx.helper
 except ImportError as error:
     _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
     raise EngineMissingError("anydml.onnx", _fault) from error
@@ -36,6 +39,12 @@ ONNX_DOMAINS = ("", "ai.onnx")
 """Of ONNX's own operators: two names of one domain."""
 _TENSOR = "tensor("
 """What ONNX's names of tensors' types begin with: tensor(float)."""
+
+
+def half_dtype(number: int) -> np.dtype[Any]:
+    """NumPy's type for numbers of 4 bits, a byte each, which ml_dtypes has."""
+    found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    return found
 
 
 def own_domain(domain: str) -> str:

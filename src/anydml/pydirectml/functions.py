@@ -76,8 +76,9 @@ def convolution(
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
     """UPSAMPLE_2D: height and width times whole numbers."""
+    given = locals()
     size = an("UPSAMPLE_2D", "scale_size", Size2D, scale_size)
-    return make_one("UPSAMPLE_2D", {**locals(), "scale_size": (size.width, size.height)})
+    return make_one("UPSAMPLE_2D", {**given, "scale_size": (size.width, size.height)})
 
 
 def activation_relu(input: Expression) -> Expression:

@@ -26,6 +26,10 @@ class Draft:
         self._writers: dict[str, set[int]] = {}
         for number, step in self.steps.items():
             self._note(number, step)
+        self._fixed = {name for name, store in self.stores.items() if store.kind == "constant"}
+        for step in self.steps.values():
+            if self.is_constant(step) and len(self._writers[step.target.tensor]) == 1:
+                self._fixed.add(step.target.tensor)
 
     def _note(self, number: int, step: Step) -> None:
         for view in step.sources:
@@ -46,8 +50,8 @@ class Draft:
         return self.is_scratch(view) and len(self._writers[view.tensor]) == 1
 
     def is_constant(self, step: Step) -> bool:
-        """Whether a step reads constants, and nothing else: it is computed once."""
-        return bool(step.sources) and all(self.stores[view.tensor].kind == "constant" for view in step.sources)
+        """Whether a step depends on constants alone: it is computed once."""
+        return bool(step.sources) and all(view.tensor in self._fixed for view in step.sources)
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
