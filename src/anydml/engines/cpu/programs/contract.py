@@ -61,7 +61,8 @@ PACKING = 8
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
 NEAR = 8192
-"""Elements of a right factor that the first cache has, packed or not."""
+"""Elements of a right factor without gaps that the first cache has, packed or not. Rows that lie far apart share its
+places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of a Neoverse-N1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ def _side_by_side(sides: Sides, units: _Units, row_panels: int) -> int:
     lie = sides.lies(sides.right)[0]
     if lie.along(sides.columns) != lie.width:
         return AS_IT_LIES
-    is_near = row_panels <= 2 * units.rows or sides.k * sides.n <= NEAR
+    is_dense = lie.along(sides.folded) == sides.n * lie.width
+    is_near = row_panels <= 2 * units.rows or (is_dense and sides.k * sides.n <= NEAR)
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 
 
