@@ -1,4 +1,4 @@
-"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, and what is fused."""
+"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, 4 bits, and what is fused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.cpu.rows import CpuRow
+from benchmarks.cpu.weights import BLOCK, weights
 
 WEIGHTS = 4096
 """The side of the weights that a few rows are multiplied by."""
@@ -71,7 +72,7 @@ def products(
     """Every row of products whose name has something in it; small ones for a side that is given."""
     sides = (side,) if side else (64, 128, 256, 512, 768, 1024) if quick else (64, 128, 256, 512, 768, 1024, 2048)
     width = side or WEIGHTS
-    made = [
+    made: list[partial[CpuRow]] = [
         partial(product_row, f"product, {n} x {n} x {n}", (n, n, n), rng, goal=1.05 if n < 1024 else 1.0, peak=0.9)
         for n in sides
     ]
@@ -85,4 +86,5 @@ def products(
         made += [
             partial(product_row, name.format(m), (m, width, width), rng, turned=turned, goal=1.2) for m in (1, 2, 4, 8)
         ]
+    made += weights(rng, -(-width // BLOCK) * BLOCK)
     return [make for make in made if only in make.args[0]]
