@@ -1,5 +1,6 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
-#   make test EXTRAS="torch browser triton onnx"   also installs PyTorch, what drives a browser, Triton and ONNX:
+#   make test EXTRAS="torch browser triton onnx image"   also installs PyTorch, what drives a browser, Triton, ONNX
+#                                 and Pillow:
 #                                 nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
 #   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing

@@ -32,7 +32,7 @@ FLOATS = (
 )
 INTEGERS = (([12, 5, 0], [2, 1, 3]), ([1, 1, 0], [1, 0, 0]))
 ATTRIBUTES = {"min": 0, "max": 3, "alpha": 2, "beta": 0.5, "exponent": 2, "scale": 2, "bias": [1],
-              "function": "SUM", "axes": [0], "axis": 0, "local_size": 3}  # fmt: skip
+              "function": "SUM", "axes": [0], "axis": 0, "local_size": 3, "window_size": 1}  # fmt: skip
 
 BESIDE = ("InputGradientTensor",)
 """The inputs of operators that fold which are like the first; the others repeat along it."""
@@ -43,6 +43,7 @@ _A, _B = 'np.array([[1, 2], [3, 4]], "{}")', 'np.array([[1, 0], [1, 1]], "{}")'
 _IMAGE = 'np.arange(9, dtype="float32").reshape(1, 1, 3, 3)'
 _BYTES = _IMAGE.replace("float32", "uint8")
 _FILTER = 'np.array([[[[1, 0], [0, 1]]]], "{}")'
+_POOLINGS = [("average", ""), ("average", "1"), ("lp", ""), ("lp", "1"), ("max", ""), ("max", "1"), ("max", "2")]
 _LINE = 'np.array([-1.5, 0.5, 2], "float32")'
 CALLS = {
     "gemm": f"gemm({_A.format('float32')}, {_B.format('float32')}, 10)",
@@ -58,14 +59,29 @@ CALLS = {
     "quantized_linear_convolution": (
         f"quantized_linear_convolution({_BYTES}, 0.5, {_FILTER.format('int8')}, 0.25, 0.125)"
     ),
+    **{f"{name}_pooling{more}": f"{name}_pooling{more}({_IMAGE}, 2)" for name, more in _POOLINGS},
+    "average_pooling_grad": f"average_pooling_grad({_IMAGE}, 2)",
+    "max_pooling_grad": f"max_pooling_grad({_IMAGE}, {_FILTER.format('float32')}, 2)",
+    "max_unpooling": (
+        f'max_unpooling({_FILTER.format("float32")}, np.array([[[[0, 5], [7, 8]]]], "uint32"), [1, 1, 3, 3])'
+    ),
+    "quantized_linear_average_pooling": f"quantized_linear_average_pooling({_BYTES}, 0.5, 0.25, 2)",
     "quantize_linear": f"quantize_linear({_LINE}, 0.5, 128)",
     "dequantize_linear": 'dequantize_linear(np.array([125, 129, 132], "uint8"), 0.5, 128)',
     "quantized_linear_add": (
         'quantized_linear_add(np.array([1, 2, 3], "uint8"), 0.5, np.array([10, 20, 30], "uint8"), 0.25, 0.5)'
     ),
     "dynamic_quantize_linear": f"dynamic_quantize_linear({_LINE})[0]",
+    "padding": f'padding({_A.format("float32")}, [0, 1], [1, 0], "EDGE")',
+    "padding1": f"padding1({_A.format('int32')}, [0, 1], [1, 0], padding_value=9)",
+    "tile": f"tile({_A.format('int32')}, [1, 2])",
+    "depth_to_space": "depth_to_space(np.array([[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]]), 2)",
+    "depth_to_space1": 'depth_to_space1(np.array([[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]]), 2, "COLUMN_ROW_DEPTH")',
+    "space_to_depth": "space_to_depth(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2).ravel()",
+    "space_to_depth1": 'space_to_depth1(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2, "COLUMN_ROW_DEPTH").ravel()',
+    "slice_grad": f"slice_grad({_A.format('int32')}, [3, 3], [0, 0], [3, 3], [2, -2])",
 }
-"""The calls of products, convolutions and what quantises, whose inputs are of different sizes and types."""
+"""The calls whose inputs are of different sizes and types, or of more than one dimension."""
 
 
 def examples() -> dict[str, list[str]]:
@@ -102,7 +118,7 @@ def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
 
 
 def _on_reference(cls: type[OperatorDesc]) -> Any:
-    return lambda *args: function_of(cls)(*args, device="reference")
+    return lambda *args, **named: function_of(cls)(*args, device="reference", **named)
 
 
 def _array(numbers: list[Any], allowed: frozenset[DataType], *, is_float: bool) -> str:

@@ -241,23 +241,15 @@ JOBS: dict[str, Fit] = {
     "asin": odd(lambda x: atan(x / (1 - x * x).sqrt()), 6, "0.5"),
     "atan": odd(atan, 11, "1"),
     "sinh": odd(sinh, 4, "1"),
-    "tanh": odd(lambda x: 1 - 2 / ((2 * x).exp() + 1), 6, "0.75"),
     "asinh": odd(lambda x: (x + (x * x + 1).sqrt()).ln(), 7, "0.5"),
     "atanh": odd(atanh, 7, "0.5"),
-    "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 7, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
-    "erfc": Fit(lambda x: erfc(x).ln() / x, 9, D("0.89"), D("4"), lambda x: x * erfc(x) / erf(x)),
     # the same in fewer terms, of FLOAT32 alone, and to base 2
     "lean_erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 6, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
     "log2_erfc": Fit(lambda x: erfc(x).ln() / LN2 / x, 6, D("0.89"), D("4"), lambda x: x * LN2 * erfc(x) / erf(x)),
     "exp2": Fit(lambda f: ((f * LN2).exp() - 1) / f, 6, D("-0.5003"), D("0.5003"), lambda f: f / (f * LN2).exp()),
-    # Φ(x) = ½ + x·P(x²)
-    "gelu_near": Fit(
-        lambda s: erf((s / 2).sqrt()) / 2 / s.sqrt(), 5, D(0), D("0.25"), lambda s: s.sqrt() / erfc((s / 2).sqrt())
-    ),
     "fall": fall(-LN2 * D("0.5003"), LN2 * D("0.5003")),
     "gelu_fall": fall(D("-0.31"), D("0.46")),
     "gelu_slope": gelu_slope(11, D(2), D(5), D("5.6")),
-    "gelu": tail(14, "1.5", "2.1875"),
     "lean_gelu": tail(12, "1.5", "2.21484375"),
     # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)
     "log2": Fit(

@@ -98,7 +98,7 @@ def parameters(cls: type[OperatorDesc], tensors: dict[str, str]) -> str:
     hints = get_type_hints(cls, include_extras=True)
     parts = []
     for name, default in arguments_of(cls).items():
-        hint = tensors.get(name) or written(hints.get(name, Sequence[int]))
+        hint = tensors.get(name) or written(hints.get(name, bool if default is False else Sequence[int]))
         if name == "axes":
             hint = f"int | {hint}"
         if default is None and "None" not in hint:
@@ -119,6 +119,7 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     made = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
     result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
     many = "list[{}]" if cls.gives_several() else "{}"
+    returns_many = "{0} | list[{0}]" if cls.optional_outputs() else many
     number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
     cases = (
         (arrays, " | _Plain", result, f"out: {many.format(result)} | None = None, device: _Device | None = None"),
@@ -134,7 +135,7 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     lines: list[str] = []
     for own, others, given, options in cases:
         tensors = {argument: own[field] + others for field, argument in inputs.items()}
-        returned = given if given == "Any" else many.format(given)
+        returned = given if given == "Any" else returns_many.format(given)
         text = f"def {name}({parameters(cls, tensors)}, *, {options}) -> {returned}:"
         said = f'\n    """{document(cls).splitlines()[0]}"""'
         lines += ["@overload", f"{text} ..." if lines else text + said]

@@ -71,8 +71,9 @@ class Case:
             inputs.append(dml.TensorDesc(index_type, self.indices.shape))
         outputs = [dml.TensorDesc(result_type or data_type, y.shape) for y in self.results]
         attributes = dict(self.attributes)
-        if "value_data_type" in self.operator.field_types():
-            attributes["value_data_type"] = data_type
+        for name in ("value_data_type", "padding_value_data_type"):
+            if name in self.operator.field_types():
+                attributes[name] = data_type
         tensors = {**by_field(self.operator, "input", inputs), **by_field(self.operator, "output", outputs)}
         return self.operator(**tensors, **attributes)
 
@@ -115,7 +116,7 @@ class Case:
         """The same through the function door, which knows ranks by the arrays' own; several results are a list."""
         counts = {"input_dimension_count", "indices_dimension_count", "index_dimensions"}
         attributes = {name: value for name, value in self.attributes.items() if name not in counts}
-        function = FUNCTIONS[self.operator]
+        function = FUNCTIONS.get(self.operator) or getattr(dml, function_name(self.operator.type))
         if self.operator is dml.Join:
             return function(list(arrays), **attributes, **options)
         if self.operator is dml.Split:
@@ -124,6 +125,8 @@ class Case:
             arrays, options["data_type"] = (self.expected.shape,), result_type
         elif self.operator is dml.Cast:
             options["data_type"] = result_type
+        elif not self.operator.implies_output and self.operator is not dml.DiagonalMatrix1:
+            options["output_sizes"] = self.expected.shape
         return function(*arrays, **attributes, **options)
 
 
@@ -267,7 +270,7 @@ def by_field(cls: type[dml.OperatorDesc], kind: str, tensors: Sequence[Any]) -> 
     names = cls.input_names() if kind == "input" else cls.output_names()
     if any(cls.field_types()[name].is_tensor_array for name in names):
         return {names[0]: tuple(tensors)}
-    return dict(zip(names, tensors, strict=True))
+    return dict(zip(names, tensors, strict=not cls.optional_inputs()))
 
 
 FUNCTIONS: dict[type[dml.OperatorDesc], Any] = {
@@ -286,6 +289,9 @@ FUNCTIONS: dict[type[dml.OperatorDesc], Any] = {
     dml.FillValueConstant: dml.fill_value_constant,
     dml.FillValueSequence: dml.fill_value_sequence,
     dml.ReverseSubsequences: dml.reverse_subsequences,
+    dml.DiagonalMatrix1: lambda x, **options: (
+        dml.diagonal_matrix1(sizes=x, **options) if isinstance(x, tuple) else dml.diagonal_matrix1(x, **options)
+    ),
 }
 
 
@@ -353,12 +359,45 @@ def _reverse(name: str, axis: int, lengths: Any, expected: Any) -> Case:
     return _of(dml.ReverseSubsequences, name, x, shaped, indices=lengths, axis=axis)
 
 
+def _square(operator: type[dml.OperatorDesc], name: str, expected: Any, x: Any = None, **attributes: Any) -> Case:
+    """Matrices of a number along diagonals."""
+    sources = () if x is None else (np.array(x)[None, None],)
+    return Case(f"{operator.type.name} {name}", operator, sources, (np.array(expected)[None, None],), attributes)
+
+
+def _padding(mode: str, expected: Any, start: Any = (0, 1), end: Any = (1, 2), **attributes: Any) -> list[Case]:
+    pads = {"start_padding": (0, 0, *start), "end_padding": (0, 0, *end)}
+    x = np.arange(1, 7).reshape(1, 1, 2, 3)
+    return [
+        _of(cls, mode, x, np.array(expected)[None, None], padding_mode=mode, **pads, **attributes)
+        for cls in (dml.Padding, dml.Padding1)
+    ]
+
+
+def _depth(name: str, x: Any, expected: Any, *operators: type[dml.OperatorDesc], **attributes: Any) -> list[Case]:
+    return [
+        _of(cls, name, x, expected, block_size=2, **(attributes if "order" in cls.field_types() else {}))
+        for cls in operators
+    ]
+
+
 BATCHES = [[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]]
 BATCH_INDICES = [[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [1, 0]]]]
 PAIRS = [[1, 2], [3, 4], [5, 6]]
 NESTED = [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]
 SQUARE = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 SQUARES = [np.arange(first, first + 4).reshape(1, 1, 2, 2) for first in (1, 5, 9)]
+
+DEEP = np.concatenate([np.arange(9 * c, 9 * c + 6) for c in range(8)]).reshape(1, 8, 2, 3)
+DEEP_COLUMN_ROW = np.array([
+    [0, 18, 1, 19, 2, 20], [36, 54, 37, 55, 38, 56], [3, 21, 4, 22, 5, 23], [39, 57, 40, 58, 41, 59],
+    [9, 27, 10, 28, 11, 29], [45, 63, 46, 64, 47, 65], [12, 30, 13, 31, 14, 32], [48, 66, 49, 67, 50, 68],
+]).reshape(1, 2, 4, 6)  # fmt: skip
+COLUMN_ROW_DEPTH = np.array([
+    [0, 9, 1, 10, 2, 11], [18, 27, 19, 28, 20, 29], [3, 12, 4, 13, 5, 14], [21, 30, 22, 31, 23, 32],
+    [36, 45, 37, 46, 38, 47], [54, 63, 55, 64, 56, 65], [39, 48, 40, 49, 41, 50], [57, 66, 58, 67, 59, 68],
+]).reshape(1, 2, 4, 6)  # fmt: skip
+DIGITS = [[4, 7, 3, 7, 9], [1, 2, 8, 6, 9], [9, 4, 1, 8, 7], [4, 3, 4, 2, 4]]
 
 DOCUMENTS = [
     _slice("example 1", (0, 0, 1, 2), (1, 1, 3, 2), (1, 1, 1, 1), [7, 8, 11, 12, 15, 16]),
@@ -423,6 +462,65 @@ DOCUMENTS = [
     _fill(dml.FillValueSequence, "example 2", [[[[10, 8], [6, 4]]]], value_start=10, value_delta=-2),
     _reverse("example 1", 3, [[[[2], [4], [3]]]], [2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12]),
     _reverse("example 2", 2, [[[[2, 3, 1, 0]]]], [5, 10, 3, 4, 1, 6, 7, 8, 9, 2, 11, 12]),
+    # PADDING's page has no example.
+    *_padding("CONSTANT", [[9, 1, 2, 3, 9, 9], [9, 4, 5, 6, 9, 9], [9] * 6], padding_value=9),
+    *_padding("EDGE", [[1, 1, 2, 3, 3, 3], [4, 4, 5, 6, 6, 6], [4, 4, 5, 6, 6, 6]]),
+    *_padding("REFLECTION", [[2, 1, 2, 3, 2, 1], [5, 4, 5, 6, 5, 4], [2, 1, 2, 3, 2, 1]]),
+    _of(
+        dml.Tile, "example 1", [[[[1, 2, 3], [4, 5, 6]]]], [[[[1, 2, 3] * 3, [4, 5, 6] * 3] * 3]], repeats=(1, 1, 3, 3)
+    ),
+    *_depth("example 1", DEEP, DEEP_COLUMN_ROW, dml.DepthToSpace, dml.DepthToSpace1),
+    *_depth("example 2", DEEP, COLUMN_ROW_DEPTH, dml.DepthToSpace1, order="COLUMN_ROW_DEPTH"),
+    *_depth("example 1", DEEP_COLUMN_ROW, DEEP, dml.SpaceToDepth, dml.SpaceToDepth1),
+    *_depth("example 2", COLUMN_ROW_DEPTH, DEEP, dml.SpaceToDepth1, order="COLUMN_ROW_DEPTH"),
+    _square(dml.DiagonalMatrix, "example 1", [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+    _square(dml.DiagonalMatrix, "example 2", [[0, 1, 0], [0, 0, 1], [0, 0, 0]], offset=1),
+    _square(dml.DiagonalMatrix, "example 3", [[0, 0], [1, 0], [0, 1]], offset=-1),
+    _square(dml.DiagonalMatrix, "example 4", [[0, 0], [0, 0], [0, 0]], offset=-3),
+    _square(
+        dml.DiagonalMatrix1,
+        "example 3",
+        [[0, 7, 3, 7, 9], [0, 0, 8, 6, 9], [0, 0, 0, 8, 7], [0, 0, 0, 0, 4]],
+        DIGITS,
+        value=0,
+        diagonal_fill_begin=-(2**31),
+        diagonal_fill_end=1,
+    ),
+    _square(
+        dml.DiagonalMatrix1,
+        "example 2",
+        [[7, 7, 7, 0, 0], [0, 7, 7, 7, 0], [0, 0, 7, 7, 7], [0, 0, 0, 7, 7]],
+        value=7,
+        diagonal_fill_begin=0,
+        diagonal_fill_end=3,
+    ),
+    _square(
+        dml.DiagonalMatrix1,
+        "example 4",
+        [[4, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 2, 0]],
+        DIGITS,
+        value=0,
+        diagonal_fill_begin=1,
+        diagonal_fill_end=0,
+    ),
+    _of(
+        dml.SliceGrad,
+        "example 1",
+        [[[[1, 3], [9, 11]]]],
+        [[[[1, 0, 3, 0], [0, 0, 0, 0], [9, 0, 11, 0], [0, 0, 0, 0]]]],
+        input_window_offsets=(0, 0, 0, 0),
+        input_window_sizes=(1, 1, 4, 4),
+        input_window_strides=(1, 1, 2, 2),
+    ),
+    _of(
+        dml.SliceGrad,
+        "of a window",
+        [[[[1, 3], [2, 4]]]],
+        [[[[0, 0, 0, 0], [0, 3, 1, 0], [0, 4, 2, 0]]]],
+        input_window_offsets=(0, 0, 1, 1),
+        input_window_sizes=(1, 1, 2, 2),
+        input_window_strides=(1, 1, 1, -1),
+    ),
 ]
 CASES = [
     *DOCUMENTS,

@@ -28,7 +28,7 @@ if "cuda" not in ENGINES:
     collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
 
 
-SAMPLED = {"test_cpu_engine": 6, "test_cpu_gathers": 6, "test_documents": 5, "test_cpu_maps": 4, "test_browser": 4}
+SAMPLED = {"test_cpu_engine": 20, "test_cpu_gathers": 6, "test_documents": 8, "test_cpu_maps": 4, "test_browser": 4}
 """Tests that are many of a kind and compile a kernel each: outside of CI one in so many runs."""
 
 

@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 import anydml as dml
 from anydml.cli.app import app
 from anydml.models import check_file
+from cases import CASES
 from elementwise import ELEMENT_WISE, data_types, describe
 from folding import FOLDING
 from folding import describe as describe_folding
+from moving import MOVING
 from products import PRODUCTS, small_example
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"
@@ -28,6 +30,8 @@ SUM = {
         "HasExclusiveSum": False,
     },
 }
+UNBUILT = next(kind.name for kind in dml.OperatorType if kind and kind not in dml.OPERATORS)
+"""An operator that is not here yet."""
 BINDINGS = {"InputTensor": "in", "OutputTensor": "out"}
 DISPATCH = {"type": "dispatch", "dispatchable": "sum", "bindings": BINDINGS}
 
@@ -165,6 +169,7 @@ EVERY: list[dml.OperatorDesc] = [
         for name in (cls.type.name,)
     ),
     *(small_example(cls)[0] for cls in PRODUCTS),
+    *(next(case for case in CASES if case.operator is cls).desc(dml.DataType.FLOAT32) for cls in MOVING),
 ]
 
 

@@ -45,7 +45,7 @@ def product_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     types = _types(draw, cls, fields, row)
     tensors = make(draw, cls, fields, row, types, attributes)
     contents = {
-        name: _content(draw, tensor, is_scale="scale" in name)
+        name: _content(draw, tensor, is_scale="scale" in name, is_index=name == "indices_tensor")
         for name, tensor in tensors.items()
         if name in cls.input_names()
     }
@@ -53,7 +53,8 @@ def product_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
 
 
 def _is_there(draw: st.DrawFn, cls: Operator, name: str, row: LevelSupport) -> bool:
-    return name not in cls.optional_inputs() or dml_name(name) in row.required or pick(draw, (True, False))
+    optional = (*cls.optional_inputs(), *cls.optional_outputs())
+    return name not in optional or dml_name(name) in row.required or pick(draw, (True, False))
 
 
 def _types(draw: st.DrawFn, cls: Operator, fields: Sequence[str], row: LevelSupport) -> dict[str, DataType]:
@@ -158,7 +159,7 @@ def _elements(
     return found
 
 
-def _content(draw: st.DrawFn, tensor: Tensor, *, is_scale: bool) -> Array:
+def _content(draw: st.DrawFn, tensor: Tensor, *, is_scale: bool, is_index: bool) -> Array:
     """Small whole numbers and quarters, of which products are exact; of bytes any."""
     rng = np.random.default_rng(draw(SEEDS))
     kind = tensor.data_type
@@ -167,5 +168,7 @@ def _content(draw: st.DrawFn, tensor: Tensor, *, is_scale: bool) -> Array:
     if kind.is_float:
         return rng.choice(np.array([*range(-4, 5), 0.25, 1.5, -0.75], kind.dtype), tensor.extent)
     info = np.iinfo(kind.dtype)
+    if is_index:
+        return rng.integers(0, 2 * tensor.extent, tensor.extent).astype(kind.dtype)
     few = 2**15 if kind.size_in_bytes > 1 else 2**8
     return rng.integers(max(info.min, -few), min(info.max, few), tensor.extent, endpoint=True).astype(kind.dtype)

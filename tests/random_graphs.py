@@ -165,6 +165,13 @@ def add_join(draw: Draw, built: Built, i: int) -> None:
     built.add(dml.join(made, axis), dml.join(found, axis, device=built.device))
 
 
+def add_joins(draw: Draw, built: Built, i: int) -> None:
+    """A join of what something computes, which is joined again."""
+    add_map(draw, built, i)
+    add_join(draw, built, len(built.values) - 1)
+    add_join(draw, built, len(built.values) - 1)
+
+
 def add_split(draw: Draw, built: Built, i: int) -> None:
     sizes = built.values[i][0].sizes
     axis = draw(st.integers(0, len(sizes) - 1))
@@ -196,7 +203,7 @@ def add_reverse(draw: Draw, built: Built, i: int) -> None:
     built.call(dml.reverse_subsequences, (i, len(built.values) - 1), axis=axis)
 
 
-KINDS = (add_slice, add_slice, add_scan, add_scan, add_gather, add_gather_along, add_map, add_map, add_join, add_join,
+KINDS = (add_slice, add_slice, add_scan, add_scan, add_gather, add_gather_along, add_map, add_map, add_join, add_joins,
          add_split, add_fill, add_reverse)  # fmt: skip
 
 

@@ -171,7 +171,11 @@ class Drawn:
             return None
         made = dml.join([one.expression for one in chosen], axis)
         most, error = (max(getattr(one, name) for one in chosen) for name in ("most", "error"))
-        return Value(made, most, error, all(one.is_whole for one in chosen))
+        found = Value(made, most, error, all(one.is_whole for one in chosen))
+        if self.random.random() < 0.5:
+            return found
+        self.values.append(found)
+        return self.add_join(found)  # which is read where it is a part of another
 
     def add_split(self, x: Value) -> Value | None:
         axis = self.random.randrange(len(x.sizes))
@@ -299,7 +303,15 @@ class Drawn:
         self.values.append(self.result(variance, x.most**2, 4 * x.most * x.error))
         return self.result(normal, most, 3 * error)
 
-    def add_product(self, x: Value) -> Value | None:
+    def add_few(self, x: Value) -> Value | None:
+        """A product of a few rows, which computes the other factor as it reads it."""
+        rank = len(x.sizes)
+        if rank < 2 or x.expression.is_reinterpreted:
+            return None
+        few = [*x.sizes[:-2], min(x.sizes[-2], 4), x.sizes[-1]]
+        return self.add_product(self.moved(x, dml.slice1(x.expression, [0] * rank, few, [1] * rank)), is_scaled=True)
+
+    def add_product(self, x: Value, *, is_scaled: bool = False) -> Value | None:
         """With new numbers or with what there is, a bias or none."""
         if not 2 <= len(x.sizes) <= 4 or x.dtype not in STEP:
             return None
@@ -310,7 +322,9 @@ class Drawn:
         n = self.random.choice(SIZES)
         sizes = (*batch, n, k) if turned[1] else (*batch, k, n)
         fitting = [one for one in self.values if one.dtype == x.dtype and one.sizes == sizes]
-        if fitting and self.random.random() < 0.5:
+        if is_scaled:
+            y = Value(dml.multiply(self.numbers(sizes, x.dtype), self.numbers((1,), x.dtype)), 9.0)
+        elif fitting and self.random.random() < 0.5:
             y = self.random.choice(fitting)
         elif self.random.random() < 0.4 and x.dtype == "float32":
             scale = self.given(np.full((1,) * len(sizes), 0.5, "float32"))
@@ -347,7 +361,7 @@ def _fits(own: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
 
 KINDS = ("slice", "view", "view", "gather", "join", "split", "two", "two", "two", "two", "one", "one", "cast",
          "quantised", "reduce", "reduce", "reduce", "softmax", "softmax", "norm", "norm",
-         "product", "product")  # fmt: skip
+         "product", "product", "few", "few")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -310,6 +310,13 @@ class Random:
         self.tensors.append(whole)
         return whole
 
+    def joins(self, source: View) -> View:
+        """A join that is joined again, or copied whole, and read in between at times."""
+        whole = self.join(source)
+        if pick(self.draw, (0, 1)):
+            self.scan(whole)
+        return pick(self.draw, (self.join, self.reversal))(whole)
+
     def split(self, source: View) -> View:
         """Parts of a tensor along an axis, each in a store of its own."""
         axis = max(range(len(source.sizes)), key=source.sizes.__getitem__)
@@ -324,7 +331,17 @@ class Random:
 
     def others(self) -> tuple[Callable[[View], View], ...]:
         """What later operators are made of."""
-        return (self.map, self.compute, self.compute, self.fill, self.reverse, self.join, self.join, self.split)
+        return (
+            self.map,
+            self.compute,
+            self.compute,
+            self.fill,
+            self.reverse,
+            self.join,
+            self.joins,
+            self.joins,
+            self.split,
+        )
 
     def again(self) -> View:
         """A step that was there before, into another store."""

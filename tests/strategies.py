@@ -23,9 +23,12 @@ from drawing import (
     pick,
     upto,
 )
+from drawing_windows import draw_window
 from elementwise_drawing import element_wise_cases
 from folding import FOLDING
 from folding_drawing import folding_cases
+from moving import MOVING
+from moving_drawing import moving_cases
 from moving_strategies import MORE_MAKERS
 from products import PRODUCTS
 from products_drawing import product_cases
@@ -40,7 +43,8 @@ __all__ = ["OPERATORS", "Array", "Case", "Operator", "cases"]
 def cases(draw: st.DrawFn, cls: Operator) -> Case:
     """A valid description of an operator, with data."""
     if cls not in OPERATORS:
-        family = folding_cases if cls in FOLDING else product_cases if cls in PRODUCTS else element_wise_cases
+        families = ((FOLDING, folding_cases), (PRODUCTS, product_cases), (MOVING, moving_cases))
+        family = next((own for members, own in families if cls in members), element_wise_cases)
         return draw(family((cls,)))
     levels = CHOICES[cls, "data"]
     level = pick(draw, tuple(levels))
@@ -67,19 +71,11 @@ def _slice(draw: st.DrawFn, cls: Operator, level: dml.FeatureLevel, data_type: d
 
 def _slice1(draw: st.DrawFn, cls: Operator, level: dml.FeatureLevel, data_type: dml.DataType, count: int) -> Case:
     input_sizes = draw_sizes(draw, count, 64)
-    offsets, sizes, strides, output_sizes = [], [], [], []
-    for limit in input_sizes:
-        output_size = limit - pick(draw, range(limit))
-        offset, size, stride = pick(draw, _windows(limit, output_size))
-        offsets.append(offset)
-        sizes.append(size)
-        strides.append(stride)
-        output_sizes.append(output_size)
+    output_sizes, window = draw_window(draw, input_sizes)
     tensors = {
         "input_tensor": draw_tensor(draw, data_type, input_sizes),
-        "output_tensor": draw_tensor(draw, data_type, tuple(output_sizes), is_output=True),
+        "output_tensor": draw_tensor(draw, data_type, output_sizes, is_output=True),
     }
-    window = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
     return make_case(draw, cls, level, tensors, window)
 
 
@@ -88,19 +84,6 @@ def _steps(limit: int, size: int) -> tuple[tuple[int, int], ...]:
     """Every (offset, stride) that copies `size` elements out of `limit`; one element takes a stride of any length."""
     strides = range(1, (limit - 1) // (size - 1) + 1) if size > 1 else (1, limit + 1, UINT32_MAX)
     return tuple((offset, stride) for stride in strides for offset in range(limit - (size - 1) * stride))
-
-
-@functools.cache
-def _windows(limit: int, size: int) -> tuple[tuple[int, int, int], ...]:
-    """Every (offset, window size, stride) that lets `size` elements or more be copied out of `limit`."""
-    strides = range(1, (limit - 1) // (size - 1) + 1) if size > 1 else (1, 2, limit + 1, 2**31 - 1)
-    return tuple(
-        (offset, window, -(2**31) if sign * stride == 1 - 2**31 else sign * stride)
-        for stride in strides
-        for window in range(1 + (size - 1) * stride, limit + 1)
-        for offset in range(limit - window + 1)
-        for sign in (1, -1)
-    )
 
 
 def _gather(draw: st.DrawFn, cls: Operator, level: dml.FeatureLevel, data_type: dml.DataType, count: int) -> Case:

@@ -30,7 +30,7 @@ from trees import Trees, fetched_of, operations, plain_bits, room, shape_of, sou
 from trees import numbers as numbers_by
 
 Array = np.ndarray[Any, Any]
-F32 = DataType.FLOAT32
+F32, F16 = DataType.FLOAT32, DataType.FLOAT16
 TYPES = list(NUMPY_TYPES)
 INTEGERS = [t for t in TYPES if not t.is_float]
 X, Y, Z = (load(i, F32) for i in range(3))
@@ -187,6 +187,16 @@ def test_functions(name: str) -> None:
     assert_same(np.isnan(got).view("u1"), np.isnan(wanted).view("u1"), name)
     apart = np.abs(_steps(got) - _steps(wanted))[~np.isnan(wanted)]
     assert apart.max() <= ULPS[name], (name, [x[~np.isnan(wanted)][apart.argmax()] for x in sources])
+
+
+def test_functions_of_every_float16() -> None:
+    """The reference rounds them from float64."""
+    x = np.arange(1 << 16, dtype="u2").view("f2")
+    for name in (name for name, count in ex.FUNCTIONS.items() if count == 1):
+        tree = ex.call(name, load(0, F16).to(F32)).to(F16)
+        wanted, got = (compute(engine, tree, [x], np.zeros_like(x)) for engine in (ReferenceEngine(), CpuEngine()))
+        assert_same(np.isnan(got).view("u1"), np.isnan(wanted).view("u1"), name)
+        assert_same(got[~np.isnan(wanted)].view("u2"), wanted[~np.isnan(wanted)].view("u2"), name)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan", "gelu"])

@@ -20,7 +20,7 @@ from anydml.ir.trees import write
 from anydml.ir.verbs import Map, Reduce
 from test_cpu_engine import guarded
 from test_cpu_maps import run, view
-from trees import Trees, numbers, room, shape_of, source
+from trees import Trees, fetched_of, numbers, room, shape_of, source
 
 Array = np.ndarray[Any, Any]
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
@@ -36,13 +36,16 @@ def normal(count: int) -> Expr:
     return centred / ex.sqrt(fold("sum", centred * centred) / count + 1e-5)
 
 
-def reduced(value: Expr, sources: list[Array], target: Array, depth: int) -> Reduce:
-    return Reduce(tuple(view(f"x{i}", x) for i, x in enumerate(sources)), view("y", target), value, depth)
+def reduced(value: Expr, sources: list[Array], target: Array, depth: int, rows: tuple[int, ...] = ()) -> Reduce:
+    views = tuple(view(f"x{i}", x) for i, x in enumerate(sources))
+    return Reduce(views, view("y", target), value, depth, rows=rows)
 
 
-def compute(value: Expr, sources: list[Array], target: Array, depth: int = 1, threads: int = 0) -> Array:
+def compute(
+    value: Expr, sources: list[Array], target: Array, depth: int = 1, threads: int = 0, rows: tuple[int, ...] = ()
+) -> Array:
     """On the cpu engine with so many threads, or on the reference engine."""
-    primitive, before = reduced(value, sources, target, depth), dml.get_num_threads()
+    primitive, before = reduced(value, sources, target, depth, rows), dml.get_num_threads()
     program = CpuEngine().compile(primitive) if threads else ReferenceEngine().compile(primitive)
     assert isinstance(program, ReferenceProgram) == (not threads)
     places = {**{f"x{i}": x for i, x in enumerate(sources)}, "y": target}
@@ -59,15 +62,22 @@ def unsigned(array: Array) -> Array:
     return np.where(array == 0, np.zeros_like(array), array)
 
 
-def check(value: Expr, sources: list[Array], target: Array, depth: int = 1, whole: Array | None = None) -> None:
+def check(
+    value: Expr,
+    sources: list[Array],
+    target: Array,
+    depth: int = 1,
+    whole: Array | None = None,
+    rows: tuple[int, ...] = (),
+) -> None:
     """The reference's numbers, and nothing beside them: the target may lie in an array, which is compared whole."""
     whole = target if whole is None else whole
     before = whole.copy()
-    compute(value, sources, target, depth)
+    compute(value, sources, target, depth, rows=rows)
     wanted = unsigned(whole)
     for threads in (1, 2):
         whole[...] = before
-        compute(value, sources, target, depth, threads)
+        compute(value, sources, target, depth, threads, rows)
         assert_same(unsigned(whole), wanted, write(value))
 
 
@@ -75,16 +85,18 @@ def check(value: Expr, sources: list[Array], target: Array, depth: int = 1, whol
 def test_random_trees_and_layouts(part: int) -> None:
     for seed in range(part, 60, 6):
         chance = np.random.default_rng(seed)
-        slots = [TYPES[k] for k in chance.integers(len(TYPES), size=1 + seed % 3)]
+        slots = [TYPES[k] for k in chance.integers(len(TYPES), size=seed % 4)]
         shape, data_type = shape_of(chance, 4000) or (3,), TYPES[seed % len(TYPES)]
         depth = int(chance.integers(1, len(shape) + 1))
-        trees = Trees(seed, slots, shape, depth)
+        elsewhere = fetched_of(chance, shape, TYPES) if seed % 3 else []
+        trees = Trees(seed, slots, shape, depth, elsewhere)
         trees.by_row = bool(seed % 5 < 3)
         value = trees.fold(data_type, 2) if seed % 2 else trees.grow(data_type, 3)
         sources = [source(chance, shape, slot) for slot in slots]
+        sources += [source(chance, sizes, of) for of, sizes in elsewhere]
         sizes = (*shape[:-depth], *[1] * depth) if trees.by_row else shape
         whole = room(chance, (*sizes, 2), data_type)
-        check(value, sources, whole[..., 0], depth, whole)
+        check(value, sources, whole[..., 0], depth, whole, shape[-depth:])
 
 
 def test_random_trees_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ WHOLE_TILES = CudaEngine()
 if is_interpreted():  # numbers alone, without the many programs that small tiles make
     WHOLE_TILES._figures = replace(WHOLE_TILES._figures, tile=4096)
 TYPES = list(NUMPY_TYPES)
-F32, F64 = DataType.FLOAT32, DataType.FLOAT64
+F16, F32, F64 = DataType.FLOAT16, DataType.FLOAT32, DataType.FLOAT64
 SEEDS = range(40 if is_interpreted() else 100)
 MOST = 300 if is_interpreted() else 5000
 
@@ -82,6 +82,9 @@ def test_functions(function: str) -> None:
     sources = [numbers(chance, (count,), F32) for _ in range(ex.FUNCTIONS[function])]
     value = ex.call(function, *(ex.load(slot, F32) for slot in range(len(sources))))
     agree(value, framed(sources[0]), *sources, engine=WHOLE_TILES)
+    if len(sources) == 1:
+        halves = np.arange(0, 1 << 16, 67 if is_interpreted() else 1, dtype=np.uint16).view(np.float16)
+        agree(ex.call(function, ex.load(0, F16).to(F32)).to(F16), framed(halves), halves, engine=WHOLE_TILES)
 
 
 @pytest.mark.parametrize("of", [F32, F64])

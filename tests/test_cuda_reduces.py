@@ -136,9 +136,12 @@ def test_random_layouts(seed: int) -> None:
     sizes = (*shape[:-depth], *(1,) * depth) if is_by_row else shape
     a, b = (ex.load(slot, DataType("int16")).to(I64) for slot in range(2))
     number = ex.coordinate(int(chance.integers(len(shape))))
-    total = ex.fold("sum", a * b + number) + ex.fold("max", b)
-    value = total if is_by_row else ex.fold("min", total - a) + a * number
-    agree(value, depth, room(chance, sizes, I64), *small)
+    table = numbers(chance, (7, 3), DataType("int16"))
+    place = [ex.coordinate(int(chance.integers(len(shape)))) * 2 - 1, a & 3]
+    taken = ex.fetch_or(2, DataType("int16"), place, table.shape, ex.const(5, DataType("int16"))).to(I64)
+    total = ex.fold("sum", a * b + number) + ex.fold("max", b + taken)
+    value = total if is_by_row else ex.fold("min", total - a) + a * number - taken
+    agree(value, depth, room(chance, sizes, I64), *small, table)
 
 
 def test_quotients_by_row_are_rounded_once() -> None:

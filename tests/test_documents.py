@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
-IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount", "QuantizationTensorCount")
+IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount", "QuantizationTensorCount",
+           "RepeatsCount", "ScaleCount")  # fmt: skip
 """What follows from the arrays."""
 
 

@@ -18,6 +18,7 @@ from anydml.enums import NUMPY_TYPES
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
 from folding import FOLDING
+from moving import MOVING
 from products import PRODUCTS
 from test_explain import OPERATORS as OTHERS
 from test_explain_maps import MAPS
@@ -251,8 +252,8 @@ MAKERS: dict[Operator, Callable[[st.DrawFn], Case]] = {
 
 
 def test_every_operator_is_drawn_here_or_there() -> None:
-    """Those that fold, and products, are drawn with the documents' examples."""
-    assert {*MAKERS, *OTHERS, *MAPS, *FOLDING, *PRODUCTS} == set(dml.OPERATORS.values())
+    """Those that fold, products, and those that move are drawn with the documents' examples."""
+    assert {*MAKERS, *OTHERS, *MAPS, *FOLDING, *PRODUCTS, *MOVING} == set(dml.OPERATORS.values())
 
 
 @pytest.mark.parametrize("cls", MAKERS, ids=lambda cls: cls.type.name)

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from agreement import bits
+from agreement import bits, framed, run
+from agreement import view as view_of
+from anydml.engines import find_engine
 from anydml.engines.cpu.programs import map as planning
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.graph.rules import fetching
-from anydml.ir.expressions import Expr, coordinate, fetch, fetch_or, given, load
+from anydml.ir.expressions import Expr, const, coordinate, fetch, fetch_or, fold, given, load
 from anydml.ir.fetches import Gathered, Turned, gathered, match_gathered, match_turned, nearest, nearest_to, settled
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Reduce
 from places import get, put
 from recipes import view
 
@@ -150,6 +152,60 @@ def test_what_a_gather_alone_does_better_stays_apart(monkeypatch: pytest.MonkeyP
 
 def sum_of_two(x: Any) -> Any:
     return dml.slice(x, [0, 0], [60, 300]) + dml.slice(x, [10, 0], [60, 300])
+
+
+# In reduces
+
+
+def test_windows_that_reach_past_the_ends(engine: str) -> None:
+    """The largest of 3 by 3 around every second row, and the number of what is there, along and across the rows."""
+    x = RNG.standard_normal((2, 3, 17, 37)).astype("f4")
+    place = [coordinate(0), coordinate(1), coordinate(2) * 2 + coordinate(4) - 1, coordinate(3) + coordinate(5) - 1]
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = np.stack([padded[:, :, i : i + 17 : 2, j : j + 37] for i in range(3) for j in range(3)])
+    for value, wanted in (
+        (fold("max", fetch_or(0, F32, place, x.shape, const(-np.inf, F32))), windows.max(0)),
+        (fold("sum", fetch_or(0, F32, place, x.shape, const(0, F32)).equals(0).to(F32)), np.isinf(windows).sum(0)),
+    ):
+        y = framed(np.zeros((2, 3, 9, 37), "f4"))
+        made = Reduce((view_of("x", x),), view_of("target", y[..., None, None]), value, 2, rows=(3, 3))
+        np.testing.assert_array_equal(run(find_engine(engine), made, x=x, target=y), wanted.astype("f4"))
+    # The same rows, which begin before what they are of, along it.
+    line = fetch_or(0, F32, [coordinate(0), coordinate(1) - 2], (102, 37), const(-9, F32))
+    x, y = x.reshape(102, 37), framed(np.zeros((102, 41), "f4"))
+    made = Reduce((view_of("x", x),), view_of("target", y), line - fold("max", line), 1, rows=(41,))
+    wanted = np.pad(x, ((0, 0), (2, 2)), constant_values=-9)
+    got = run(find_engine(engine), made, x=x, target=y)
+    np.testing.assert_array_equal(got, wanted - wanted.max(1, keepdims=True))
+
+
+@pytest.mark.parametrize("mode", ["raise", "clamp"])
+def test_rows_that_are_gathered_and_normalised_are_one_pass(engine: str, mode: Any) -> None:
+    def build(x: Any, i: Any, y: Any) -> Any:
+        return dml.mean_variance_normalization1(dml.gather(x, i, 0, index_mode=mode) + y, [1])
+
+    whole = [np.round(one * 4) for one in (TABLE, ROWS)]  # sums are exact in whatever order
+    model = check_fused(engine, build, whole[0], IDS, whole[1])
+    assert isinstance(model.recipe.steps[0].primitive, Reduce)
+    assert fetched(model.recipe.steps[0].primitive.value)
+    check_fused(engine, lambda x, i: dml.reduce(dml.gather(x, i, 0), "sum", [0]), whole[0], IDS)
+    check_fused(engine, lambda x, i: dml.softmax1(dml.gather(x, i, 1), [0]) * 2.0, whole[0], IDS)
+
+
+def test_a_reduce_of_indices_outside_writes_nothing(engine: str) -> None:
+    def build(x: Any, i: Any, j: Any) -> Any:
+        rows = dml.gather(x, i, 0).named("rows") + dml.gather(x, j, 0).named("others")
+        return dml.softmax1(rows, [1])
+
+    bad = np.where(np.arange(70) == 44, 50, IDS)
+    model = compiled(engine, build, TABLE, IDS, IDS)
+    assert isinstance(model.recipe.steps[0].primitive, Reduce)
+    assert len(model.recipe.steps[0].primitive.checks) == 2
+    for indices, name in (((bad, bad), "rows"), ((IDS, bad), "others")):
+        out = put(np.full((70, 300), 7, "f4"), engine)
+        with pytest.raises(dml.IndexRangeError, match=rf"'{name}': GATHER: indices\[44\] = 50 is outside"):
+            model(*(put(x, engine) for x in (TABLE, *indices)), out=out)
+        assert (get(out) == 7).all()
 
 
 # Checks

@@ -18,7 +18,9 @@ from anydml.functions import WRITTEN, derived_classes, function_names
 from anydml.functions.derived import function_name, parameters_of
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
+from cases import CASES
 from doors import as_list
+from moving import MOVING
 from scripts import write_stub
 from scripts.examples import ATTRIBUTES, examples
 
@@ -36,6 +38,10 @@ def on_reference(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def attributes(cls: type[dml.OperatorDesc]) -> dict[str, Any]:
     """A value for each attribute that must be given."""
+    if cls in MOVING:
+        example = next(case for case in CASES if case.operator is cls)
+        known = {"output_sizes": example.expected.shape, **example.attributes}
+        return {name: known[name] for name, default in parameters_of(cls).items() if not default_is(default)}
     return {name: ATTRIBUTES[name] for name, default in parameters_of(cls).items() if not default_is(default)}
 
 
@@ -45,6 +51,8 @@ def default_is(default: object) -> bool:
 
 def small_inputs(cls: type[dml.OperatorDesc]) -> list[np.ndarray[Any, Any]]:
     """Arrays of the smallest type that each input takes, of sizes that every operator takes."""
+    if cls in MOVING:
+        return next(case for case in CASES if case.operator is cls).inputs(dml.DataType.FLOAT32)
     row = cls.support.row_at(dml.FeatureLevel.highest()).tensors
     made: list[np.ndarray[Any, Any]] = []
     for k, name in enumerate(cls.input_names()):
@@ -73,12 +81,15 @@ def test_a_function_is_what_its_class_says(name: str) -> None:
     inputs, named = small_inputs(cls), attributes(cls)
     given = {argument_name(field): x for field, x in zip(cls.input_names(), inputs, strict=True)}
     results = as_list(function(**given, **named))
-    typed = {"min_max_data_type": results[0].dtype} if "min_max_data_type" in parameters_of(cls) else {}
+    typed = {name: results[0].dtype for name in parameters_of(cls) if name.endswith("_data_type")}
     descs = {field: dml.TensorDesc.of(x) for field, x in zip(cls.input_names(), inputs, strict=True)}
     folded = {"axes": folded_axes(cls, named)} if "axes" in cls.field_types() else {}
-    wanted = as_list(REFERENCE.compile(cls.infer(**descs, **{**named, **typed, **folded}))(*inputs))
-    others = [x for field, x in zip(cls.input_names(), inputs, strict=True) if is_optional(cls, field)]
-    by_place = [*(given[key] for key in needed), *named.values(), *others]
+    others = dict(named)
+    if sizes := others.pop("output_sizes", None):
+        descs[cls.output_names()[0]] = dml.TensorDesc(inputs[0].dtype, sizes)
+    wanted = as_list(REFERENCE.compile(cls.infer(**descs, **{**others, **typed, **folded}))(*inputs))
+    optional = [x for field, x in zip(cls.input_names(), inputs, strict=True) if is_optional(cls, field)]
+    by_place = [*(given[key] for key in needed), *named.values(), *optional]
     outs = [np.empty_like(one) for one in wanted]
     back = function(*by_place, out=outs if cls.gives_several() else outs[0], device=REFERENCE)
     assert all(one is out for one, out in zip(as_list(back), outs, strict=True))

@@ -145,3 +145,15 @@ def test_inputs_broadcast_in_any_layout() -> None:
     first, second = model(turned, ROW, np.full((2, 2, 1, 1), 2, "float32"))
     np.testing.assert_array_equal(first, turned + ROW)
     np.testing.assert_array_equal(second, np.broadcast_to(turned * ROW * np.float32(2), (2, 2, 2, 3)))
+
+
+@pytest.mark.parametrize("function", ["exp", "sigmoid", "sin"])
+def test_a_function_is_rounded_to_float32_before_a_cast_to_float16(function: str) -> None:
+    """As memory rounds it between two operators: nine of sigmoid's results would be others."""
+    x = np.arange(1 << 16, dtype="uint16").view("float16")
+    x = x[np.isfinite(x)]
+    g = dml.Graph()
+    made = dml.cast(getattr(dml, function)(dml.cast(g.input(x), "float32")), "float16")
+    model, plain = (g.compile([made], optimise=optimise)(x)[0] for optimise in (True, False))
+    assert model.tobytes() == plain.tobytes()
+    assert model.tobytes() != getattr(dml, function)(x).tobytes()

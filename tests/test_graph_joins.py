@@ -24,6 +24,7 @@ from anydml.ir.fetches import gathered as gather
 from anydml.ir.fetches import match_turned, turned
 from anydml.ir.patterns import copy_of, filled, is_copy, scaled
 from anydml.ir.verbs import Map, Scan, reading
+from cases import ENGINES
 from recipes import recipe, run, view
 
 if TYPE_CHECKING:
@@ -113,15 +114,53 @@ def test_what_several_steps_write_is_no_ones_own() -> None:
         assert rule(given) is given
 
 
-def test_a_join_that_is_copied_whole_is_copied() -> None:
-    """Both parts could be written to the output at once, which no rule does: nothing else reads them then."""
+def test_a_join_that_is_copied_whole_is_written_where_the_copy_would_put_it() -> None:
     given = recipe(
         WXY | {"j": "scratch"},
         summed(view("w", (2, 3)), of(FRONT, "j"), 1),
         summed(view("x", (2, 4)), of(BACK, "j"), 1),
         copy_of(view("j", (2, 7)), view("y", (2, 7))),
     )
-    assert optimise(given) is given
+    wanted = (summed(view("w", (2, 3)), FRONT, 1), "ac"), (summed(view("x", (2, 4)), BACK, 1), "bc")
+    assert optimise(given) == made(WXY, *wanted)
+
+
+def test_joins_of_joins_are_written_once() -> None:
+    """As a cache of keys and values is, which grows by a row, and which a step reads meanwhile."""
+    stores: dict[str, StoreKind] = {"w": "input", "x": "input", "y": "output", "z": "output"}
+    given = recipe(
+        stores | {"j": "scratch", "k": "scratch"},
+        summed(view("w", (2, 3)), of(FRONT, "j"), 1),
+        summed(view("x", (2, 4)), of(BACK, "j"), 1),
+        summed(view("j", (7, 2), (1, 7)), view("z", (7, 2))),
+        copy_of(view("j", (2, 7)), view("k", (2, 7), (7, 1), 14)),
+        copy_of(view("w", (2, 7)), view("k", (2, 7))),
+        copy_of(view("k", (7, 4), (-1, 7), 6), view("y", (7, 4), (4, 1), 30)),
+    )
+    wanted = (
+        (summed(view("w", (2, 3)), view("y", (2, 3), (1, -4), 56), 1), "adf"),
+        (summed(view("x", (2, 4)), view("y", (2, 4), (1, -4), 44), 1), "bdf"),
+        (summed(view("y", (7, 2), (-4, 1), 56), view("z", (7, 2))), "c"),
+        (copy_of(view("w", (2, 7), (7, 1)), view("y", (2, 7), (1, -4), 54)), "ef"),
+    )
+    found = optimise(given)
+    assert found == made(stores, *wanted)
+    contents = {name: np.arange(100, dtype="f4") + k for k, name in enumerate("wx")}
+    for engine in ENGINES:
+        assert run(found, engine, contents) == run(given, engine, contents)
+
+
+def test_a_join_stays_that_is_read_as_its_copy_does_not_lie() -> None:
+    """Or that the copy takes a part of."""
+    parts = summed(view("w", (2, 3)), of(FRONT, "j"), 1), summed(view("x", (2, 4)), of(BACK, "j"), 1)
+    stores: dict[str, StoreKind] = WXY | {"z": "output", "j": "scratch"}
+    line = summed(view("j", (14,)), view("z", (14,)))
+    for others in (
+        (copy_of(view("j", (2, 7)), view("y", (2, 7), (9, 1))), line),
+        (copy_of(view("j", (2, 6), (7, 1)), view("y", (2, 6))), line),
+    ):
+        given = recipe(stores, *parts, *others)
+        assert absorb(given) is given
 
 
 def test_parts_of_a_join_that_are_the_same_are_computed_once() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import anydml as dml
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.graph.optimise import optimise
@@ -15,6 +17,8 @@ from anydml.ir.expressions import call, fold, load, maximum, sqrt
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.memory import packed_strides
+from cases import ENGINES
+from places import get, put
 
 F32 = DataType.FLOAT32
 ROWS, COLUMNS = 5, 7
@@ -155,6 +159,48 @@ def test_what_follows_a_product_is_part_of_it() -> None:
     drawing.map("result", lambda x, y: x + y, "active", "other")
     (step,) = _check(drawing.recipe("result"), 1).steps
     assert step.nodes == ("product", "biased", "active", "result")
+
+
+@pytest.mark.parametrize(("rows", "passes"), [(1, 1), (8, 1), (9, 2)])
+def test_a_factor_that_few_rows_are_multiplied_with_is_computed_as_it_is_read(rows: int, passes: int) -> None:
+    drawing = Drawing(a=(rows, 3), c=(3, 20), scale=(1, 1))
+    drawing.map("b", lambda x, s: maximum(x * s, -1.0), "c", "scale")
+    drawing._add("product", (rows, 20), _product("product", rows, 20, 3))
+    better = optimise(drawing.recipe("product"))
+    assert len(better.steps) == passes
+    assert better.steps[-1].nodes == (("b", "product") if passes == 1 else ("product",))
+    np.testing.assert_allclose(_run(better)["product"], _run(drawing.recipe("product"))["product"], rtol=1e-6)
+
+
+def test_what_follows_a_product_is_no_part_of_the_next() -> None:
+    drawing = Drawing(x=(30, 3), y=(3, 20), b=(20, 4))
+    first = _product("first", 30, 20, 3)
+    first = replace(first, sources=tuple(replace(v, tensor=n) for v, n in zip(first.sources, "xy", strict=True)))
+    drawing._add("first", (30, 20), first)
+    drawing.map("a", lambda x: maximum(x, 0.0), "first")
+    drawing._add("second", (30, 4), _product("second", 30, 4, 20))
+    better = _check(drawing.recipe("second"), 2)
+    assert [step.nodes for step in better.steps] == [("first", "a"), ("second",)]
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_factor_that_is_computed_gives_the_bits_of_one_that_is_written(is_turned: bool, dtype: str) -> None:
+    """Of whole numbers, which sums do not round; on both sides, in kernels for few rows and in those for more."""
+    rng = np.random.default_rng(3)
+    for m, n, k in ((1, 301, 70), (3, 301, 70), (1, 19, 33), (8, 40, 17), (300, 1, 70)):
+        x, y = (rng.integers(-4, 5, sizes).astype(dtype) for sizes in ((m, k), (n, k) if is_turned else (k, n)))
+        few = n == 1
+        for engine in ENGINES:
+            g = dml.Graph(engine)
+            a, b = (g.input(dml.TensorDesc.of(one)) for one in (x, y))
+            factor = g.constant(np.array([[0.5]], dtype))
+            a, b = (dml.multiply(a, factor), b) if few else (a, dml.multiply(b, factor))
+            made = dml.gemm(a, b, trans_b=is_turned)
+            better, plain = (g.compile(made, optimise=one) for one in (True, False))
+            assert [len(one.recipe.steps) for one in (better, plain)] == [1, 2]
+            got, wanted = (get(one(put(x, engine), put(y, engine))) for one in (better, plain))
+            np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_softmax_of_a_product_stays_two_passes() -> None:

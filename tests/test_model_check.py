@@ -17,6 +17,7 @@ from modelling import (
     EXAMPLES,
     REMOVED,
     SUM,
+    UNBUILT,
     ZEROS,
     as_dispatchable,
     changed,
@@ -57,11 +58,11 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ),
     (
         "dispatchables.sum.type",
-        "DML_OPERATOR_CONVOLUTION",
+        f"DML_OPERATOR_{UNBUILT}",
         3,
         "$.dispatchables.sum.type",
         (
-            f"CONVOLUTION: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; "
+            f"{UNBUILT}: the operator is not built yet; there are {len(dml.OPERATORS)} of DirectML's 177; "
             "`anydml support` lists them"
         ),
     ),
@@ -70,21 +71,28 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "HLSL",
         3,
         "$.dispatchables.sum.type",
-        f"HLSL shaders are not run yet; {BUILT}",
+        f"HLSL shaders are not run; {BUILT}",
     ),
     (
         "dispatchables.sum.type",
         "onnx",
-        3,
-        "$.dispatchables.sum.type",
-        f"ONNX models as dispatchables are not run yet; {BUILT}",
+        2,
+        "$.dispatchables.sum",
+        "sourcePath must be a string; got nothing",
     ),
     (
-        "dispatchables.sum.type",
-        "dmlSerializedGraph",
-        3,
-        "$.dispatchables.sum.type",
-        f"serialized DirectML graphs are not run yet; {BUILT}",
+        "dispatchables.sum",
+        {"type": "dmlSerializedGraph", "sourcePath": 7},
+        2,
+        "$.dispatchables.sum.sourcePath",
+        "sourcePath must be a string; got 7",
+    ),
+    (
+        "dispatchables.sum",
+        {"type": "dmlSerializedGraph", "sourcePath": "none.bin"},
+        2,
+        "$.dispatchables.sum.sourcePath",
+        "the file cannot be read (no such file or directory); got 'none.bin'",
     ),
     (
         "dispatchables.sum.desc",
@@ -416,35 +424,19 @@ def test_values_of_several_types_are_no_numpy_array(tmp_path: Path) -> None:
     ]
 
 
-def test_images_are_named_as_not_here(tmp_path: Path) -> None:
-    image = {
-        "initialValuesDataType": "FLOAT32",
-        "initialValues": {"sourcePath": "dog.JPG"},
-        "resampleSize": [1, 3, 2, 2],
-    }
-    command = {"type": "writeFile", "resource": "image", "targetPath": "y.png"}
-    assert findings(tmp_path, model(resources={"image": image}, commands=[command])) == [
-        (
-            "unsupported",
-            "$.resources.image.initialValues.sourcePath",
-            "images are not read yet; there are .npy and raw files; got 'dog.JPG'",
-        ),
-        (
-            "unsupported",
-            "$.commands[0].targetPath",
-            "images are not written yet; there are .npy and raw files; got 'y.png'",
-        ),
-    ]
-
-
-def test_a_deferred_resource_is_named_as_not_here(tmp_path: Path) -> None:
+def test_a_deferred_resource_is_for_an_onnx_model_and_given_before_it_is_shown(tmp_path: Path) -> None:
     deferred = {"initialValuesDataType": "FLOAT32", "initialValues": "deferred"}
-    assert findings(tmp_path, model(resources={"r": deferred}, commands=[])) == [
+    data = model(
+        resources={"in": floats(1, 2, 3, 4), "out": deferred, "r": deferred},
+        commands=[DISPATCH, {"type": "print", "resource": "r"}],
+    )
+    assert findings(tmp_path, data) == [
         (
-            "unsupported",
-            "$.resources.r.initialValues",
-            "deferred resources are for ONNX models as dispatchables, which are not here yet",
-        )
+            "binding",
+            "$.commands[0].bindings.OutputTensor",
+            "a deferred resource must be bound to an output of an ONNX model",
+        ),
+        ("command", "$.commands[1].resource", "a deferred resource must be given by a dispatch before"),
     ]
 
 
@@ -454,7 +446,7 @@ def test_every_fault_is_found_at_once_in_the_order_of_the_file(tmp_path: Path) -
         dispatchables={
             "sum": changed(SUM, "desc.Axis", 9),
             "crop": {"type": "SLICE1", "desc": {"InputTensor": {"DataType": "INT5", "Sizes": [0]}, "OutputTensor": 1}},
-            "gemm": {"type": "CONVOLUTION"},
+            "gemm": {"type": UNBUILT},
         },
         commands=[DISPATCH, {"type": "print", "resource": "nothing"}],
     )

@@ -340,8 +340,6 @@ def test_node_types_that_onnx_makes_of_others() -> None:
         np.testing.assert_allclose(window[[0, 4, 8]], [ends, 1, ends], atol=1e-5)
     a, b = RNG.random(4, "float32"), RNG.random(4, "float32")
     np.testing.assert_allclose(run(node("SwiGLU", "a b", "y"), a=a, b=b), a / (1 + np.exp(-a)) * b, rtol=1e-6)
-    with pytest.raises(dml.UnsupportedError, match="CenterCropPad is not supported"):
-        run(node("CenterCropPad", "a n", "y"), a=a, n=np.array([2]))
 
 
 def test_dropout_in_training_is_refused_unless_nothing_is_dropped() -> None:

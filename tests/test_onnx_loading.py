@@ -47,15 +47,6 @@ def test_types_that_directml_lacks_are_refused_by_name(number: int, name: str) -
         dml.onnx.load(proto)
 
 
-@pytest.mark.parametrize(("number", "name"), [(21, "UINT4"), (22, "INT4")])
-def test_types_that_are_not_built_yet_are_refused_as_such(number: int, name: str) -> None:
-    proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])})
-    proto.graph.input[0].type.tensor_type.elem_type = number
-    with pytest.raises(dml.UnsupportedError) as caught:
-        dml.onnx.load(proto)
-    assert str(caught.value) == f"model: input 'x': {name} is not supported; no node type that takes it is here yet"
-
-
 def test_an_output_is_of_the_type_that_it_is_declared_as() -> None:
     proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])}, dtypes={"y": "int64"})
     with pytest.raises(

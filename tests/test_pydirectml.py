@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import inspect
 import os
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +77,7 @@ def test_enumerations_are_pybind11s() -> None:
     assert not hasattr(dml, "Both")
     assert len(dml.OperatorType) == 97
     assert len(dml.TensorDataType) == 12
+    assert pickle.loads(pickle.dumps(dml.INT8)) is dml.INT8  # noqa: S301 - our own
     for kind in dml.OperatorType:
         assert anydml.OperatorType[kind.name] == kind.value
 
@@ -190,6 +194,23 @@ def test_inputs_stand_in_the_order_of_their_indices_and_owned_ones_may_change() 
     assert (memoryview(data).format, data.tolist()) == ("f", [0, 2])
 
 
+def test_several_threads_may_compute_with_weights_of_their_own() -> None:
+    device = dml.Device(False)
+    builder = dml.GraphBuilder(device)
+    x = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [64]))
+    weight = dml.input_tensor(builder, 1, dml.TensorDesc(F32, dml.OWNED_BY_DML, [64]))
+    out = x * weight
+    model = builder.build(dml.NONE, [out])
+    given = dml.Binding(x, np.arange(64))
+
+    def compute(k: int) -> bool:
+        (found,) = device.compute(model, [given, dml.Binding(weight, np.full(64, k))], [out])
+        return np.array_equal(found, k * np.arange(64))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(compute, range(40)))
+
+
 def test_data_of_other_types_is_of_the_type_or_its_bytes() -> None:
     net = Net()
     x = net(1, 1, 1, 4)
@@ -258,6 +279,38 @@ def test_what_is_refused_says_why(name: str) -> None:
     with pytest.raises(kind, match=message) as caught:
         call()
     assert isinstance(caught.value, anydml.DmlError) or name == "nothing"
+
+
+class Evil:
+    """Raises whatever it is asked."""
+
+    def _raise(self, *_: object, **__: object) -> Any:
+        raise RuntimeError
+
+    __len__ = __getitem__ = __index__ = __float__ = __bool__ = __repr__ = __array__ = _raise
+
+
+ODD: list[Any] = [
+    None, 3, -1, 2**40, 10**400, 1.5, float("nan"), True, "x", b"x", [], {}, [None], ["a"], [-1, 1], [[1]], object(),
+    np.zeros(2), np.zeros((2, 2, 2)), dml.Expression(), dml.FLOAT32, dml.Size2D(0, 0), Evil(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [*functions.__all__, "TensorDesc", "Binding", "TensorData", "Size2D", "FusedActivation"]
+)
+def test_whatever_is_given_is_taken_or_refused_in_words(name: str) -> None:
+    net = Net()
+    x = net(1, 1, 2, 3)
+    function: Any = getattr(dml, name)
+    parameters = ["data_type", "sizes", "strides"] if name == "TensorDesc" else inspect.signature(function).parameters
+    usual = {"scope": net.builder, "input_index": 7, "tensor_desc": dml.TensorDesc(F32, [1]), "data_type": F32}
+    tensors = ("input", "filter", "a", "b", "c", "mean", "variance", "scale", "bias", "indices", "weight", "recurrence")
+    given = {one: x if one in tensors else usual.get(one, [1, 1]) for one in parameters}
+    for one in parameters:
+        for odd in ODD:
+            with contextlib.suppress(anydml.DmlError, TypeError):
+                function(**{**given, one: odd})
 
 
 def test_gaps_between_indices_are_refused_when_the_graph_is_built() -> None:

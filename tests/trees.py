@@ -67,6 +67,8 @@ class Trees:
         number = int(self.chance.integers(len(self.fetched)))
         of, sizes = self.fetched[number]
         indices = [self.index(size, depth - 1) for size in sizes]
+        if self.rank and sizes[-1] == self.shape[-1] and not self.by_row and self.chance.random() < 0.4:
+            indices[-1] = ex.coordinate(self.rank - 1)
         if self.chance.random() < 0.3:
             return ex.fetch_or(
                 len(self.sources) + number, of, [i - 1 for i in indices], sizes, self.grow(of, depth - 1)
@@ -74,7 +76,8 @@ class Trees:
         return ex.fetch(len(self.sources) + number, of, indices)
 
     def index(self, size: int, depth: int) -> Expr:
-        fitting = [k for k, count in enumerate(self.shape) if count <= size]
+        varying = self.rank - self.folded if self.by_row else self.rank
+        fitting = [k for k, count in enumerate(self.shape[:varying]) if count <= size]
         kind = self.pick(["line", "line", "nearest", "number"])
         if kind == "line" and fitting:
             k = fitting[-1] if self.chance.random() < 0.5 else self.pick(fitting)
@@ -127,12 +130,14 @@ class Trees:
         """A fold that is exact in any order: floats are added where they are few and whole, multiplied where ±1."""
         function, outside, self.by_row = self.pick(["sum", "product", "max", "min"]), self.by_row, False
         made, of = of, DataType.FLOAT32 if of is DataType.FLOAT16 else of
-        if of.is_float and function == "sum":
-            term = (self.grow(DataType.INT32, depth) & 15).to(of)
-        elif of.is_float and function == "product":
+        fetches = bool(self.fetched) and self.chance.random() < 0.5
+        if of.is_float and function == "product":
             term = ex.where(self.truth(depth), ex.const(1, of), ex.const(-1, of))
         else:
-            term = self.grow(of, depth)
+            is_sum = of.is_float and function == "sum"
+            kind = DataType.INT32 if is_sum else of
+            term = self.fetch(max(depth, 1)).to(kind) if fetches else self.grow(kind, depth)
+            term = (term & 15).to(of) if is_sum else term
         self.by_row = outside
         return ex.fold(function, term).to(made)
 

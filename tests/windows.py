@@ -125,10 +125,95 @@ def quantised(desc: Any, arrays: Arrays, x: Array) -> Array:
     return saturated(np.rint(x).astype(np.float64) + float(zero), desc.output_tensor.data_type.dtype)
 
 
+# Poolings
+
+
+def each_window(desc: Any, x: Array, outside: Any, counts: tuple[int, ...]) -> Array:
+    """The elements of each window, as a last dimension: what lies past the padding too."""
+    window = tuple(desc.window_size)
+    walk = zip(counts, desc.strides, window, dilations(desc, window), strict=True)
+    reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in walk]
+    whole = padded(desc, x, outside)
+    more = [(0, 0), (0, 0), *((0, max(r - n, 0)) for r, n in zip(reach, whole.shape[2:], strict=True))]
+    whole = np.pad(whole, more, constant_values=outside)
+    return np.stack([whole[lines(offset, desc.strides, counts)] for _, offset in offsets(desc, window)], -1)
+
+
+def average(desc: Any, x: Array, counts: tuple[int, ...]) -> tuple[Array, Array]:
+    """The sum of each window, and how many elements the mean is of."""
+    real = each_window(desc, np.ones(x.shape, int), 0, counts).sum(-1)
+    count = np.full(real.shape, np.prod(desc.window_size)) if desc.include_padding else np.maximum(real, 1)
+    return each_window(desc, x, 0, counts).sum(-1), count
+
+
+def average_pooling(desc: Any, arrays: Arrays) -> Array:
+    total, count = average(desc, arrays["InputTensor"].astype(np.float64), desc.output_tensor.sizes[2:])
+    return total / count
+
+
+def quantised_average(desc: Any, arrays: Arrays) -> Array:
+    x, zero = arrays["InputTensor"].astype(np.int64), int(arrays.get("InputZeroPointTensor", np.zeros(1)).ravel()[0])
+    total, count = average(desc, x - zero, desc.output_tensor.sizes[2:])
+    mean = total.astype(F32) * arrays["InputScaleTensor"].ravel()[0] / count.astype(F32)
+    return quantised(desc, arrays, mean / arrays["OutputScaleTensor"].ravel()[0])
+
+
+def lp_pooling(desc: Any, arrays: Arrays) -> Array:
+    windows = each_window(desc, arrays["InputTensor"].astype(np.float64), 0, desc.output_tensor.sizes[2:])
+    return np.asarray(np.linalg.norm(windows, desc.p, -1))
+
+
+def largest(desc: Any, x: Array, counts: tuple[int, ...]) -> tuple[Array, Array]:
+    """The largest of each window, and where the first of them lies in the input as one row."""
+    below = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    windows = each_window(desc, x, below, counts)
+    numbers = each_window(desc, np.arange(x.size).reshape(x.shape), -1, counts)
+    found = windows.max(-1)
+    is_found = (windows == found[..., None]) | np.isnan(windows)
+    first = np.where(is_found & (numbers >= 0), numbers, x.size - 1).min(-1)
+    return found, first
+
+
+def max_pooling(desc: Any, arrays: Arrays) -> list[Array]:
+    return list(largest(desc, arrays["InputTensor"], desc.output_tensor.sizes[2:])[: len(desc.outputs())])
+
+
+def average_grad(desc: Any, arrays: Arrays) -> Array:
+    dy, sizes = arrays["InputGradientTensor"].astype(np.float64), desc.output_gradient_tensor.sizes
+    _, count = average(desc, np.zeros(sizes), dy.shape[2:])
+    numbers = each_window(desc, np.arange(np.prod(sizes)).reshape(sizes), -1, dy.shape[2:])
+    found = np.zeros(np.prod(sizes) + 1)
+    np.add.at(found, numbers, np.broadcast_to((dy / count).astype(F32)[..., None], numbers.shape))
+    return found[:-1].reshape(sizes)
+
+
+def max_grad(desc: Any, arrays: Arrays) -> Array:
+    x, dy = arrays["InputTensor"], arrays["InputGradientTensor"].astype(np.float64)
+    found = np.zeros(x.size)
+    is_real = each_window(desc, np.ones(x.shape, int), 0, dy.shape[2:]).any(-1)
+    np.add.at(found, largest(desc, x, dy.shape[2:])[1], np.where(is_real, dy, 0))
+    return found.reshape(x.shape)
+
+
+def unpooled(desc: Any, arrays: Arrays) -> Array:
+    found = np.zeros(desc.output_tensor.element_count, arrays["InputTensor"].dtype)
+    for index, x in zip(arrays["IndicesTensor"].ravel().tolist(), arrays["InputTensor"].ravel(), strict=True):
+        if index < found.size:
+            found[index] = x
+    return found
+
+
 ORACLE: dict[str, Callable[[Any, Arrays], Any]] = {
     "CONVOLUTION": convolution,
     "CONVOLUTION_INTEGER": integers,
     "QUANTIZED_LINEAR_CONVOLUTION": quantised_convolution,
+    **dict.fromkeys(("AVERAGE_POOLING", "AVERAGE_POOLING1"), average_pooling),
+    "AVERAGE_POOLING_GRAD": average_grad,
+    **dict.fromkeys(("LP_POOLING", "LP_POOLING1"), lp_pooling),
+    **dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), max_pooling),
+    "MAX_POOLING_GRAD": max_grad,
+    "MAX_UNPOOLING": unpooled,
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": quantised_average,
 }
 
 
@@ -148,6 +233,8 @@ _SCALES = {
     "OutputZeroPointTensor": _array("uint8", 100),
 }
 _PAD = {"start_padding": (1, 0), "end_padding": (0, 1), "strides": (1, 2)}
+_IMAGE = _array("float32", [1, 5, 2, 4, 4, 0, 3, -7, 6], 1, 1, 3, 3)
+_POOL = {"window_size": (2, 2), "strides": (2, 1), "start_padding": (1, 0), "end_padding": (0, 1)}
 SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
     # DxDispatch's dml_convolution_2d
     "CONVOLUTION": (
@@ -162,5 +249,35 @@ SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
     "QUANTIZED_LINEAR_CONVOLUTION": (
         {**_BYTES, **_ZEROS, **_SCALES, "BiasTensor": _array("int32", [7, -9], 1, 2, 1, 1)},
         _PAD,
+    ),
+    **{
+        name: ({"InputTensor": _IMAGE}, {**_POOL, **more})
+        for name, more in dict[str, dict[str, Any]](
+            {
+                "AVERAGE_POOLING": {"include_padding": True},
+                "AVERAGE_POOLING1": {"window_size": (1, 2)},
+                "LP_POOLING": {"p": 1},
+                "LP_POOLING1": {"p": 1, "dilations": (2, 1)},
+                "MAX_POOLING": {},
+                "MAX_POOLING1": {},
+                "MAX_POOLING2": {"dilations": (1, 2)},
+            }
+        ).items()
+    },
+    "AVERAGE_POOLING_GRAD": ({"InputGradientTensor": _IMAGE}, {"window_size": (2, 2), "strides": (2, 1)}),
+    "MAX_POOLING_GRAD": (
+        {"InputTensor": _IMAGE, "InputGradientTensor": _IMAGE[..., :2, :2].copy()},
+        {"window_size": (2, 2), "start_padding": (0, 1), "strides": (1, 2)},
+    ),
+    "MAX_UNPOOLING": (
+        {"InputTensor": _IMAGE[..., :1, :].copy(), "IndicesTensor": _array("uint32", [2, 0, 2], 1, 1, 1, 3)},
+        {},
+    ),
+    "QUANTIZED_LINEAR_AVERAGE_POOLING": (
+        {
+            "InputTensor": _BYTES["InputTensor"],
+            **{name: one for name, one in {**_ZEROS, **_SCALES}.items() if "Filter" not in name},
+        },
+        {"window_size": (2, 2), **_PAD},
     ),
 }

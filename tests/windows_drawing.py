@@ -24,8 +24,33 @@ def window_sizes(draw: st.DrawFn, cls: Operator, rank: int) -> tuple[dict[str, S
         if name in cls.field_types()
     }
     window = tuple(1 + draw(upto(2)) for _ in range(count))
-    assert issubclass(cls, Filtered)
-    return _filtered(draw, cls, window, most, attributes), attributes
+    if issubclass(cls, Filtered):
+        return _filtered(draw, cls, window, most, attributes), attributes
+    return _pooled(draw, cls, window, most, attributes), attributes
+
+
+def _pooled(draw: st.DrawFn, cls: Operator, window: Sizes, most: int, attributes: dict[str, Any]) -> dict[str, Sizes]:
+    attributes["window_size"] = window
+    if "include_padding" in cls.field_types():
+        attributes["include_padding"] = pick(draw, (True, False))
+    if "p" in cls.field_types():
+        attributes["p"] = pick(draw, (1, 2, 3))
+    whole, pooled = [], []
+    for i, size in enumerate(window):
+        reach, pads = (size - 1) * attributes.get("dilations", (1,) * 3)[i] + 1, attributes["start_padding"][i]
+        pads += attributes["end_padding"][i]
+        whole.append(max(reach - pads, 1) + draw(upto(most)))
+        pooled.append((whole[-1] + pads - reach) // attributes["strides"][i] + 1)
+    both = (1 + draw(upto(1)), 1 + draw(upto(2)))
+    large, small, ones = (*both, *whole), (*both, *pooled), (1, 1, *(1 for _ in window))
+    return {
+        "InputTensor": large,
+        "OutputTensor": small,
+        "OutputIndicesTensor": small,
+        "InputGradientTensor": small,
+        "OutputGradientTensor": large,
+        **dict.fromkeys(_SINGLE, ones),
+    }
 
 
 def _filtered(draw: st.DrawFn, cls: Operator, window: Sizes, most: int, attributes: dict[str, Any]) -> dict[str, Sizes]:

@@ -12,7 +12,7 @@ from anydml.runtime.device import DeviceName
 
 from anydml.builder import Graph as Graph
 from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from anydml.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, QuantizationType as QuantizationType, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
+from anydml.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, PaddingMode as PaddingMode, QuantizationType as QuantizationType, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
 from anydml.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
 from anydml.expression import Expression as Expression
 from anydml.graph.description import GraphDesc as GraphDesc
@@ -27,6 +27,7 @@ from anydml.operators.blocks import Dequantize as Dequantize, Quantize as Quanti
 from anydml.operators.convolution import Convolution as Convolution, ConvolutionInteger as ConvolutionInteger, QuantizedLinearConvolution as QuantizedLinearConvolution
 from anydml.operators.copies import ActivationIdentity as ActivationIdentity, Cast as Cast, ElementWiseIdentity as ElementWiseIdentity
 from anydml.operators.cumulative import CumulativeProduct as CumulativeProduct, CumulativeSummation as CumulativeSummation
+from anydml.operators.diagonal import DiagonalMatrix as DiagonalMatrix, DiagonalMatrix1 as DiagonalMatrix1
 from anydml.operators.fill import FillValueConstant as FillValueConstant, FillValueSequence as FillValueSequence
 from anydml.operators.gather import GatherND as GatherND, GatherND1 as GatherND1
 from anydml.operators.gather_along import Gather as Gather, GatherElements as GatherElements
@@ -35,12 +36,17 @@ from anydml.operators.limits import ElementWiseClip as ElementWiseClip, ElementW
 from anydml.operators.local_response import LocalResponseNormalization as LocalResponseNormalization, LocalResponseNormalizationGrad as LocalResponseNormalizationGrad
 from anydml.operators.logic import ElementWiseIf as ElementWiseIf, ElementWiseIsInfinity as ElementWiseIsInfinity, ElementWiseIsNaN as ElementWiseIsNaN, ElementWiseLogicalAnd as ElementWiseLogicalAnd, ElementWiseLogicalEquals as ElementWiseLogicalEquals, ElementWiseLogicalGreaterThan as ElementWiseLogicalGreaterThan, ElementWiseLogicalGreaterThanOrEqual as ElementWiseLogicalGreaterThanOrEqual, ElementWiseLogicalLessThan as ElementWiseLogicalLessThan, ElementWiseLogicalLessThanOrEqual as ElementWiseLogicalLessThanOrEqual, ElementWiseLogicalNot as ElementWiseLogicalNot, ElementWiseLogicalOr as ElementWiseLogicalOr, ElementWiseLogicalXor as ElementWiseLogicalXor
 from anydml.operators.normalisation import LpNormalization as LpNormalization, MeanVarianceNormalization as MeanVarianceNormalization, MeanVarianceNormalization1 as MeanVarianceNormalization1, MeanVarianceNormalization2 as MeanVarianceNormalization2
+from anydml.operators.padding import Padding as Padding, Padding1 as Padding1
+from anydml.operators.pooling import AveragePooling as AveragePooling, AveragePooling1 as AveragePooling1, LpPooling as LpPooling, LpPooling1 as LpPooling1, MaxPooling as MaxPooling, MaxPooling1 as MaxPooling1, MaxPooling2 as MaxPooling2, QuantizedLinearAveragePooling as QuantizedLinearAveragePooling
+from anydml.operators.pooling_gradients import AveragePoolingGrad as AveragePoolingGrad, MaxPoolingGrad as MaxPoolingGrad, MaxUnpooling as MaxUnpooling
 from anydml.operators.products import Gemm as Gemm, MatrixMultiplyInteger as MatrixMultiplyInteger, MatrixMultiplyIntegerToFloat as MatrixMultiplyIntegerToFloat, QuantizedLinearMatrixMultiply as QuantizedLinearMatrixMultiply
 from anydml.operators.quantisation import DynamicQuantizeLinear as DynamicQuantizeLinear, ElementWiseDequantizeLinear as ElementWiseDequantizeLinear, ElementWiseQuantizeLinear as ElementWiseQuantizeLinear, ElementWiseQuantizedLinearAdd as ElementWiseQuantizedLinearAdd
+from anydml.operators.rearranging import DepthToSpace as DepthToSpace, DepthToSpace1 as DepthToSpace1, SpaceToDepth as SpaceToDepth, SpaceToDepth1 as SpaceToDepth1, Tile as Tile
 from anydml.operators.reductions import Argmax as Argmax, Argmin as Argmin, Reduce as Reduce
 from anydml.operators.reverse import ReverseSubsequences as ReverseSubsequences
 from anydml.operators.scaling import ValueScale2D as ValueScale2D
 from anydml.operators.slice import Slice as Slice, Slice1 as Slice1
+from anydml.operators.slice_gradient import SliceGrad as SliceGrad
 from anydml.operators.softmax import ActivationHardmax as ActivationHardmax, ActivationHardmax1 as ActivationHardmax1, ActivationLogSoftmax as ActivationLogSoftmax, ActivationLogSoftmax1 as ActivationLogSoftmax1, ActivationSoftmax as ActivationSoftmax, ActivationSoftmax1 as ActivationSoftmax1
 from anydml.operators.transcendental import ElementWiseAcos as ElementWiseAcos, ElementWiseAcosh as ElementWiseAcosh, ElementWiseAsin as ElementWiseAsin, ElementWiseAsinh as ElementWiseAsinh, ElementWiseAtan as ElementWiseAtan, ElementWiseAtanYX as ElementWiseAtanYX, ElementWiseAtanh as ElementWiseAtanh, ElementWiseConstantPow as ElementWiseConstantPow, ElementWiseCos as ElementWiseCos, ElementWiseCosh as ElementWiseCosh, ElementWiseErf as ElementWiseErf, ElementWiseExp as ElementWiseExp, ElementWiseLog as ElementWiseLog, ElementWisePow as ElementWisePow, ElementWiseSin as ElementWiseSin, ElementWiseSinh as ElementWiseSinh, ElementWiseTan as ElementWiseTan, ElementWiseTanh as ElementWiseTanh
 from anydml.runtime.binding import BindingProperties as BindingProperties, BufferBinding as BufferBinding
@@ -68,14 +74,16 @@ _DataType = DataType | type[Any] | np.dtype[Any] | str
 _AxisDirection = AxisDirection | Literal['INCREASING', 'DECREASING', 'increasing', 'decreasing']
 _ConvolutionDirection = ConvolutionDirection | Literal['FORWARD', 'BACKWARD', 'forward', 'backward']
 _ConvolutionMode = ConvolutionMode | Literal['CONVOLUTION', 'CROSS_CORRELATION', 'convolution', 'cross_correlation']
+_DepthSpaceOrder = DepthSpaceOrder | Literal['DEPTH_COLUMN_ROW', 'COLUMN_ROW_DEPTH', 'depth_column_row', 'column_row_depth']
 _IndexMode = IndexMode | Literal['RAISE', 'CLAMP', 'raise', 'clamp']
 _IsInfinityMode = IsInfinityMode | Literal['EITHER', 'POSITIVE', 'NEGATIVE', 'either', 'positive', 'negative']
 _MatrixTransform = MatrixTransform | Literal['NONE', 'TRANSPOSE', 'none', 'transpose']
+_PaddingMode = PaddingMode | Literal['CONSTANT', 'EDGE', 'REFLECTION', 'SYMMETRIC', 'WRAP', 'constant', 'edge', 'reflection', 'symmetric', 'wrap']
 _ReduceFunction = ReduceFunction | Literal['ARGMAX', 'ARGMIN', 'AVERAGE', 'L1', 'L2', 'LOG_SUM', 'LOG_SUM_EXP', 'MAX', 'MIN', 'MULTIPLY', 'SUM', 'SUM_SQUARE', 'argmax', 'argmin', 'average', 'l1', 'l2', 'log_sum', 'log_sum_exp', 'max', 'min', 'multiply', 'sum', 'sum_square']
 _RoundingMode = RoundingMode | Literal['HALVES_TO_NEAREST_EVEN', 'TOWARD_ZERO', 'TOWARD_INFINITY', 'halves_to_nearest_even', 'toward_zero', 'toward_infinity']
 
 __version__: str
-__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'Argmax', 'Argmin', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'Convolution', 'ConvolutionDirection', 'ConvolutionInteger', 'ConvolutionMode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'Dequantize', 'DescriptionError', 'Device', 'DmlError', 'DynamicQuantizeLinear', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDequantizeLinear', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseQuantizeLinear', 'ElementWiseQuantizedLinearAdd', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Gemm', 'Graph', 'GraphDesc', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'MatrixMultiplyInteger', 'MatrixMultiplyIntegerToFloat', 'MatrixTransform', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'ModelError', 'ModelFileError', 'OPERATORS', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Place', 'QuantizationType', 'Quantize', 'QuantizedLinearConvolution', 'QuantizedLinearMatrixMultiply', 'Reduce', 'ReduceFunction', 'Report', 'ReverseSubsequences', 'RoundingMode', 'ScaleBias', 'Slice', 'Slice1', 'Split', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'UnsupportedError', 'ValueScale2D', 'abs', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'add', 'add1', 'argmax', 'argmin', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'cast', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'constant_pow', 'convolution', 'convolution_integer', 'cos', 'cosh', 'cumulative_product', 'cumulative_summation', 'dequantize', 'dequantize_linear', 'difference_square', 'divide', 'dynamic_quantize_linear', 'elu', 'erf', 'exp', 'fill_value_constant', 'fill_value_sequence', 'floor', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'gemm', 'get_num_threads', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'join', 'leaky_relu', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'lp_normalization', 'matrix_multiply_integer', 'matrix_multiply_integer_to_float', 'max', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'modulus_floor', 'modulus_truncate', 'multiply', 'negate', 'parameterized_relu', 'parametric_softplus', 'pow', 'quantize', 'quantize_linear', 'quantized_linear_add', 'quantized_linear_convolution', 'quantized_linear_matrix_multiply', 'recip', 'reduce', 'relu', 'relu_grad', 'reverse_subsequences', 'round', 'scaled_elu', 'scaled_tanh', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'sin', 'sinh', 'slice', 'slice1', 'softmax', 'softmax1', 'softplus', 'softsign', 'split', 'sqrt', 'subtract', 'support', 'swish', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'value_scale_2d']
+__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'Argmax', 'Argmin', 'AveragePooling', 'AveragePooling1', 'AveragePoolingGrad', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'Convolution', 'ConvolutionDirection', 'ConvolutionInteger', 'ConvolutionMode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'DepthSpaceOrder', 'DepthToSpace', 'DepthToSpace1', 'Dequantize', 'DescriptionError', 'Device', 'DiagonalMatrix', 'DiagonalMatrix1', 'DmlError', 'DynamicQuantizeLinear', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDequantizeLinear', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseQuantizeLinear', 'ElementWiseQuantizedLinearAdd', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Gemm', 'Graph', 'GraphDesc', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'InterpolationMode', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'LpPooling', 'LpPooling1', 'MatrixMultiplyInteger', 'MatrixMultiplyIntegerToFloat', 'MatrixTransform', 'MaxPooling', 'MaxPooling1', 'MaxPooling2', 'MaxPoolingGrad', 'MaxUnpooling', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'ModelError', 'ModelFileError', 'OPERATORS', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Padding', 'Padding1', 'PaddingMode', 'Place', 'QuantizationType', 'Quantize', 'QuantizedLinearAveragePooling', 'QuantizedLinearConvolution', 'QuantizedLinearMatrixMultiply', 'Reduce', 'ReduceFunction', 'Report', 'ReverseSubsequences', 'RoundingMode', 'ScaleBias', 'Slice', 'Slice1', 'SliceGrad', 'SpaceToDepth', 'SpaceToDepth1', 'Split', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'Tile', 'UnsupportedError', 'ValueScale2D', 'abs', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'add', 'add1', 'argmax', 'argmin', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'average_pooling', 'average_pooling1', 'average_pooling_grad', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'cast', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'constant_pow', 'convolution', 'convolution_integer', 'cos', 'cosh', 'cumulative_product', 'cumulative_summation', 'depth_to_space', 'depth_to_space1', 'dequantize', 'dequantize_linear', 'diagonal_matrix', 'diagonal_matrix1', 'difference_square', 'divide', 'dynamic_quantize_linear', 'elu', 'erf', 'exp', 'fill_value_constant', 'fill_value_sequence', 'floor', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'gemm', 'get_num_threads', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'join', 'leaky_relu', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'lp_normalization', 'lp_pooling', 'lp_pooling1', 'matrix_multiply_integer', 'matrix_multiply_integer_to_float', 'max', 'max_pooling', 'max_pooling1', 'max_pooling2', 'max_pooling_grad', 'max_unpooling', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'modulus_floor', 'modulus_truncate', 'multiply', 'negate', 'padding', 'padding1', 'parameterized_relu', 'parametric_softplus', 'pow', 'quantize', 'quantize_linear', 'quantized_linear_add', 'quantized_linear_average_pooling', 'quantized_linear_convolution', 'quantized_linear_matrix_multiply', 'recip', 'reduce', 'relu', 'relu_grad', 'reverse_subsequences', 'round', 'scaled_elu', 'scaled_tanh', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'sin', 'sinh', 'slice', 'slice1', 'slice_grad', 'softmax', 'softmax1', 'softplus', 'softsign', 'space_to_depth', 'space_to_depth1', 'split', 'sqrt', 'subtract', 'support', 'swish', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'tile', 'value_scale_2d']
 
 @overload
 def abs(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
@@ -203,6 +211,33 @@ def atanh(x: _A | _Plain, scale_bias: _ScaleBias | None = ..., *, out: _A | None
 def atanh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def atanh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def average_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """AVERAGE_POOLING: the mean of each window."""
+@overload
+def average_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def average_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def average_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def average_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """AVERAGE_POOLING1: the mean of each window, whose elements are Dilations apart."""
+@overload
+def average_pooling1(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def average_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def average_pooling1(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def average_pooling_grad(input_gradient: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., output_sizes: Sequence[int] | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """AVERAGE_POOLING_GRAD: the gradient of AVERAGE_POOLING: each number, over as many as its window's mean is of, is added to all of those."""
+@overload
+def average_pooling_grad(input_gradient: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., output_sizes: Sequence[int] | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def average_pooling_grad(input_gradient: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., output_sizes: Sequence[int] | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def average_pooling_grad(input_gradient: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., output_sizes: Sequence[int] | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def batch_normalization(x: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain, spatial: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """BATCH_NORMALIZATION: normalises with a mean and a variance that are given: f(Scale·(x - Mean)/√(Variance + Epsilon) + Bias)."""
@@ -366,23 +401,23 @@ def constant_pow(x: Expression, exponent: float, scale_bias: _ScaleBias | None =
 @overload
 def constant_pow(x: Any, exponent: float, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def convolution(x: NDArray[_S] | _Plain, filter: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., output_padding: Sequence[int] | int | None = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def convolution(x: NDArray[_S] | _Plain, filter: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_padding: Sequence[int] | int = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """CONVOLUTION: lays a filter over every window of the input: the sum of their products over the channels of a group, plus bias."""
 @overload
-def convolution(x: _A | _Plain, filter: _A | _Plain, bias: _A | _Plain | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., output_padding: Sequence[int] | int | None = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def convolution(x: _A | _Plain, filter: _A | _Plain, bias: _A | _Plain | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_padding: Sequence[int] | int = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def convolution(x: Expression | _Number, filter: Expression | _Number, bias: Expression | _Number | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., output_padding: Sequence[int] | int | None = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+def convolution(x: Expression | _Number, filter: Expression | _Number, bias: Expression | _Number | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_padding: Sequence[int] | int = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def convolution(x: Any, filter: Any, bias: Any | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., output_padding: Sequence[int] | int | None = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def convolution(x: Any, filter: Any, bias: Any | None = ..., mode: _ConvolutionMode = ..., direction: _ConvolutionDirection = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_padding: Sequence[int] | int = ..., group_count: int = ..., fused_activation: _Activation | None = ..., output_sizes: Sequence[int] | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def convolution_integer(x: NDArray[Any] | _Plain, filter: NDArray[Any] | _Plain, input_zero_point: NDArray[Any] | _Plain | None = ..., filter_zero_point: NDArray[Any] | _Plain | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: NDArray[np.int32] | None = None, device: _Device | None = None) -> NDArray[np.int32]:
+def convolution_integer(x: NDArray[Any] | _Plain, filter: NDArray[Any] | _Plain, input_zero_point: NDArray[Any] | _Plain | None = ..., filter_zero_point: NDArray[Any] | _Plain | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: NDArray[np.int32] | None = None, device: _Device | None = None) -> NDArray[np.int32]:
     """CONVOLUTION_INTEGER: the convolution of bytes, each less its zero point: Σ(x - zx)·(w - zw), exactly, wrapped to INT32."""
 @overload
-def convolution_integer(x: _A | _Plain, filter: _A | _Plain, input_zero_point: _A | _Plain | None = ..., filter_zero_point: _A | _Plain | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def convolution_integer(x: _A | _Plain, filter: _A | _Plain, input_zero_point: _A | _Plain | None = ..., filter_zero_point: _A | _Plain | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def convolution_integer(x: Expression | _Number, filter: Expression | _Number, input_zero_point: Expression | _Number | None = ..., filter_zero_point: Expression | _Number | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: None = None, device: None = None) -> Expression: ...
+def convolution_integer(x: Expression | _Number, filter: Expression | _Number, input_zero_point: Expression | _Number | None = ..., filter_zero_point: Expression | _Number | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def convolution_integer(x: Any, filter: Any, input_zero_point: Any | None = ..., filter_zero_point: Any | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def convolution_integer(x: Any, filter: Any, input_zero_point: Any | None = ..., filter_zero_point: Any | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def cos(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_COS: the cosine of an angle in radians: cos x."""
@@ -401,6 +436,24 @@ def cosh(x: _A | _Plain, scale_bias: _ScaleBias | None = ..., *, out: _A | None 
 def cosh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def cosh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def depth_to_space(x: NDArray[_S] | _Plain, block_size: int, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """DEPTH_TO_SPACE: makes blocks of rows and columns of channels: Output[n, c, h·B + i, w·B + j] = Input[n, (i·B + j)·C + c, h, w]."""
+@overload
+def depth_to_space(x: _A | _Plain, block_size: int, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def depth_to_space(x: Expression, block_size: int, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def depth_to_space(x: Any, block_size: int, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def depth_to_space1(x: NDArray[_S] | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """DEPTH_TO_SPACE1: makes blocks of rows and columns of channels: Output[n, c, h·B + i, w·B + j] = Input[n, k, h, w]."""
+@overload
+def depth_to_space1(x: _A | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def depth_to_space1(x: Expression, block_size: int, order: _DepthSpaceOrder = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def depth_to_space1(x: Any, block_size: int, order: _DepthSpaceOrder = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def dequantize_linear(x: NDArray[Any] | _Plain, scale: NDArray[_S] | _Plain, zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR: numbers of what was quantised: (x - zero_point)·scale. The zero point may be left out from 6_2 on."""
@@ -717,6 +770,24 @@ def lp_normalization(x: Expression, axis: int, epsilon: float = ..., p: int = ..
 @overload
 def lp_normalization(x: Any, axis: int, epsilon: float = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def lp_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """LP_POOLING: the norm of each window: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
+@overload
+def lp_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def lp_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def lp_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def lp_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., p: int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """LP_POOLING1: the norm of each window, whose elements are Dilations apart: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
+@overload
+def lp_pooling1(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., p: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def lp_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., p: int = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def lp_pooling1(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def matrix_multiply_integer(a: NDArray[Any] | _Plain, b: NDArray[Any] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[np.int32] | None = None, device: _Device | None = None) -> NDArray[np.int32]:
     """MATRIX_MULTIPLY_INTEGER: the product of matrices of bytes, each less its zero point: Σ(a - za)·(b - zb), exactly, wrapped to INT32."""
 @overload
@@ -743,6 +814,51 @@ def max(a: _A | _Plain, b: _A | _Plain, *, out: _A | None = None, device: _Devic
 def max(a: Expression | _Number, b: Expression | _Number, *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def max(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def max_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MAX_POOLING: the largest of each window, NaN where one is. Padding is below all numbers."""
+@overload
+def max_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def max_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def max_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def max_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S] | list[NDArray[_S]]:
+    """MAX_POOLING1: the largest of each window, NaN where one is, and where it lies. Padding is below all numbers."""
+@overload
+def max_pooling1(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A | list[_A]: ...
+@overload
+def max_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: None = None, device: None = None) -> Expression | list[Expression]: ...
+@overload
+def max_pooling1(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def max_pooling2(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S] | list[NDArray[_S]]:
+    """MAX_POOLING2: the largest of each window, whose elements are Dilations apart, NaN where one is, and where it lies."""
+@overload
+def max_pooling2(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A | list[_A]: ...
+@overload
+def max_pooling2(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: None = None, device: None = None) -> Expression | list[Expression]: ...
+@overload
+def max_pooling2(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def max_pooling_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MAX_POOLING_GRAD: the gradient of MAX_POOLING2: each number is added to the first of the largest of its window."""
+@overload
+def max_pooling_grad(x: _A | _Plain, input_gradient: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def max_pooling_grad(x: Expression, input_gradient: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def max_pooling_grad(x: Any, input_gradient: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def max_unpooling(x: NDArray[_S] | _Plain, indices: NDArray[Any] | _Plain, output_sizes: Sequence[int] | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """MAX_UNPOOLING: Zeros, but for the elements that indices name, which have the input's numbers: out[index] = x."""
+@overload
+def max_unpooling(x: _A | _Plain, indices: _A | _Plain, output_sizes: Sequence[int] | None = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def max_unpooling(x: Expression, indices: Expression, output_sizes: Sequence[int] | None = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def max_unpooling(x: Any, indices: Any, output_sizes: Sequence[int] | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def mean(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_MEAN: the mean: (a + b)/2. Of integers it is cut toward zero and does not overflow, which the documents leave open."""
@@ -825,6 +941,24 @@ def negate(x: Expression, *, out: None = None, device: None = None) -> Expressio
 @overload
 def negate(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def padding(x: NDArray[_S] | _Plain, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """PADDING: A tensor with StartPadding elements before it and EndPadding after it, in each dimension."""
+@overload
+def padding(x: _A | _Plain, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value: float = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def padding(x: Expression, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value: float = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def padding(x: Any, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def padding1(x: NDArray[_S] | _Plain, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value_data_type: _DataType | None = ..., padding_value: int | float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """PADDING1: A tensor with StartPadding elements before it and EndPadding after it, in each dimension."""
+@overload
+def padding1(x: _A | _Plain, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value_data_type: _DataType | None = ..., padding_value: int | float = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def padding1(x: Expression, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value_data_type: _DataType | None = ..., padding_value: int | float = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def padding1(x: Any, start_padding: Sequence[int], end_padding: Sequence[int], padding_mode: _PaddingMode = ..., padding_value_data_type: _DataType | None = ..., padding_value: int | float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def parameterized_relu(x: NDArray[_S] | _Plain, slope: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_PARAMETERIZED_RELU: A rectifier with a slope for each element: x where x ≥ 0, and else slope·x. Integers wrap."""
 @overload
@@ -870,14 +1004,23 @@ def quantized_linear_add(a: Expression | _Number, a_scale: Expression | _Number,
 @overload
 def quantized_linear_add(a: Any, a_scale: Any, b: Any, b_scale: Any, output_scale: Any, a_zero_point: Any | None = ..., b_zero_point: Any | None = ..., output_zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def quantized_linear_convolution(x: NDArray[Any] | _Plain, input_scale: NDArray[Any] | _Plain, filter: NDArray[Any] | _Plain, filter_scale: NDArray[Any] | _Plain, output_scale: NDArray[Any] | _Plain, input_zero_point: NDArray[Any] | _Plain | None = ..., filter_zero_point: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., output_zero_point: NDArray[Any] | _Plain | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+def quantized_linear_average_pooling(x: NDArray[Any] | _Plain, input_scale: NDArray[Any] | _Plain, output_scale: NDArray[Any] | _Plain, window_size: Sequence[int] | int, input_zero_point: NDArray[Any] | _Plain | None = ..., output_zero_point: NDArray[Any] | _Plain | None = ..., strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+    """QUANTIZED_LINEAR_AVERAGE_POOLING: the mean of each window of quantised numbers, quantised: round(s·Σ(x - z)/count/sy) + zy, halves to even."""
+@overload
+def quantized_linear_average_pooling(x: _A | _Plain, input_scale: _A | _Plain, output_scale: _A | _Plain, window_size: Sequence[int] | int, input_zero_point: _A | _Plain | None = ..., output_zero_point: _A | _Plain | None = ..., strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def quantized_linear_average_pooling(x: Expression | _Number, input_scale: Expression | _Number, output_scale: Expression | _Number, window_size: Sequence[int] | int, input_zero_point: Expression | _Number | None = ..., output_zero_point: Expression | _Number | None = ..., strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def quantized_linear_average_pooling(x: Any, input_scale: Any, output_scale: Any, window_size: Sequence[int] | int, input_zero_point: Any | None = ..., output_zero_point: Any | None = ..., strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def quantized_linear_convolution(x: NDArray[Any] | _Plain, input_scale: NDArray[Any] | _Plain, filter: NDArray[Any] | _Plain, filter_scale: NDArray[Any] | _Plain, output_scale: NDArray[Any] | _Plain, input_zero_point: NDArray[Any] | _Plain | None = ..., filter_zero_point: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., output_zero_point: NDArray[Any] | _Plain | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
     """QUANTIZED_LINEAR_CONVOLUTION: the convolution of quantised numbers, quantised: sx·sw·(Σ(x - zx)·(w - zw) + bias)/s, rounded, plus z."""
 @overload
-def quantized_linear_convolution(x: _A | _Plain, input_scale: _A | _Plain, filter: _A | _Plain, filter_scale: _A | _Plain, output_scale: _A | _Plain, input_zero_point: _A | _Plain | None = ..., filter_zero_point: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., output_zero_point: _A | _Plain | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def quantized_linear_convolution(x: _A | _Plain, input_scale: _A | _Plain, filter: _A | _Plain, filter_scale: _A | _Plain, output_scale: _A | _Plain, input_zero_point: _A | _Plain | None = ..., filter_zero_point: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., output_zero_point: _A | _Plain | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def quantized_linear_convolution(x: Expression | _Number, input_scale: Expression | _Number, filter: Expression | _Number, filter_scale: Expression | _Number, output_scale: Expression | _Number, input_zero_point: Expression | _Number | None = ..., filter_zero_point: Expression | _Number | None = ..., bias: Expression | _Number | None = ..., output_zero_point: Expression | _Number | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: None = None, device: None = None) -> Expression: ...
+def quantized_linear_convolution(x: Expression | _Number, input_scale: Expression | _Number, filter: Expression | _Number, filter_scale: Expression | _Number, output_scale: Expression | _Number, input_zero_point: Expression | _Number | None = ..., filter_zero_point: Expression | _Number | None = ..., bias: Expression | _Number | None = ..., output_zero_point: Expression | _Number | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def quantized_linear_convolution(x: Any, input_scale: Any, filter: Any, filter_scale: Any, output_scale: Any, input_zero_point: Any | None = ..., filter_zero_point: Any | None = ..., bias: Any | None = ..., output_zero_point: Any | None = ..., strides: Sequence[int] | int | None = ..., dilations: Sequence[int] | int | None = ..., start_padding: Sequence[int] | int | None = ..., end_padding: Sequence[int] | int | None = ..., group_count: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def quantized_linear_convolution(x: Any, input_scale: Any, filter: Any, filter_scale: Any, output_scale: Any, input_zero_point: Any | None = ..., filter_zero_point: Any | None = ..., bias: Any | None = ..., output_zero_point: Any | None = ..., strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., group_count: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def quantized_linear_matrix_multiply(a: NDArray[Any] | _Plain, a_scale: NDArray[Any] | _Plain, b: NDArray[Any] | _Plain, b_scale: NDArray[Any] | _Plain, output_scale: NDArray[Any] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., output_zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
     """QUANTIZED_LINEAR_MATRIX_MULTIPLY: the product of quantised matrices, quantised: sa·sb·Σ(a - za)·(b - zb)/s, rounded, plus z."""
@@ -996,6 +1139,15 @@ def sinh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None
 @overload
 def sinh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def slice_grad(input_gradient: NDArray[_S] | _Plain, output_sizes: Sequence[int], input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int], *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """SLICE_GRAD: the gradient of SLICE1 with respect to its input: the incoming one where the slice took, and 0 elsewhere."""
+@overload
+def slice_grad(input_gradient: _A | _Plain, output_sizes: Sequence[int], input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int], *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def slice_grad(input_gradient: Expression, output_sizes: Sequence[int], input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int], *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def slice_grad(input_gradient: Any, output_sizes: Sequence[int], input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int], *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_SOFTMAX: the softmax of the last dimension: eˣ/Σeˣ, with the largest element taken out first."""
 @overload
@@ -1031,6 +1183,24 @@ def softsign(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = 
 def softsign(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def softsign(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def space_to_depth(x: NDArray[_S] | _Plain, block_size: int, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """SPACE_TO_DEPTH: makes channels of the rows and columns of blocks: Output[n, k, h, w] = Input[n, c, h·B + i, w·B + j]."""
+@overload
+def space_to_depth(x: _A | _Plain, block_size: int, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def space_to_depth(x: Expression, block_size: int, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def space_to_depth(x: Any, block_size: int, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def space_to_depth1(x: NDArray[_S] | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """SPACE_TO_DEPTH1: makes channels of the rows and columns of blocks: Output[n, k, h, w] = Input[n, c, h·B + i, w·B + j]."""
+@overload
+def space_to_depth1(x: _A | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def space_to_depth1(x: Expression, block_size: int, order: _DepthSpaceOrder = ..., *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def space_to_depth1(x: Any, block_size: int, order: _DepthSpaceOrder = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def sqrt(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_SQRT: the square root: √x. It is NaN for negative numbers."""
@@ -1095,6 +1265,15 @@ def thresholded_relu(x: Expression, alpha: float = ..., *, out: None = None, dev
 @overload
 def thresholded_relu(x: Any, alpha: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
+def tile(x: NDArray[_S] | _Plain, repeats: Sequence[int], *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """TILE: A tensor repeated Repeats times in each dimension."""
+@overload
+def tile(x: _A | _Plain, repeats: Sequence[int], *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def tile(x: Expression, repeats: Sequence[int], *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def tile(x: Any, repeats: Sequence[int], *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
 def value_scale_2d(x: NDArray[_S] | _Plain, scale: float, bias: Sequence[float], *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """VALUE_SCALE_2D: Scale·x + Bias of the element's channel, rounded once. There are 1 or 3 channels, in the second dimension."""
 @overload
@@ -1139,6 +1318,20 @@ def dequantize(x: _A, scale: Any, zero_point: Any = ..., data_type: _DataType = 
 def dequantize(x: Expression, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: None = ..., device: None = ...) -> Expression: ...
 @overload
 def dequantize(x: Any, scale: Any, zero_point: Any = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ...) -> Any: ...
+@overload
+def diagonal_matrix(sizes: Sequence[int] | int, offset: int = ..., value: float = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: None = ...) -> Any:
+    """DIAGONAL_MATRIX: matrices with a number on a diagonal, `offset` columns right of the main one, and 0 elsewhere."""
+@overload
+def diagonal_matrix(sizes: Sequence[int] | int, offset: int = ..., value: float = ..., data_type: _DataType = ..., *, out: None = ..., device: None = ..., graph: Graph) -> Expression: ...
+@overload
+def diagonal_matrix1(x: NDArray[_S] | _Plain = ..., diagonal_fill_begin: int = ..., diagonal_fill_end: int = ..., value: float = ..., sizes: Sequence[int] | int | None = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: None = ...) -> NDArray[_S]:
+    """DIAGONAL_MATRIX1: matrices with a number on some diagonals, and elsewhere `x`; or 0, where `sizes` are given."""
+@overload
+def diagonal_matrix1(x: _A = ..., diagonal_fill_begin: int = ..., diagonal_fill_end: int = ..., value: float = ..., sizes: Sequence[int] | int | None = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: None = ...) -> _A: ...
+@overload
+def diagonal_matrix1(x: Expression = ..., diagonal_fill_begin: int = ..., diagonal_fill_end: int = ..., value: float = ..., sizes: Sequence[int] | int | None = ..., data_type: _DataType = ..., *, out: None = ..., device: None = ..., graph: None = ...) -> Expression: ...
+@overload
+def diagonal_matrix1(x: Any = ..., diagonal_fill_begin: int = ..., diagonal_fill_end: int = ..., value: float = ..., sizes: Sequence[int] | int | None = ..., data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: None = ...) -> Any: ...
 @overload
 def fill_value_constant(sizes: Sequence[int] | int, value: float, data_type: _DataType = ..., *, out: Any = ..., device: _Device | None = ..., graph: None = ...) -> Any:
     """FILL_VALUE_CONSTANT: an array of one number, as `numpy.full` has it; an expression, where a graph is given."""

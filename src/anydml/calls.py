@@ -105,23 +105,24 @@ def make_call(
     graph: Graph | None = None,
     spreading: dict[str, Any] | None = None,
     names: Sequence[str] | None = None,
+    results: Sequence[str] | None = None,
 ) -> Call:
     """A call on arrays, or where there is an expression among them, or a graph is given, one that adds to a graph.
 
     With attributes for `spreading` the inputs are given sizes that fit, and may be numbers. `names` are the fields of
-    the inputs, where optional ones are left out.
+    the inputs, where optional ones are left out, and `results` those of the outputs, where some are asked for.
     """
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
     if graph is not None:
-        return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names)
-    return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names)
+        return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names, results)
+    return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names, results)
 
 
-def _several(cls: type[OperatorDesc], out: object) -> list[object]:
+def _several(cls: type[OperatorDesc], out: object, results: Sequence[str] | None) -> list[object]:
     """The arrays that were given for the outputs: a list of them, where the operator gives one."""
-    if not cls.gives_several():
+    if not cls.gives_several() and (results is None or len(results) < 2):
         return [out]
     if not isinstance(out, (list, tuple)):
         raise DescriptionError(cls.type.name, Fault(field="out", rule="out must be a list of arrays", found=show(out)))
@@ -145,8 +146,9 @@ class ArrayCall(Call):
         key: object,
         spreading: dict[str, Any] | None,
         names: Sequence[str] | None,
+        results: Sequence[str] | None,
     ) -> None:
-        outs = None if out is None else _several(cls, out)
+        outs = None if out is None else _several(cls, out, results)
         if device is None:
             arrays = (x for x in (*inputs, *(outs or ())) if not isinstance(x, (list, tuple, *NUMBERS)))
             place = place_of(next(arrays, None))
@@ -165,7 +167,7 @@ class ArrayCall(Call):
         if any(x.data_type.is_half_byte for x in seen):
             self.key = None  # what was looked at is a packed copy
         if outs is not None:
-            fields = name_slots(cls, cls.output_names(), len(outs))
+            fields = name_slots(cls, cls.usual_outputs() if results is None else results, len(outs))
             if len(fields) != len(outs):
                 rule = f"out must be {len(fields)} arrays"
                 raise DescriptionError(name, Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
@@ -174,7 +176,7 @@ class ArrayCall(Call):
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, targets, strict=True)
             ]
             self._takes_truths = any(x is not y for x, y in zip(outs, targets, strict=True))
-        super().__init__(cls, device, seen, output_sizes, names)
+        super().__init__(cls, device, seen, output_sizes, names, results)
         numbers = {place for place, _ in self._numbers}
         self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
         if self._like is None and seen:
@@ -263,4 +265,4 @@ class ArrayCall(Call):
         targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
-        return found if self.cls.gives_several() else found[0]
+        return found if self.cls.gives_several() or len(found) > 1 else found[0]

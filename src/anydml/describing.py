@@ -13,7 +13,7 @@ from anydml.parse import read_int, read_ints
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
@@ -81,14 +81,17 @@ class Call(abc.ABC):
         inputs: Sequence[ArrayView | Expression],
         output_sizes: Any,
         names: Sequence[str] | None = None,
+        results: Sequence[str] | None = None,
     ) -> None:
         self.cls, self.device, self.inputs, self.output_sizes = cls, device, list(inputs), output_sizes
         self.names = cls.input_names() if names is None else names
         """The fields of the inputs: optional ones may be left out."""
+        self.results = cls.usual_outputs() if results is None else results
+        """The fields of the outputs: optional ones may be asked for."""
         self.name = cls.type.name
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
-        self.result_rank = self.rank
+        self.result_rank = self.rank if cls.result_rank is None else cls.result_rank
         self.common_rank = max(self.rank, 1)
         self.has_room = False
 
@@ -153,7 +156,7 @@ class Call(abc.ABC):
             self.has_room, self.common_rank = True, least
 
     def run(
-        self, fills: dict[str, int] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
+        self, fills: Mapping[str, float] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
     ) -> Any:
         """Describe, check and pad, and do what that says.
 
@@ -184,12 +187,14 @@ class Call(abc.ABC):
                 outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]
             except DescriptionError as error:
                 raise error.within(self.name, "OutputTensor.") from None
+            self.result_rank = outputs[0].dimension_count
         if self.outs is not None:
             outputs = self._given_outputs(self.outs, outputs)
         if outputs is None:
-            return self._at_level(self.cls.draft(**tensors, **attributes))
+            asked = dict.fromkeys(set(self.results).intersection(self.cls.optional_outputs()), True)
+            return self._at_level(self.cls.draft(**tensors, **asked, **attributes))
         padded = [output.padded(self.common_rank) for output in outputs]
-        return self.cls(**tensors, **_by_field(self.cls, self.cls.output_names(), padded), **attributes)
+        return self.cls(**tensors, **_by_field(self.cls, self.results, padded), **attributes)
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
         """The same with an output that the level has, where its type is free: truths are UINT32 before 2_0."""
@@ -213,7 +218,7 @@ class Call(abc.ABC):
 
     def _given_outputs(self, outs: list[ArrayView], wanted: Sequence[TensorDesc] | None) -> list[TensorDesc]:
         """The outputs as the caller's arrays have them, which must be what the call says of them."""
-        fields = name_slots(self.cls, self.cls.output_names(), len(outs))
+        fields = name_slots(self.cls, self.results, len(outs))
         found = [self.describe(field, out) for field, out in zip(fields, outs, strict=True)]
         faults = []
         if wanted is not None and len(wanted) != len(outs):
@@ -234,7 +239,7 @@ class Call(abc.ABC):
             raise DescriptionError(self.name, faults)
         return found
 
-    def _padded(self, desc: OperatorDesc, fills: dict[str, int]) -> OperatorDesc:
+    def _padded(self, desc: OperatorDesc, fills: Mapping[str, float]) -> OperatorDesc:
         """The same with the smallest dimension count that the level takes, where that is larger."""
         row = desc.own_support().row_at(max(self.device.feature_level, self.cls.introduced()))
         counts = next(iter(row.tensors.values())).dimension_counts

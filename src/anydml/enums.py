@@ -219,6 +219,34 @@ class MatrixTransform(Option):
     TRANSPOSE = 1
 
 
+class DepthSpaceOrder(Option):
+    """DML_DEPTH_SPACE_ORDER: what the channels of a block are numbered by, the slowest first."""
+
+    DEPTH_COLUMN_ROW = 0
+    COLUMN_ROW_DEPTH = 1
+
+
+class InterpolationMode(Option):
+    """DML_INTERPOLATION_MODE: what stands between two elements."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
+class PaddingMode(Option):
+    """DML_PADDING_MODE: what stands around a tensor."""
+
+    CONSTANT = 0
+    EDGE = 1
+    """The nearest element."""
+    REFLECTION = 2
+    """The elements in turn from the edge inward, without the edge itself."""
+    SYMMETRIC = 3
+    """The same with the edge."""
+    WRAP = 4
+    """The elements from the other end on."""
+
+
 class QuantizationType(Option):
     """DML_QUANTIZATION_TYPE: the tensors that say how numbers were quantised."""
 

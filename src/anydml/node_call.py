@@ -36,6 +36,7 @@ class NodeCall(Call):
         output_sizes: Any,
         spreading: dict[str, Any] | None,
         names: Sequence[str] | None,
+        results: Sequence[str] | None,
     ) -> None:
         self._graph, self.name = graph, cls.type.name
         faults = []
@@ -63,7 +64,7 @@ class NodeCall(Call):
         if spreading is not None:
             given = self._broadcast(cls, fields, given, spreading)
             self.scalars = tuple(fields)
-        super().__init__(cls, graph.device, given, output_sizes, names)
+        super().__init__(cls, graph.device, given, output_sizes, names, results)
 
     def _broadcast(
         self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any], attributes: dict[str, Any]
@@ -129,4 +130,4 @@ class NodeCall(Call):
         found = self._graph.add(desc, tuple(self.inputs), outputs)
         for expression in found:
             expression.is_scalar = self.result_rank == 0
-        return found if self.cls.gives_several() else found[0]
+        return found if self.cls.gives_several() or len(found) > 1 else found[0]

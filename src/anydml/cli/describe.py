@@ -17,6 +17,7 @@ from anydml.cli.options import (
     follows,
     follows_axis,
     follows_first,
+    has_free_type,
     is_optional,
     type_field,
 )
@@ -49,7 +50,8 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
         tensors[name] = described if cls.field_types()[name].is_tensor_array else described[0]
     attributes = dict(_attributes(cls, given, tensors))
     if cls.implies_output:
-        desc = _draft(cls, tensors, attributes)
+        asked = {name: True for name in cls.optional_outputs() if given[f"{name}_sizes"] is not None}
+        desc = _draft(cls, tensors, {**attributes, **asked})
         for output in cls.output_names():
             if (sizes := given[f"{output}_sizes"]) is not None:
                 data_type = desc.outputs()[dml_name(output)].data_type
@@ -179,9 +181,10 @@ def _outputs(
     if sizes is None and first is None:
         raise click.UsageError("give --sizes")
     asked, named = given[f"{name}_type"], type_field(cls)
-    if asked is None and named is None:
+    if asked is None and named is None and has_free_type(cls, name):
         raise click.UsageError("give --to, the type")
-    data_type = _read_type(asked, "--output-type") if asked is not None else attributes[str(named)]
+    usual = DataType.FLOAT32 if first is None else first.data_type
+    data_type = _read_type(asked, "--output-type") if asked is not None else attributes.get(str(named), usual)
     return {name: _described(cls, dml_name(name), data_type, sizes if first is None else sizes or first.sizes)}
 
 

@@ -23,6 +23,7 @@ from anydml.explain import explain as make_picture
 from anydml.models import load_model
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
+from anydml.operators.fields import FIELD_TYPES, PerDimension
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ _EXAMPLES = {
     "split": "--sizes 2,6 --axis 1 --along 3,2,1",
     "fill_value_constant": "--sizes 2,3 --value 7 --type int32",
     "fill_value_sequence": "--sizes 2,3 --start 10 --delta 20 --type uint8",
+    "padding": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --mode edge",
+    "padding1": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --value 9 --type int32",
+    "tile": "--sizes 2,3 --repeats 2,2",
+    "depth_to_space": "--sizes 1,4,1,2 --block-size 2",
+    "depth_to_space1": "--sizes 1,4,1,2 --block-size 2 --order column_row_depth",
+    "space_to_depth": "--sizes 1,1,2,4 --block-size 2",
+    "space_to_depth1": "--sizes 1,2,2,2 --block-size 2 --order column_row_depth",
+    "diagonal_matrix": "--sizes 3,4 --offset 1 --value 7",
+    "diagonal_matrix1": "--sizes 3,4 --diagonal-fill-begin 0 --diagonal-fill-end 2 --value 9",
+    "slice_grad": "--sizes 2,2 --output-sizes 3,4 --offsets 0,1 --window 3,3 --strides 2,-2",
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
 }
 
@@ -134,7 +145,9 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
 def _example(cls: type[OperatorDesc]) -> str:
     """Options that say enough: sizes, and a number for each attribute that must be given."""
     needed = [option for option in options_of(cls) if option.required]
-    return " ".join(["--sizes 1,1,2,3", *(f"{option.opts[-1]} 1" for option in needed)])
+    several = [name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[PerDimension]]
+    numbers = (f"{option.opts[-1]} {'1,1' if option.name in several else 1}" for option in needed)
+    return " ".join(["--sizes 1,1,2,3", *numbers])
 
 
 def _model_command(path: Path) -> click.Command:
@@ -167,10 +180,10 @@ def _model_command(path: Path) -> click.Command:
                 click.echo()
             if one.desc is None:
                 report.raise_faults()
-            else:
-                values = list(first_inputs(model, one, one.desc)) if report else []
-                title = f"dispatchable '{one.name}'"
-                show_picture(partial(_draw, one.desc, values, level, title), svg, html)
+                raise click.UsageError(f"'{printable(one.name)}' is no operator, which a picture is of.")
+            values = list(first_inputs(model, one, one.desc)) if report else []
+            title = f"dispatchable '{one.name}'"
+            show_picture(partial(_draw, one.desc, values, level, title), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--dispatchable"], metavar="NAME", help="The one to show; all of them by default."),

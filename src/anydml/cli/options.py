@@ -111,9 +111,18 @@ def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
         help_text = "The outputs' sizes along the axis, which say all of them."
         yield click.Option([ALONG, "--sizes-along-axis", "--along"], type=INTS, help=help_text)
     elif not cls.implies_output:
-        default = f"{dml_name(named)} by default" if (named := type_field(cls)) else "what the input is converted to"
-        names = _names(name, "type", f"{base}-type", *([] if named else ["to"]))
+        named, is_free = type_field(cls), has_free_type(cls, name)
+        default = f"{dml_name(named)} by default" if named else "what the input is converted to"
+        if not is_free:
+            default = "the input's by default" if cls.input_names() else "float32 by default"
+        names = _names(name, "type", f"{base}-type", *(["to"] if is_free and not named else []))
         yield click.Option([f"{name}_type", *names], metavar="TYPE", help=f"The {base}'s data type; {default}.")
+
+
+def has_free_type(cls: type[OperatorDesc], name: str) -> bool:
+    """Whether an output may be of another type than the first input, or there is none and a field says the type."""
+    is_alike = issubclass(cls, Computed) and (dml_name(name) in cls.typed_alike() or not cls.input_names())
+    return not is_alike or type_field(cls) is not None
 
 
 def type_field(cls: type[OperatorDesc]) -> str | None:
@@ -161,7 +170,7 @@ def _default(cls: type[OperatorDesc], name: str) -> object:
 
 def follows(cls: type[OperatorDesc], name: str) -> bool:
     """Whether a value follows where none is given: a stride of 1, the dimensions of the data, the type of most data."""
-    is_stride = name.endswith("strides") and _default(cls, name) is not None  # None says by itself what is usual
+    is_stride = name.endswith("strides") and _default(cls, name) is dataclasses.MISSING
     return is_stride or name == type_field(cls) or counted_tensor(name) is not None
 
 

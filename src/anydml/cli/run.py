@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from anydml.cli.console import open_output
+from anydml.cli.dxdispatch import dxdispatch_options
 from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options, seed_option
 from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
@@ -16,7 +17,19 @@ from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
 from anydml.engines import describe_engine
 from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
-from anydml.models import Dispatched, Figures, Initialised, Printed, Progress, Started, Timing, Written, load_model
+from anydml.models import (
+    Commanded,
+    Dispatched,
+    Figures,
+    Initialised,
+    Printed,
+    Progress,
+    Started,
+    Timing,
+    Written,
+    load_model,
+)
+from anydml.models.onnx_programs import OnnxProgram
 
 if TYPE_CHECKING:
     from anydml.models import Event
@@ -28,6 +41,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
+@dxdispatch_options
 @click.option("-i", "--dispatch_iterations", "iterations", type=_COUNT, default=1, help="Samples for each dispatch.")
 @click.option("-r", "--dispatch_repeat", "repeat", type=_COUNT, default=1, help="Dispatches in each sample.")
 @click.option("-t", "--milliseconds_to_run", "milliseconds", type=_UINT32, help="Run for so long instead of -i.")
@@ -67,6 +81,10 @@ def run(
     max_output: int | None,
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
+    overrides: tuple[str, ...],
+    bound: tuple[str, ...],
+    adapter: str | None,
+    print_commands: bool,
     seed: int | None,
     **timing: Any,
 ) -> None:
@@ -86,13 +104,13 @@ def run(
     open_output()
     if threads is not None:
         set_num_threads(threads)
-    times = Timing(**timing)
+    times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
-        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity")
+        refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
         given = Given(inputs, sizes, seed, max_memory)
         run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path)
         return
-    refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "seed")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "seed")
     loaded = load_model(
         model,
         allow_files=allowed,
@@ -100,16 +118,19 @@ def run(
         output_path=output_path,
         max_memory=max_memory,
         max_output=max_output,
+        shapes=Given(sizes=sizes).shapes(),
     )
-    with _Listener(verbosity, times) as listener:
+    if not any(isinstance(found.program, OnnxProgram) for found in loaded.dispatchables.values()):
+        refuse_options(ctx, "a DxDispatch model without an ONNX model", "sizes", "overrides", "bound")
+    with _Listener(verbosity, times, tells_commands=print_commands) as listener:
         loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
 
 
 class _Listener:
     """Writes what happens, as it happens; on a terminal also how far a long dispatch is."""
 
-    def __init__(self, verbosity: int, timing: Timing) -> None:
-        self._verbosity, self._timing = verbosity, timing
+    def __init__(self, verbosity: int, timing: Timing, *, tells_commands: bool = False) -> None:
+        self._verbosity, self._timing, self._tells_commands = verbosity, timing, tells_commands
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -128,6 +149,10 @@ class _Listener:
         elif isinstance(event, Initialised):
             if self._verbosity:
                 click.echo(f"Initialize {_name(event.name)}: {event.milliseconds:.4f} ms")
+        elif isinstance(event, Commanded):
+            if self._tells_commands:
+                mark, told = ("EndCmd", "hr=0x00000000") if event.is_done else ("StartCmd", printable(event.text))
+                click.echo(f"[{mark}][{event.number:04}]\t: {told}")
         elif isinstance(event, Dispatched):
             self._show_times(event)
         elif isinstance(event, Printed):

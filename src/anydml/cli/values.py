@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from anydml.errors import show
-from anydml.operators.fields import FIELD_TYPES, FieldType, OptionalScaleBias, Uint
+from anydml.operators.fields import FIELD_TYPES, FieldType, Int, OptionalScaleBias, Uint
 
 Array = np.ndarray[Any, Any]
 _FRACTIONS = ("FLOAT", "SCALAR_UNION")
@@ -56,7 +56,7 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the n
     def __init__(self, field: str, kind: FieldType) -> None:
         self.field, self.kind = field, kind
         names = {"SCALE_BIAS": "scale,bias", "OPERATOR_DESC": "activation", **dict.fromkeys(_FRACTIONS, "number")}
-        self.name = "number" if kind is FIELD_TYPES[Uint] else names.get(kind.type, "name")
+        self.name = "number" if kind in (FIELD_TYPES[Uint], FIELD_TYPES[Int]) else names.get(kind.type, "name")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it as the field does, in any spelling."""

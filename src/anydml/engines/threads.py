@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 
-from anydml.engines.cores import count_cores
 from anydml.errors import DescriptionError, Fault
 from anydml.parse import read_int
 
@@ -18,6 +17,8 @@ number_cell = ctypes.c_int64(0)
 def _from_environment() -> int:
     given = os.environ.get("ANYDML_NUM_THREADS", "")
     if not given:
+        from anydml.engines.cores import count_cores  # whose paths take 8 ms of `import anydml`
+
         return min(count_cores(), MOST_THREADS)
     return _read(int(given) if given.strip().isdecimal() else given, "ANYDML_NUM_THREADS", "threads")
 

@@ -19,6 +19,7 @@ from anydml.explain.filled import FilledTale
 from anydml.explain.folded import FoldedTale
 from anydml.explain.grids import Scene, draw_grid
 from anydml.explain.indexed import IndexedTale
+from anydml.explain.moved import MovedTale, match_moved
 from anydml.explain.parted import PartedTale
 from anydml.explain.picture import Element, Picture
 from anydml.explain.scanned import ScannedTale
@@ -147,6 +148,7 @@ _TALES: dict[type[Primitive], type[Tale]] = {
 _PATTERNS: tuple[tuple[Callable[[Map], Any], type[Tale]], ...] = (
     (match_gathered, IndexedTale),
     (match_turned, TurnedTale),
+    (match_moved, MovedTale),
 )
 """Maps that are told in words of their own."""
 

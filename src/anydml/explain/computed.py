@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
-from anydml.explain.tale import Landing, Tale, element_at, first_few, place_in
+from anydml.explain.place import Place
+from anydml.explain.tale import Landing, Tale, first_few, place_in
 from anydml.explain.values import SpreadValues, number_of, write_single, write_value
-from anydml.ir.expressions import coordinate, load
+from anydml.ir.expressions import load
 from anydml.ir.patterns import match_scaled
 from anydml.ir.trees import walk
 
@@ -62,8 +61,8 @@ class ComputedTale(Tale):
         last = self._place(tuple(size - 1 for size in primitive.target.sizes))
         self._formula = Formula(self._inner, last.name, _LONGEST)
 
-    def _place(self, at: Coordinate) -> _Place:
-        return _Place(self._primitive, self._tensors, self._values, at)
+    def _place(self, at: Coordinate) -> Place:
+        return Place(self._primitive, self._tensors, self._values, at)
 
     def _name(self, node: Expr) -> str:
         is_index = node.op == "coordinate"
@@ -93,7 +92,7 @@ class ComputedTale(Tale):
         sources = tuple(dict.fromkeys(map(place.element, self._read)))
         return Landing(value, f"{told}, {change}: {value}" if change else told, sources, hue=int(is_marked))
 
-    def _mark(self, place: _Place, after: Any, change: str) -> bool:
+    def _mark(self, place: Place, after: Any, change: str) -> bool:
         """Whether an element is worth a mark, which the legend then says the meaning of."""
         if self._is_conversion:
             return bool(change)
@@ -121,38 +120,6 @@ class ComputedTale(Tale):
             if again:
                 several = "s" if len(again) > 1 else ""
                 yield f"{spoken(tensor)} is the same all along dimension{several} {' and '.join(again)}."
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A coordinate of a map: what is read there, and what comes of it."""
-
-    primitive: Map
-    tensors: Mapping[str, TensorDesc]
-    values: Mapping[str, Values]
-    at: Coordinate
-
-    def element(self, node: Expr) -> Element:
-        """What a load or a fetch reads."""
-        view = self.primitive.sources[int(node.value)]
-        at = self.at if node.op == "load" else [int(self.value(index)) for index in node.args]
-        return element_at(view, at, self.tensors[view.tensor].sizes)
-
-    def name(self, node: Expr) -> str:
-        """What a leaf is called here."""
-        if node.op == "fetch":
-            return spoken(self.primitive.sources[int(node.value)].tensor)
-        return str(self.element(node)) if node.op == "load" else name_index(node)
-
-    def value(self, node: Expr) -> Any:
-        """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
-        if node.op in ("load", "fetch"):
-            element = self.element(node)
-            return self.values[element.tensor].at(element.coordinate)
-        shape = (1,) * len(self.at)
-        known = {coordinate(k): np.full(shape, c) for k, c in enumerate(self.at)}
-        known |= {one: np.full(shape, self.value(one)) for one in walk(node) if one.op in ("load", "fetch")}
-        return np.broadcast_to(evaluate(node, (), shape, known=known), shape)[(0,) * len(shape)]
 
 
 def _is_truth(root: Expr, number: Expr) -> bool:

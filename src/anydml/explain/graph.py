@@ -14,6 +14,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.views import trace
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
 from anydml.ir.views import View
 
@@ -177,7 +178,7 @@ def _became(
     places_before: Sequence[View],
     places_after: Sequence[View],
 ) -> tuple[Became, ...]:
-    """By name, and by what is written where a node has several passes: parts of its result, or copies of it."""
+    """By name, and by where it is written where a node has several passes: parts of its result, or copies of it."""
     homes: dict[str, list[int]] = {}
     for number, one in enumerate(after):
         for node in one.nodes:
@@ -190,7 +191,11 @@ def _became(
     for one, place in zip(before, places_before, strict=True):
         numbers = sorted({number for node in one.nodes for number in homes.get(node, ())})
         if len(places[one.nodes]) > 1:
-            own = [number for number in numbers if places_after[number] == place]
+            own = [number for number in numbers if _is_part(places_after[number], place)]
             numbers = own or [n for n in numbers if places_after[n] not in places[one.nodes]] or numbers
         found.append(Became(tuple(numbers), any(node in made_once for node in one.nodes)))
     return tuple(found)
+
+
+def _is_part(view: View, place: View) -> bool:
+    return view == place or (view.tensor == place.tensor and trace(view, place) is not None)

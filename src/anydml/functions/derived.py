@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import keyword
 from dataclasses import MISSING, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.beside import read_json
 from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
 
+_OUTPUT_SIZES = "output_sizes"
 _PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
 
 
@@ -47,7 +47,8 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes by name, with their defaults, MISSING for none: those without one first.
 
     A data type is the first input's where it is not said, axes are those that the class calls usual, and where the
-    output's sizes are free they may be given besides.
+    output's sizes are free they may be given besides. Where nothing implies them they come first. Optional outputs
+    are asked for.
     """
     kinds, inputs = cls.field_types(), cls.input_names()
     given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
@@ -55,8 +56,11 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
     if issubclass(cls, AlongAxes):
         defaults["axes"] = cls.usual_axes
-    if cls.sizes_are_free:
-        defaults["output_sizes"] = None
+    if not cls.implies_output:
+        defaults = {_OUTPUT_SIZES: MISSING, **defaults}
+    elif cls.sizes_are_free:
+        defaults[_OUTPUT_SIZES] = None
+    defaults |= dict.fromkeys(map(argument_name, cls.optional_outputs()), False)
     return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
 
 
@@ -101,6 +105,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     count = len(required)
     split = _splitter(places, tuple(tensors), names) if optional else None
     typed = [key for key, kind in cls.field_types().items() if key in names and _is_type(kind)]
+    optional_outputs = cls.optional_outputs()
     broadcasts, folds = cls.broadcasts, issubclass(cls, Folding)
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -144,9 +149,19 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             return result
         values = dict(zip(names, attributes, strict=True))
         spreading = values if broadcasts else None
-        sizes = values.pop("output_sizes", None)
+        sizes = values.pop(_OUTPUT_SIZES, None)
+        asked = [name for name in optional_outputs if values.pop(argument_name(name))]
+        results = (*cls.usual_outputs(), *asked) if asked else None
         call = make_call(
-            cls, device, out, *inputs, output_sizes=sizes, key=attempt.key, spreading=spreading, names=given
+            cls,
+            device,
+            out,
+            *inputs,
+            output_sizes=sizes,
+            key=attempt.key,
+            spreading=spreading,
+            names=given,
+            results=results,
         )
         for key in typed:
             values[key] = call.inputs[0].data_type if values[key] is None else values[key]
@@ -157,7 +172,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         if folds:
             call.share_rank()
         call.pad_to_least()
-        return call.run(**values)
+        return call.run(cls.fills, **values)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "anydml"
@@ -195,6 +210,8 @@ def document(cls: type[OperatorDesc]) -> str:
         notes.append("The other arrays repeat along `x` as NumPy's do.")
     if cls.gives_several():
         notes.append(f"The result is a list: {', '.join(map(dml_name, cls.output_names()))}.")
+    asked = {argument_name(name): dml_name(name) for name in cls.optional_outputs()}
+    notes += [f"With `{name}` the result is a list, of {field} too." for name, field in asked.items()]
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
     call, result = _examples().get(function_name(cls.type), ("", ""))
@@ -207,5 +224,5 @@ def document(cls: type[OperatorDesc]) -> str:
 @functools.cache
 def _examples() -> dict[str, tuple[str, str]]:
     """A call of each function and its result, as `scripts/examples.py` finds them."""
-    found: dict[str, tuple[str, str]] = json.loads((Path(__file__).parent / "examples.json").read_text())
+    found: dict[str, tuple[str, str]] = read_json(__file__, "examples.json")
     return found

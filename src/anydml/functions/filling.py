@@ -1,4 +1,4 @@
-"""FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE as functions."""
+"""FILL_VALUE_CONSTANT, FILL_VALUE_SEQUENCE, DIAGONAL_MATRIX and DIAGONAL_MATRIX1 as functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anydml.calls import Attempt, make_call
 from anydml.describing import described
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.operators import FillValueConstant, FillValueSequence
+from anydml.operators import DiagonalMatrix, DiagonalMatrix1, FillValueConstant, FillValueSequence
 from anydml.operators.fields import dml_name
 from anydml.operators.scalars import read_number
 from anydml.parse import read_enum
@@ -63,6 +63,65 @@ def fill_value_sequence(
     return _fill(FillValueSequence, sizes, data_type, out, device, graph, numbers, **added)
 
 
+def diagonal_matrix(
+    sizes: Sequence[int] | int,
+    offset: int = 0,
+    value: float = 1.0,
+    data_type: DataType | str | type | Any = DataType.FLOAT32,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+    graph: Graph | None = None,
+) -> Any:
+    """DIAGONAL_MATRIX: matrices with a number on a diagonal, `offset` columns right of the main one, and 0 elsewhere.
+
+    It is an expression where a graph is given.
+
+    >>> diagonal_matrix([2, 3], 1, 7, "int32")
+    array([[0, 7, 0],
+           [0, 0, 7]], dtype=int32)
+    """
+    return _fill(DiagonalMatrix, sizes, data_type, out, device, graph, {"value": value}, offset=offset)
+
+
+def diagonal_matrix1(
+    x: Any = None,
+    diagonal_fill_begin: int = 0,
+    diagonal_fill_end: int = 1,
+    value: float = 1,
+    sizes: Sequence[int] | int | None = None,
+    data_type: DataType | str | type | Any = DataType.FLOAT32,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+    graph: Graph | None = None,
+) -> Any:
+    """DIAGONAL_MATRIX1: matrices with a number on some diagonals, and elsewhere `x`; or 0, where `sizes` are given.
+
+    It is on those from `diagonal_fill_begin` columns right of the main one on, up to `diagonal_fill_end` and without
+    that; with a begin above the end on all others. With `sizes` it is of `data_type`, and an expression where a graph
+    is given.
+
+    >>> diagonal_matrix1(np.array([[1, 2, 3], [4, 5, 6]]), 0, 2, 9)
+    array([[9, 9, 3],
+           [4, 9, 9]])
+    """
+    bounds: dict[str, Any] = {"diagonal_fill_begin": diagonal_fill_begin, "diagonal_fill_end": diagonal_fill_end}
+    if (x is None) is (sizes is None):
+        rule, found = "either x or sizes must be given", "neither" if x is None else "both"
+        raise DescriptionError(DiagonalMatrix1.type.name, Fault(field="sizes", rule=rule, found=found))
+    if x is None:
+        return _fill(DiagonalMatrix1, sizes, data_type, out, device, graph, {"value": value}, **bounds)
+    exact = (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+    attempt = Attempt(DiagonalMatrix1, device, out, (x,), *exact, *bounds.values())
+    if (result := attempt.run()) is not None:
+        return result
+    call = make_call(DiagonalMatrix1, device, out, x, key=attempt.key)
+    kind = call.inputs[0].data_type
+    output = described(DiagonalMatrix1, "OutputTensor", kind, call.inputs[0].sizes)
+    return call.run(outputs=[output], value_data_type=kind, value=value, **bounds)
+
+
 def _fill(
     cls: type[OperatorDesc],
     sizes: Any,
@@ -86,6 +145,8 @@ def _fill(
     if graph is None and (result := attempt.run()) is not None:
         return result
     output = described(cls, "OutputTensor", kind, sizes)
-    call = make_call(cls, device, out, key=attempt.key, graph=graph)
+    call = make_call(cls, device, out, key=attempt.key, graph=graph, names=())
     call.make_room(output.dimension_count)
-    return call.run(outputs=[output], value_data_type=kind, **numbers, **added)
+    if "value_data_type" in cls.field_types():
+        added["value_data_type"] = kind
+    return call.run(outputs=[output], **numbers, **added)

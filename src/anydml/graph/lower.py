@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from anydml.graph.check import byte_span
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.weights import read_weights
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Scan
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def lower(graph: GraphDesc) -> Recipe:
             places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
         steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in primitives]
-    return Recipe(stores, (*steps, *copies))
+    return read_weights(Recipe(stores, (*steps, *copies)))
 
 
 def lower_operator(desc: OperatorDesc) -> Recipe:
@@ -107,7 +108,7 @@ def _free(name: str, *taken: Collection[str]) -> str:
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:
     step = step.reading(lambda view: replace(view, tensor=places[view.tensor]))
-    if isinstance(step.primitive, Map) and step.may_raise:
+    if not isinstance(step.primitive, Scan) and step.may_raise:
         checks = tuple(replace(check, node=step.nodes[0]) for check in step.primitive.checks)
         step = replace(step, primitive=replace(step.primitive, checks=checks))
     return step.writing(replace(step.target, tensor=places[step.target.tensor]))

@@ -65,13 +65,12 @@ class Step:
     def bytes_moved(self) -> int:
         """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
         primitive, target = self.primitive, self.target
-        views = (primitive.source,) if isinstance(primitive, Scan) else primitive.sources
-        fetches = Counter[int]()
-        if not isinstance(primitive, Scan):
-            fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
         moved = math.prod(target.sizes) * target.data_type.size_in_bytes
-        for slot, view in enumerate(views):
-            count = fetches[slot] * math.prod(target.sizes) if slot in fetches else math.prod(distinct_sizes(view))
+        if isinstance(primitive, Scan):
+            return moved + math.prod(distinct_sizes(primitive.source)) * primitive.source.data_type.size_in_bytes
+        fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
+        for slot, view in enumerate(primitive.sources):
+            count = fetches[slot] * math.prod(primitive.sizes) if slot in fetches else math.prod(distinct_sizes(view))
             moved += count * view.data_type.size_in_bytes
         return moved
 

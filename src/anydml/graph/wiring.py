@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from anydml.graph.nodes import ConstantNode, OperatorNode
+from anydml.memory import layout_of, without_leading_ones
 
 if TYPE_CHECKING:
     from anydml.graph.description import GraphDesc
@@ -160,3 +161,12 @@ def operators(graph: GraphDesc) -> dict[int, OperatorNode]:
 def constants(graph: GraphDesc) -> dict[int, ConstantNode]:
     """The nodes that are constants, by number."""
     return {i: node for i, node in enumerate(graph.nodes) if isinstance(node, ConstantNode)}
+
+
+def agree(source: TensorDesc, fed: TensorDesc) -> bool:
+    """Whether an edge needs no mark: the descriptions at its ends say the same."""
+    return (
+        source.data_type == fed.data_type
+        and without_leading_ones(source.sizes) == without_leading_ones(fed.sizes)
+        and layout_of(source.sizes, source.element_strides) == layout_of(fed.sizes, fed.element_strides)
+    )

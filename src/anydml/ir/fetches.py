@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from anydml.enums import DataType
 from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
 from anydml.ir.trees import fetched, loads, rewrite, walk
-from anydml.ir.verbs import Check, Map
+from anydml.ir.verbs import Check, Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 INT64 = DataType.INT64
+Computed = TypeVar("Computed", bound=Map | Reduce)
 
 
 class Gathered(NamedTuple):
@@ -154,9 +155,9 @@ def match_turned(primitive: Map) -> Turned | None:
     return Turned(_spread(source, value, sizes), counts, target, axis)
 
 
-def settled(primitive: Map) -> Map:
-    """The same map, which fetches at i what it fetched at start + step·i: from a window of the source."""
-    value, sources, sizes = primitive.value, list(primitive.sources), primitive.target.sizes
+def settled(primitive: Computed) -> Computed:
+    """The same verb, which fetches at i what it fetched at start + step·i: from a window of the source."""
+    value, sources, sizes = primitive.value, list(primitive.sources), primitive.sizes
     lines: dict[tuple[int, int], Line] = {}
     for slot in fetched(value):
         nodes = [node for node in walk(value) if node.op == "fetch" and node.value == slot]

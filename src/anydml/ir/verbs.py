@@ -71,6 +71,11 @@ class Map:
         """The first."""
         return self.sources[0]
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the walk."""
+        return self.target.sizes
+
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
@@ -80,23 +85,31 @@ class Reduce:
     it holds a value for each row, and what stands outside of the folds does not vary along the row. Otherwise it holds
     one for each element, as a softmax does. The order in which a fold goes through a row is the schedule's, and the
     same for any number of threads. With a value for each element the target may be the very memory of a source whose
-    elements lie alike and are equally wide.
+    elements lie alike and are equally wide. Fetches and checks are as in a `Map`.
     """
 
     sources: tuple[View, ...]
     target: View
     value: Expr
     depth: int
+    checks: tuple[Check, ...] = ()
+    rows: tuple[int, ...] = ()
+    """The sizes of the dimensions that are folded. Left out, they are the first source's, which is then loaded from."""
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            whole = (*self.sources, self.target)[0].sizes
+            object.__setattr__(self, "rows", whole[len(whole) - self.depth :])
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Of the walk: the rows' places, then those within a row."""
-        return self.sources[0].sizes if self.sources else self.target.sizes
+        return (*self.target.sizes[: len(self.target.sizes) - self.depth], *self.rows)
 
     @property
     def is_by_row(self) -> bool:
         """Whether there is one value for each row."""
-        return self.target.sizes != self.sizes
+        return self.target.sizes[len(self.target.sizes) - self.depth :] != self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +136,12 @@ def sources_of(primitive: Primitive) -> tuple[View, ...]:
     """The views that a primitive reads, those of its checks last."""
     if isinstance(primitive, Scan):
         return (primitive.source,)
-    return (*primitive.sources, *(check.indices for check in checks_of(primitive)))
+    return (*primitive.sources, *(check.indices for check in primitive.checks))
 
 
 def checks_of(primitive: Primitive) -> tuple[Check, ...]:
     """What is checked before a primitive writes."""
-    return primitive.checks if isinstance(primitive, Map) else ()
+    return () if isinstance(primitive, Scan) else primitive.checks
 
 
 def views_of(primitive: Primitive) -> tuple[View, ...]:
@@ -141,8 +154,6 @@ def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
     if isinstance(primitive, Scan):
         return replace(primitive, source=change(primitive.source))
     sources = tuple(map(change, primitive.sources))
-    if isinstance(primitive, Reduce):
-        return replace(primitive, sources=sources)
     checks = tuple(replace(check, indices=change(check.indices)) for check in primitive.checks)
     return replace(primitive, sources=sources, checks=checks)
 

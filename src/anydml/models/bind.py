@@ -11,6 +11,7 @@ import numpy as np
 from anydml.errors import show
 from anydml.memory import numpy_view
 from anydml.models.findings import BINDING, MOST_FAULTS, NAME
+from anydml.models.serialized import GraphProgram
 from anydml.operators.fields import bare_name
 from anydml.runtime.binding import Bound, BufferBinding, bind_tensor, hazards
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
     Bindings: TypeAlias = Mapping[str, tuple[Binding, ...]]
+    Target: TypeAlias = OperatorDesc | GraphProgram
 
 _PAGE = 4096
 _HIGHEST = 2**62
@@ -32,17 +34,27 @@ _MOST_NAMES = 8
 _BY_COMMAND, _BY_DISPATCHABLE = "the dispatch command", "the dispatchable's own bindings"
 
 
-def slots_of(desc: OperatorDesc, *, initialises: bool) -> dict[str, list[str]]:
+def name_of(desc: Target) -> str:
+    """What errors call an operator, or a graph."""
+    return desc.name if isinstance(desc, GraphProgram) else desc.type.name
+
+
+def field_of(desc: Target, slot: str) -> str:
+    """What a tensor is bound by: an operator's field, of which it may be one of several, or its own name in a graph."""
+    return slot if isinstance(desc, GraphProgram) else bare_name(slot)
+
+
+def slots_of(desc: Target, *, initialises: bool) -> dict[str, list[str]]:
     """By field, the tensors that are bound for a run, or for the initialisation: inputs that are OWNED_BY_DML."""
     owned = {slot for slot, tensor in desc.inputs().items() if tensor.is_owned_by_dml}
     found: dict[str, list[str]] = {}
     for slot in desc.tensors():
         if (slot in owned) == initialises:
-            found.setdefault(bare_name(slot), []).append(slot)
+            found.setdefault(field_of(desc, slot), []).append(slot)
     return found
 
 
-def by_slot(desc: OperatorDesc, bindings: Bindings, *, initialises: bool) -> dict[str, Binding]:
+def by_slot(desc: Target, bindings: Bindings, *, initialises: bool) -> dict[str, Binding]:
     """The binding of each tensor by its own name, such as `InputTensors[1]`, in a model that was found valid."""
     return {
         slot: binding
@@ -68,9 +80,7 @@ class Binder:
                 address += (resource.size_in_bytes // _PAGE + 2) * _PAGE
                 address = address if address < _HIGHEST else _PAGE  # no machine has memory for so many
 
-    def check(
-        self, desc: OperatorDesc | None, bindings: Bindings, node: Node, *, initialises: bool, subject: str
-    ) -> None:
+    def check(self, desc: Target | None, bindings: Bindings, node: Node, *, initialises: bool, subject: str) -> None:
         """Check what is bound for a run, or for the initialisation that hands OWNED_BY_DML tensors over."""
         for binding in itertools.chain.from_iterable(bindings.values()):
             self._check_names(binding, subject)
@@ -102,7 +112,7 @@ class Binder:
 
     def _check_points(
         self,
-        desc: OperatorDesc,
+        desc: Target,
         bindings: Bindings,
         wanted: Mapping[str, list[str]],
         node: Node,
@@ -110,8 +120,8 @@ class Binder:
         there: str,
     ) -> None:
         """Check that what must be bound here is, and nothing else."""
-        operator = desc.type.name
-        names = list(dict.fromkeys(map(bare_name, desc.tensors())))
+        operator = name_of(desc)
+        names = list(dict.fromkeys(field_of(desc, slot) for slot in desc.tensors()))
         for name, several in bindings.items():
             at = several[0].node if several else node
             if name not in names:
@@ -125,23 +135,23 @@ class Binder:
                 rule = f"{name} must be bound by {here}"
                 self._findings.add(BINDING, node, rule, field=name, found="", subject=operator)
 
-    def _check_count(self, desc: OperatorDesc, name: str, slots: Sequence[str], at: Node, there: str) -> bool:
+    def _check_count(self, desc: Target, name: str, slots: Sequence[str], at: Node, there: str) -> bool:
         """Whether a field is given a resource for each of its tensors; an empty list was told already."""
         count = len(at) if at.is_list else 1
         if count and count != len(slots):
             rule, way_out = f"{name} must be bound to {_resources(len(slots))}", ""
-            if len(slots) < sum(bare_name(slot) == name for slot in desc.tensors()):
+            if len(slots) < sum(field_of(desc, slot) == name for slot in desc.tensors()):
                 rule = f"{name} must be bound here to {_resources(len(slots))}, for {_listed(slots)}"
                 way_out = f"the others are bound by {there}"
             elif len(slots) > 1:
                 rule += ", one for each of its tensors"
             where = at.element(len(slots)) if at.is_list and count > len(slots) else at
             self._findings.add(
-                BINDING, where, rule, field=name, found=str(count), way_out=way_out, subject=desc.type.name
+                BINDING, where, rule, field=name, found=str(count), way_out=way_out, subject=name_of(desc)
             )
         return count == len(slots)
 
-    def _faults(self, desc: OperatorDesc, given: Mapping[str, Binding]) -> Iterator[Fault]:
+    def _faults(self, desc: Target, given: Mapping[str, Binding]) -> Iterator[Fault]:
         """Hold the resources against the tensors that they are for, then against each other."""
         inputs: list[Bound] = []
         outputs: list[Bound] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from dataclasses import dataclass, replace
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, DmlError, ModelFileError, Place, printable, show
-from anydml.models.bind import Binder
+from anydml.models.bind import Binder, name_of
 from anydml.models.findings import (
+    BINDING,
     COMMAND,
     DESCRIPTION,
     FILE,
@@ -25,11 +27,14 @@ from anydml.models.findings import (
     raise_findings,
     status_of,
 )
+from anydml.models.images import FLOATS, MODES
 from anydml.models.load import read_model
 from anydml.models.model import Dispatch, Print, WriteFile
 from anydml.models.npy import MOST_DIMENSIONS
+from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_program
 from anydml.models.operators import locate
-from anydml.models.output import files_of, is_array
+from anydml.models.output import files_of, is_array, is_image
+from anydml.models.serialized import GraphProgram
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from anydml.errors import Fault
     from anydml.models.load import Folders
     from anydml.models.model import Dispatchable, Model, Resource
+    from anydml.models.source import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +159,25 @@ def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: l
     at_fault = _around(finding for finding in model.findings if finding.kind is DESCRIPTION)
     binder = Binder(model.resources, findings)
     for dispatchable in model.dispatchables.values():
-        desc = dispatchable.desc
-        subject = desc.type.name if desc else ""
+        bound = dispatchable.bound
         if dispatchable.operator is not None:
             checked.append(_check_desc(dispatchable, level, findings, at_fault))
+        elif isinstance(dispatchable.program, GraphProgram):
+            checked.append(_check_graph(dispatchable.name, dispatchable.program, dispatchable.node, level, findings))
+        elif dispatchable.program is not None:
+            report = check_program(dispatchable.program, level, findings)
+            checked.append(CheckedDispatchable(dispatchable.name, "ONNX", report.lowest_level if report else None))
         where = dispatchable.node.get("bindings") or dispatchable.node
-        binder.check(desc, dispatchable.bindings, where, initialises=True, subject=subject)
+        subject = name_of(bound) if bound else ""
+        binder.check(bound, dispatchable.bindings, where, initialises=True, subject=subject)
+    onnx = DispatchChecker(model.resources, level, findings)
+    written: set[str] = set()
     for command in model.commands:
         if isinstance(command, Dispatch):
-            _check_dispatch(command, model, binder, findings)
+            _check_dispatch(command, model, binder, findings, onnx)
+            written |= {one.resource for several in command.bindings.values() for one in several}
         else:
-            _check_output(command, model, findings)
+            _check_output(command, model, findings, written)
 
 
 def _order(finding: Finding) -> tuple[int, int]:
@@ -194,25 +208,45 @@ def _check_desc(
     return CheckedDispatchable(dispatchable.name, desc.type.name, None if is_valid_nowhere else report.lowest_level)
 
 
-def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings) -> None:
-    desc = None
-    if command.dispatchable in model.dispatchables:
-        desc = model.dispatchables[command.dispatchable].desc
-    else:
+def _check_graph(
+    name: str, program: GraphProgram, node: Node, level: FeatureLevel, findings: Findings
+) -> CheckedDispatchable:
+    report = program.graph.check(level)
+    for fault in report.faults:
+        kind, subject = DESCRIPTION if fault.level is None else LEVEL, fault.subject or "graph"
+        findings.put(kind, node.get("sourcePath") or node, fault, subject)
+    return CheckedDispatchable(name, "graph", report.lowest_level)
+
+
+def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings, onnx: DispatchChecker) -> None:
+    found = model.dispatchables.get(command.dispatchable)
+    if found is None:
         rule = f"there must be a dispatchable {show(command.dispatchable, 60)}"
         findings.add(NAME, command.node.get("dispatchable") or command.node, rule, found="")
+    bound = found.bound if found is not None else None
     where = command.node.get("bindings") or command.node
-    subject = desc.type.name if desc else ""
-    binder.check(desc, command.bindings, where, initialises=False, subject=subject)
+    binder.check(bound, command.bindings, where, initialises=False, subject=name_of(bound) if bound else "")
+    is_onnx = found is not None and isinstance(found.program, OnnxProgram)
+    for binding in itertools.chain.from_iterable(command.bindings.values()):
+        resource = model.resources.get(binding.resource)
+        if resource is not None and resource.is_deferred and not is_onnx:
+            rule = "a deferred resource must be bound to an output of an ONNX model"
+            findings.add(BINDING, binding.node, rule, found="")
+    if found is not None and isinstance(found.program, OnnxProgram):
+        onnx.check(found.program, command)
 
 
-def _check_output(command: Print | WriteFile, model: Model, findings: Findings) -> None:
+def _check_output(command: Print | WriteFile, model: Model, findings: Findings, written: set[str]) -> None:
     resource = model.resources.get(command.resource)
+    node = command.node.get("resource") or command.node
     if resource is None:
-        rule = f"there must be a resource {show(command.resource, 60)}"
-        findings.add(NAME, command.node.get("resource") or command.node, rule, found="")
+        findings.add(NAME, node, f"there must be a resource {show(command.resource, 60)}", found="")
+    elif resource.is_deferred and command.resource not in written:
+        findings.add(COMMAND, node, "a deferred resource must be given by a dispatch before", found="")
     elif isinstance(command, WriteFile) and is_array(command) and resource.values is not None:
         _check_npy(command, resource, findings)
+    elif isinstance(command, WriteFile) and is_image(command) and resource.values is not None:
+        _check_image(command, resource, findings)
 
 
 def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> None:
@@ -225,6 +259,12 @@ def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> No
         rule = f"dimensions must be at most {MOST_DIMENSIONS} sizes, which is what NumPy reads"
         findings.add(COMMAND, node, rule, found=str(len(command.dimensions)))
         return
+    _check_elements(command, resource, findings)
+
+
+def _check_elements(command: WriteFile, resource: Resource, findings: Findings) -> None:
+    assert resource.data_type  # noqa: S101 - for type checkers: the callers looked
+    node = command.node.get("dimensions") or command.node
     most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
     count = math.prod(command.dimensions)
     if command.dimensions and count > most:
@@ -232,10 +272,25 @@ def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> No
         findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
 
 
+def _check_image(command: WriteFile, resource: Resource, findings: Findings) -> None:
+    if resource.data_type not in FLOATS:
+        rule = f"a resource must be of {' or '.join(kind.name for kind in FLOATS)} to be written as an image"
+        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
+        return
+    sizes, node = command.dimensions, command.node.get("dimensions") or command.node
+    if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in MODES:
+        rule = "dimensions must be [1, channels, height, width] with 1, 3 or 4 channels, for an image"
+        findings.add(COMMAND, node, rule, found=str(list(sizes[:8])))
+    else:
+        _check_elements(command, resource, findings)
+
+
 def _memory(model: Model) -> int:
     """The resources, and the copies that operators keep of tensors that are OWNED_BY_DML."""
     total = sum(resource.size_in_bytes or 0 for resource in model.resources.values())
     for dispatchable in model.dispatchables.values():
+        if isinstance(dispatchable.program, GraphProgram):
+            total += dispatchable.program.size_in_bytes
         tensors = dispatchable.desc.tensors().values() if dispatchable.desc else ()
         owned = [TensorDesc(t.data_type, t.sizes) for t in tensors if t.is_owned_by_dml]
         total += sum(tensor.total_tensor_size_in_bytes + 255 for tensor in owned)

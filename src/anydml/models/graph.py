@@ -10,7 +10,8 @@ from anydml.errors import Fault, UnsupportedError, show
 from anydml.graph.check import byte_span
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from anydml.memory import layout_of, numpy_view, share_elements, without_leading_ones
+from anydml.graph.wiring import agree
+from anydml.memory import layout_of, numpy_view, share_elements
 from anydml.models.bind import by_slot, byte_offset
 from anydml.models.check import check_model
 from anydml.models.model import Dispatch
@@ -174,7 +175,9 @@ class _Reader:
             self._outputs.append(write)
 
     def _dispatch(self, command: Dispatch, dispatchable: Dispatchable) -> None:
-        assert dispatchable.desc is not None  # noqa: S101 - for type checkers: nothing is at fault
+        if dispatchable.desc is None:  # and nothing is at fault
+            rule, place = f"{_VALID}: each dispatchable must be an operator", command.node.place
+            raise UnsupportedError(self._model.file, Fault(field="dispatchable", rule=rule, place=place))
         node, number = OperatorNode(dispatchable.desc, dispatchable.name), len(self._nodes)
         given = by_slot(dispatchable.desc, dispatchable.bindings, initialises=True)
         given |= by_slot(dispatchable.desc, command.bindings, initialises=False)
@@ -214,7 +217,7 @@ class _Reader:
             found = f"byte {memory.offset} of what {writer} wrote from byte {write.memory.offset} on"
             self._refuse(node, name, binding, rule, found)
         write.is_read = True
-        is_marked = not _agree(write.memory.desc, memory.desc)
+        is_marked = not agree(write.memory.desc, memory.desc)
         self._edges.append(IntermediateEdge(write.node, write.slot, number, slot, "", is_marked))
 
     def _refuse(self, node: OperatorNode, name: str, binding: Binding, rule: str, found: str) -> NoReturn:
@@ -237,13 +240,4 @@ def _input_edges(inputs: list[_Input], names: list[str]) -> Iterator[InputEdge]:
     for k, (given, name) in enumerate(zip(inputs, names, strict=True)):
         whole = given.desc
         for number, slot, desc in given.readers:
-            yield InputEdge(k, number, slot, name, not _agree(whole, desc))
-
-
-def _agree(source: TensorDesc, fed: TensorDesc) -> bool:
-    """Whether an edge needs no mark: the descriptions at its ends say the same."""
-    return (
-        source.data_type == fed.data_type
-        and without_leading_ones(source.sizes) == without_leading_ones(fed.sizes)
-        and layout_of(source.sizes, source.element_strides) == layout_of(fed.sizes, fed.element_strides)
-    )
+            yield InputEdge(k, number, slot, name, not agree(whole, desc))

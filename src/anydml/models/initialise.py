@@ -12,9 +12,10 @@ import numpy as np
 
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType
-from anydml.errors import ModelFileError
+from anydml.errors import EngineMissingError, ModelFileError
 from anydml.files import open_plain
 from anydml.models.findings import FILE, UNSUPPORTED
+from anydml.models.images import FLOATS, IMAGES, FromImage, check_image
 from anydml.models.npy import read_header
 from anydml.models.source import Items, Node
 from anydml.models.values import Constant, FromFile, Listed, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from anydml.models.findings import Findings, Kind
     from anydml.models.values import Values
 
-IMAGES = (".jpg", ".png")
 WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
 _DATA_TYPES = {name: t for t in DataType for name in (t.name, t.dml_name)}
 _MOST_FAULTS = 5
@@ -37,13 +37,12 @@ class ValueReader:
 
     def __init__(self, files: Files, findings: Findings) -> None:
         self._files, self._findings = files, findings
+        self.resample: tuple[int, int, int] | None = None
+        """The channels, height and width of the resource that is read, where it says them."""
 
     def read(self, node: Node, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
         """The values, and their type where they are of one."""
-        if node.raw == "deferred":
-            rule = "deferred resources are for ONNX models as dispatchables, which are not here yet"
-            self._findings.add(UNSUPPORTED, node, rule, found="")
-        elif node.is_list and len(node) == 0:
+        if node.is_list and len(node) == 0:
             self._findings.add(FILE, node, "initialValues must not be empty", found="")
         elif node.is_list:
             listed = self._read_typed(node) if data_type is None else self._read_list(node, data_type)
@@ -176,15 +175,29 @@ class ValueReader:
         if not isinstance(path.raw, str):
             self._findings.add(FILE, path, "sourcePath must be a string")
             return None, data_type
-        if path.raw.lower().endswith(IMAGES):
-            rule = "images are not read yet; there are .npy and raw files"
-            self._findings.add(UNSUPPORTED, path, rule)
-            return None, data_type
         try:
+            if path.raw.lower().endswith(IMAGES):
+                return self._open_image(path, path.raw, data_type), data_type
             return self._open(path, path.raw, data_type)
         except ModelFileError as error:
             self._findings.put(FILE, path, error.faults[0])
-            return None, data_type
+        except EngineMissingError as error:
+            self._findings.put(UNSUPPORTED, path, error.faults[0])
+        return None, data_type
+
+    def _open_image(self, node: Node, text: str, data_type: DataType | None) -> FromImage | None:
+        """An image, as large as resampleSize says."""
+        if data_type not in FLOATS:
+            rule = f"initialValuesDataType must be {' or '.join(kind.name for kind in FLOATS)}, for an image"
+            self._findings.add(FILE, node, rule, found="" if data_type is None else data_type.name)
+            return None
+        if self.resample is None:
+            rule = "resampleSize must be [1, channels, height, width] with 1, 3 or 4 channels, for an image"
+            self._findings.add(FILE, node, rule, found="")
+            return None
+        found = self._files.find_source(text)
+        check_image(found)
+        return FromImage(found, self.resample, data_type)
 
     def _open(self, node: Node, text: str, data_type: DataType | None) -> tuple[Values | None, DataType | None]:
         found = self._files.find_source(text)

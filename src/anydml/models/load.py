@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from anydml.limits import default_max_output, read_max_memory
 from anydml.models.findings import TooManyFaultsError, raise_findings
 from anydml.models.parser import parse
 from anydml.models.read import ModelReader
-from anydml.parse import read_int
+from anydml.parse import read_int, read_ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,14 +37,16 @@ def load_model(
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
     max_output: int | None = None,
+    shapes: Mapping[str, Sequence[int] | int] | None = None,
 ) -> Model:
     """Read a DxDispatch model; what is no JSON is an error, and everything else is told by `Model.check`.
 
     The files that it names are kept inside its own folder and those allowed. `max_memory` and `max_output`, what it may
-    write, are in bytes, and half of what is free where they are not given.
+    write, are in bytes, and half of what is free where they are not given. `shapes` are those of inputs and outputs of
+    ONNX models that it runs, and open sizes of theirs, by their names: the model's own count for nothing then.
     """
     try:
-        return read_model(path, allow_files, input_path, output_path, max_memory, max_output)
+        return read_model(path, allow_files, input_path, output_path, max_memory, max_output, shapes)
     except TooManyFaultsError as error:
         raise_findings(printable(str(path)), error.findings)
         raise
@@ -56,6 +59,7 @@ def read_model(
     output_path: str | os.PathLike[str] | None = None,
     max_memory: int | None = None,
     max_output: int | None = None,
+    shapes: Mapping[str, Sequence[int] | int] | None = None,
 ) -> Model:
     """`load_model`, for those who take too many faults for what they are."""
     limit = read_max_memory(max_memory, "load_model")
@@ -65,6 +69,9 @@ def read_model(
     reads = None if input_path is None else _read_path(input_path, "input_path", faults)
     writes = None if output_path is None else _read_path(output_path, "output_path", faults)
     allowed = _read_folders(allow_files, faults)
+    if not isinstance(shapes, Mapping | None):
+        faults.append(Fault(field="shapes", rule="shapes must be a mapping of names to sizes", found=show(shapes)))
+    bound = {str(name): read_ints(sizes, f"shapes[{name!r}]", faults) for name, sizes in (shapes or {}).items()}
     if faults:
         raise DescriptionError("load_model", faults)
     file = printable(str(path))
@@ -79,7 +86,7 @@ def read_model(
     files = Files(model, input_path=reads, output_path=writes, allowed=allowed)
     if most_written is None:
         most_written = default_max_output(files.output)
-    return ModelReader(root, files).read(file, limit, most_written)
+    return ModelReader(root, files, bound, limit).read(file, limit, most_written)
 
 
 def _read_path(value: object, field: str, faults: list[Fault]) -> Path:

@@ -27,13 +27,22 @@ class Memory:
         self.bound: dict[str, Any] = {}
 
     def make(self, resource: Resource) -> None:
-        """Make room for a resource, with its first values."""
+        """Make room for a resource, with its first values; a deferred one has room once it has values."""
+        if resource.is_deferred:
+            return
         assert resource.values is not None  # noqa: S101 - for type checkers: nothing is at fault
         assert resource.size_in_bytes is not None  # noqa: S101 - as above
         buffer = _allocate(resource.size_in_bytes)
         resource.values.fill(buffer[resource.values_offset : resource.values_offset + resource.values_size])
         self.buffers[resource.name] = buffer
         self.bound[resource.name] = self._move(buffer)
+
+    def store(self, name: str, data: Bytes) -> None:
+        """Write bytes of the host's to the start of a resource, or make it of them, where it is deferred."""
+        if name not in self.buffers:
+            self.buffers[name] = _allocate(data.size)
+        self.buffers[name][: data.size] = data
+        self.bound[name] = self._move(self.buffers[name])
 
     def reserve(self, size: int) -> Any:
         """Zeroed memory that nobody reads, for a persistent resource."""

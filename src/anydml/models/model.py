@@ -9,6 +9,8 @@ import numpy as np
 
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
+from anydml.errors import show
+from anydml.models.serialized import GraphProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
 
     from anydml.enums import DataType, ExecutionFlags, LevelName
     from anydml.models.check import ModelReport
+    from anydml.models.events import Event
     from anydml.models.findings import Finding
-    from anydml.models.run import Event, RunResult
+    from anydml.models.onnx_programs import OnnxProgram
+    from anydml.models.run import RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
     from anydml.models.values import Values
@@ -40,6 +44,8 @@ class Resource:
     values_offset: int = 0
     has_given_size: bool = False
     """Whether the model says the size, which is rounded up to a multiple of 4 bytes otherwise."""
+    is_deferred: bool = False
+    """Whether it is as large as what an ONNX model gives, and holds nothing before."""
 
     @property
     def values_size(self) -> int:
@@ -66,11 +72,13 @@ class Binding:
     node: Node = field(repr=False, compare=False)
     element_offset: int = 0
     element_size: int | None = None
+    shape: tuple[int, ...] | None = None
+    """Of a tensor of an ONNX model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatchable:
-    """An operator that commands may run."""
+    """What commands may run: an operator, a graph or an ONNX model."""
 
     name: str
     node: Node = field(repr=False, compare=False)
@@ -82,6 +90,13 @@ class Dispatchable:
     flags: ExecutionFlags
     bindings: Mapping[str, tuple[Binding, ...]]
     """What its tensors that are OWNED_BY_DML are given."""
+    program: GraphProgram | OnnxProgram | None = None
+    """What is no operator, and lies in a file of its own."""
+
+    @property
+    def bound(self) -> OperatorDesc | GraphProgram | None:
+        """What resources are bound to as they lie."""
+        return self.program if isinstance(self.program, GraphProgram) else self.desc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +108,11 @@ class Dispatch:
     bindings: Mapping[str, tuple[Binding, ...]]
     """By the tensor's name; some operators take several resources for one name."""
 
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"dispatch {show(self.dispatchable, 60)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Print:
@@ -101,6 +121,11 @@ class Print:
     node: Node = field(repr=False, compare=False)
     resource: str
     verbose: bool
+
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"print {show(self.resource, 60)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +136,14 @@ class WriteFile:
     resource: str
     target: Path | None
     """None where the path may not be used."""
-    text: str
-    """The path as the model has it."""
+    path: str
+    """As the model has it."""
     dimensions: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        """What it does."""
+        return f"write {show(self.resource, 60)} to {show(self.path, 60)}"
 
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""What a writeFile command writes: the header of an array and its elements, or a resource's bytes."""
+"""What a writeFile command writes: an array with its header, an image, or a resource's bytes."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from anydml.models.images import IMAGES, write_image
 from anydml.models.model import WriteFile
 from anydml.models.npy import MOST_DIMENSIONS, write_header
 
@@ -20,9 +21,14 @@ _BLOCK = 4096
 """Bytes of a disk that the smallest file takes, and a folder."""
 
 
+def is_image(command: WriteFile) -> bool:
+    """Whether an image is written."""
+    return command.path.lower().endswith(IMAGES)
+
+
 def is_array(command: WriteFile) -> bool:
     """Whether an .npy is written."""
-    return command.text.lower().endswith(".npy")
+    return command.path.lower().endswith(".npy")
 
 
 def files_of(model: Model) -> dict[Path, tuple[int, WriteFile]]:
@@ -32,7 +38,7 @@ def files_of(model: Model) -> dict[Path, tuple[int, WriteFile]]:
         if isinstance(command, WriteFile) and command.target is not None:
             resource = model.resources.get(command.resource)
             if resource is not None and resource.size_in_bytes is not None:
-                folders = command.text.count("/") + command.text.count("\\")
+                folders = command.path.count("/") + command.path.count("\\")
                 room = max(_header_size(command, resource) + _data_size(command, resource), _BLOCK) + folders * _BLOCK
                 found[command.target] = room, command
     return found
@@ -40,6 +46,10 @@ def files_of(model: Model) -> dict[Path, tuple[int, WriteFile]]:
 
 def file_chunks(command: WriteFile, resource: Resource, data: Bytes) -> Iterator[bytes | memoryview]:
     """The file, of a resource with these bytes."""
+    if is_image(command):
+        assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
+        yield write_image(data.view(resource.data_type.dtype), command.dimensions, command.path[-4:].lower())
+        return
     if is_array(command):
         assert resource.data_type  # noqa: S101 - for type checkers: nothing is at fault
         yield write_header(resource.data_type, _array_sizes(command, resource))

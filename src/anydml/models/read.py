@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import ExecutionFlags
-from anydml.errors import DmlError, ModelFileError, UnsupportedError, show
+from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError, show
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED, Findings
-from anydml.models.initialise import IMAGES, ValueReader, read_data_type
+from anydml.models.images import IMAGES, MODES, load_pillow
+from anydml.models.initialise import ValueReader, read_data_type
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.models.operators import DescReader, read_flags
+from anydml.models.programs import PROGRAMS, ProgramReader
 from anydml.models.remarks import remark_spelling, remark_unknown
 from anydml.models.source import Node
 from anydml.operator_type import OperatorType
-from anydml.operators import OPERATORS, find_operator
+from anydml.operators import find_operator
 from anydml.parse import UINT32_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from anydml.files import Files
     from anydml.models.model import Command
@@ -25,26 +27,19 @@ if TYPE_CHECKING:
 
 LARGEST_RESOURCE = 2**48
 """More than any machine has; what is larger is a slip."""
-_OTHER_KINDS = {
-    "hlsl": "HLSL shaders are",
-    "onnx": "ONNX models as dispatchables are",
-    "dmlserializedgraph": "serialized DirectML graphs are",
-}
+DEFERRED = "deferred"
+"""What stands for the values of a resource that an ONNX model gives."""
 _DISPATCHABLE_FIELDS = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")
-
-
-def word_other_kind(kind: str) -> str:
-    """Say of a kind of dispatchable that it is not here."""
-    return f"{_OTHER_KINDS[kind]} not run yet; {len(OPERATORS)} operators are, which `anydml support` lists"
 
 
 class ModelReader:
     """Reads a model, and collects what it finds."""
 
-    def __init__(self, root: Node, files: Files) -> None:
+    def __init__(self, root: Node, files: Files, shapes: Mapping[str, tuple[int, ...]], max_memory: int) -> None:
         self._root, self._files = root, files
         self._findings = Findings()
         self._values = ValueReader(files, self._findings)
+        self._programs = ProgramReader(files, self._findings, shapes, max_memory)
 
     def read(self, file: str, max_memory: int, max_output: int) -> Model:
         """The whole of it."""
@@ -122,7 +117,12 @@ class ModelReader:
                 kind = kind if data_type else None
             if first is None:
                 self._findings.add(FILE, node, "initialValues must be given", found="")
+            elif first.raw == DEFERRED:
+                return Resource(
+                    name=name, node=node, data_type=data_type, values=None, size_in_bytes=None, is_deferred=True
+                )
             elif kind is not None or node.get("initialValuesDataType") is None:
+                self._values.resample = self._read_resample(node)
                 values, data_type = self._values.read(first, data_type)
             offset = self._whole(node, "initialValuesOffsetInBytes", 0, LARGEST_RESOURCE)
             if values is not None:
@@ -141,18 +141,28 @@ class ModelReader:
             has_given_size=node.get("sizeInBytes") is not None,
         )
 
+    def _read_resample(self, node: Node) -> tuple[int, int, int] | None:
+        """The channels, height and width that an image is made."""
+        sizes, mode = self._read_sizes(node.get("resampleSize"), "resampleSize", low=1), node.get("resampleMode")
+        if mode is not None and mode.raw != "scale":
+            self._findings.add(FILE, mode, "resampleMode must be scale")
+        if sizes is None or len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in MODES:
+            return None
+        return sizes[1], sizes[2], sizes[3]
+
     # Dispatchables
 
     def _read_dispatchable(self, name: str, node: Node) -> Dispatchable:
-        cls, desc, desc_node, flags = None, None, node, ExecutionFlags.NONE
+        cls, desc, desc_node, flags, program = None, None, node, ExecutionFlags.NONE, None
         bindings: dict[str, tuple[Binding, ...]] = {}
         kind = node.get("Type", "type")
         if not node.is_object:
             self._findings.add(FILE, node, "a dispatchable must be an object")
         elif kind is None or not isinstance(kind.raw, str):
             self._findings.add(FILE, kind or node, "type must be a string", found=None if kind else "nothing")
-        elif (other := (node.get("type") or kind).raw) and str(other).lower() in _OTHER_KINDS:
-            self._findings.add(UNSUPPORTED, kind, word_other_kind(str(other).lower()), found="")
+        elif (other := str((node.get("type") or kind).raw).lower()) in PROGRAMS:
+            program = self._programs.read(other, kind, node)
+            flags = self._read_flags(node)
         else:
             desc_node = node.get("Desc", "desc") or node
             if (cls := self._find_operator(kind)) is not None:
@@ -160,9 +170,7 @@ class ModelReader:
                 desc = DescReader(cls, desc_node, self._findings, ignored).read()
             if (given := node.get("bindings")) is not None:
                 bindings = self._read_bindings(given)
-            if (flag := node.get("executionFlags")) is not None:
-                found = read_flags(flag, "executionFlags", ExecutionFlags, self._findings)
-                flags = ExecutionFlags.NONE if found is None else found
+            flags = self._read_flags(node)
             compile_type = node.get("dmlCompileType")
             if compile_type is not None and compile_type.raw not in ("DmlCompileOp", "DmlCompileGraph"):
                 self._findings.add(FILE, compile_type, "dmlCompileType must be DmlCompileOp or DmlCompileGraph")
@@ -176,7 +184,13 @@ class ModelReader:
             desc_node=desc_node,
             flags=flags,
             bindings=bindings,
+            program=program,
         )
+
+    def _read_flags(self, node: Node) -> ExecutionFlags:
+        flag = node.get("executionFlags")
+        found = None if flag is None else read_flags(flag, "executionFlags", ExecutionFlags, self._findings)
+        return ExecutionFlags.NONE if found is None else found
 
     def _find_operator(self, kind: Node) -> type[OperatorDesc] | None:
         try:
@@ -214,7 +228,25 @@ class ModelReader:
         self._whole(node, "elementCount", 0, LARGEST_RESOURCE)
         offset = self._whole(node, "elementOffset", 0, LARGEST_RESOURCE)
         size = self._whole(node, "elementSizeInBytes", 0, LARGEST_RESOURCE)
-        return None if name is None else Binding(resource=name, node=node, element_offset=offset, element_size=size)
+        shape = self._read_sizes(node.get("shape"), "shape", low=0)
+        if name is None:
+            return None
+        return Binding(resource=name, node=node, element_offset=offset, element_size=size, shape=shape)
+
+    def _read_sizes(self, node: Node | None, field: str, low: int) -> tuple[int, ...] | None:
+        """A list of sizes; None where there is none."""
+        if node is None:
+            return None
+        if not node.is_list:
+            self._findings.add(FILE, node, f"{field} must be a list of whole numbers")
+            return None
+        sizes = []
+        for i, element in enumerate(node.elements()):
+            if type(element.raw) is not int or not low <= element.raw <= UINT32_MAX:
+                self._findings.add(FILE, element, f"{field}[{i}] must be a whole number in {low} .. {UINT32_MAX}")
+                break
+            sizes.append(element.raw)
+        return tuple(sizes)
 
     # Commands
 
@@ -253,22 +285,15 @@ class ModelReader:
         text, target = self._string(node, "targetPath"), None
         where = node.get("targetPath")
         if text is not None and where is not None:
-            if text.lower().endswith(IMAGES):
-                self._findings.add(UNSUPPORTED, where, "images are not written yet; there are .npy and raw files")
-            else:
-                try:
-                    target = self._files.find_target(text)
-                except ModelFileError as error:
-                    self._findings.put(FILE, where, error.faults[0])
-        dimensions, given = [], node.get("dimensions")
-        if given is not None and not given.is_list:
-            self._findings.add(FILE, given, "dimensions must be a list of whole numbers")
-        elif given is not None:
-            for i, element in enumerate(given.elements()):
-                if type(element.raw) is not int or not 1 <= element.raw <= UINT32_MAX:
-                    self._findings.add(FILE, element, f"dimensions[{i}] must be a whole number in 1 .. {UINT32_MAX}")
-                    break
-                dimensions.append(element.raw)
+            try:
+                if text.lower().endswith(IMAGES):
+                    load_pillow()
+                target = self._files.find_target(text)
+            except ModelFileError as error:
+                self._findings.put(FILE, where, error.faults[0])
+            except EngineMissingError as error:
+                self._findings.put(UNSUPPORTED, where, error.faults[0])
+        dimensions = self._read_sizes(node.get("dimensions"), "dimensions", low=1) or ()
         if resource is None or text is None:
             return None
-        return WriteFile(node=node, resource=resource, target=target, text=text, dimensions=tuple(dimensions))
+        return WriteFile(node=node, resource=resource, target=target, path=text, dimensions=dimensions)

@@ -8,87 +8,36 @@ from __future__ import annotations
 import time
 from array import array
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml import BufferBinding, Device
 from anydml.arrays.nibbles import numbers_in
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelFileError, show
 from anydml.limits import too_large
 from anydml.memory import word_bytes
 from anydml.models.bind import by_slot, byte_offset, reword
 from anydml.models.check import check_model
+from anydml.models.events import Commanded, Dispatched, Event, Initialised, Printed, Progress, Started, Written
 from anydml.models.memory import Memory
 from anydml.models.model import Dispatch, Print
+from anydml.models.onnx_programs import OnnxProgram, feed, hand_out
 from anydml.models.output import file_chunks, files_of
+from anydml.models.serialized import GraphProgram
 from anydml.models.timing import Samples, Timing
 from anydml.models.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
-    import numpy as np
-
-    from anydml import CommandList, CompiledOperator
-    from anydml.enums import DataType, FeatureLevel
+    from anydml import CompiledGraph, CompiledOperator, onnx
+    from anydml.enums import FeatureLevel
     from anydml.models.model import Binding, Command, Dispatchable, Model, Resource
     from anydml.models.source import Node
 
 _BETWEEN_REPORTS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """The model runs on a device."""
-
-    device: Device
-
-
-@dataclass(frozen=True, slots=True)
-class Initialised:
-    """A dispatchable was compiled and initialised."""
-
-    name: str
-    milliseconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A dispatch is still at it."""
-
-    name: str
-    iterations: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatched:
-    """A dispatch command is done."""
-
-    name: str
-    samples: Samples
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A resource is to be shown: its values as they are now, and their types where they are of several."""
-
-    name: str
-    values: np.ndarray[Any, Any] = field(repr=False)
-    verbose: bool
-    types: tuple[DataType, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A resource was written to a file, which is in its place: files are put there once all commands are done."""
-
-    name: str
-    path: Path
-    text: str
-
-
-Event: TypeAlias = Started | Initialised | Progress | Dispatched | Printed | Written
 
 
 @dataclass(slots=True)
@@ -151,7 +100,9 @@ class _Runner:
         self._model, self._device, self._timing, self._tell = model, device, timing, on_event
         self._recorder = device.create_command_recorder()
         self._memory = Memory(device.engine.memory)
-        self._compiled: dict[str, tuple[CompiledOperator, Any]] = {}
+        self._compiled: dict[str, tuple[CompiledOperator | CompiledGraph, Any]] = {}
+        self._onnx: dict[str, onnx.Model] = {}
+        self._deferred = {name: resource for name, resource in model.resources.items() if resource.is_deferred}
 
     def run(self) -> RunResult:
         self._tell(Started(self._device))
@@ -161,13 +112,18 @@ class _Runner:
         for dispatchable in self._model.dispatchables.values():
             start = time.perf_counter()
             with _at(dispatchable.node, self._model.file):
-                self._compiled[dispatchable.name] = self._initialise(dispatchable)
+                if isinstance(dispatchable.program, OnnxProgram):
+                    self._onnx[dispatchable.name] = dispatchable.program.load(self._device)
+                else:
+                    self._compiled[dispatchable.name] = self._initialise(dispatchable)
             self._tell(Initialised(dispatchable.name, (time.perf_counter() - start) * 1000))
         result = RunResult({name: self._values(self._model.resources[name]) for name in self._memory.buffers})
         with Writes() as writes:
-            for command in self._model.commands:
+            for number, command in enumerate(self._model.commands):
+                self._tell(Commanded(number, command.text, is_done=False))
                 with _at(command.node, self._model.file):
                     self._run_command(command, result, writes)
+                self._tell(Commanded(number, command.text, is_done=True))
             writes.commit()
         for written in result.written:
             self._tell(written)
@@ -178,10 +134,15 @@ class _Runner:
             return None
         return BufferBinding(self._memory.bound[binding.resource], byte_offset(binding, self._model.resources))
 
-    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator, Any]:
-        desc = dispatchable.desc
+    def _compile(self, dispatchable: Dispatchable) -> CompiledOperator | CompiledGraph:
+        if isinstance(dispatchable.program, GraphProgram):
+            return self._device.compile_graph(dispatchable.program.graph, dispatchable.flags)
+        assert dispatchable.desc  # noqa: S101 - for type checkers: nothing is at fault
+        return self._device.compile_operator(self._device.create_operator(dispatchable.desc), dispatchable.flags)
+
+    def _initialise(self, dispatchable: Dispatchable) -> tuple[CompiledOperator | CompiledGraph, Any]:
+        desc, operator = dispatchable.bound, self._compile(dispatchable)
         assert desc  # noqa: S101 - for type checkers: nothing is at fault
-        operator = self._device.compile_operator(self._device.create_operator(desc), dispatchable.flags)
         initializer = self._device.create_operator_initializer([operator])
         table = self._device.create_binding_table(initializer)
         size = operator.binding_properties.persistent_resource_size
@@ -198,20 +159,45 @@ class _Runner:
 
     def _run_command(self, command: Command, result: RunResult, writes: Writes) -> None:
         if isinstance(command, Dispatch):
-            result.dispatches.append(self._dispatch(command))
+            is_onnx = command.dispatchable in self._onnx
+            result.dispatches.append(self._dispatch_onnx(command, result) if is_onnx else self._dispatch(command))
             self._tell(result.dispatches[-1])
         elif isinstance(command, Print):
             types = getattr(self._model.resources[command.resource].values, "types", ())
             self._tell(Printed(command.resource, result.resources[command.resource], command.verbose, types))
         else:
             assert command.target  # noqa: S101 - for type checkers: nothing is at fault
-            resource = self._model.resources[command.resource]
+            resource = self._deferred.get(command.resource) or self._model.resources[command.resource]
             writes.stage(command.target, file_chunks(command, resource, self._memory.buffers[command.resource]))
-            result.written.append(Written(command.resource, command.target, command.text))
+            result.written.append(Written(command.resource, command.target, command.path))
+
+    def _dispatch_onnx(self, command: Dispatch, result: RunResult) -> Dispatched:
+        """Run an ONNX model on its resources; those that are deferred are what comes out."""
+        model, program = self._onnx[command.dispatchable], self._model.dispatchables[command.dispatchable].program
+        assert isinstance(program, OnnxProgram)  # noqa: S101 - for type checkers: it was loaded
+        arrays = feed(program, model, command, self._memory)
+        found: dict[str, Any] = {}
+        samples = array(
+            "d", (s * 1000 for s in self._iterate(command.dispatchable, lambda: found.update(model.run(arrays))))
+        )
+        for name, values in hand_out(program, found, command, self._memory, set(self._deferred)).items():
+            plain = np.ascontiguousarray(values).reshape(-1)
+            plain = plain.view(np.uint8) if plain.dtype == np.bool_ else plain
+            result.resources[name] = plain
+            self._memory.buffers[name] = plain.view(np.uint8)
+            self._deferred[name] = replace(
+                self._deferred[name],
+                data_type=DataType(plain.dtype),
+                size_in_bytes=plain.nbytes,
+                has_given_size=True,
+            )
+        return Dispatched(command.dispatchable, Samples(samples, self._timing.warmup))
 
     def _dispatch(self, command: Dispatch) -> Dispatched:
         operator, persistent = self._compiled[command.dispatchable]
-        given = by_slot(operator.desc, command.bindings, initialises=False)
+        bound = self._model.dispatchables[command.dispatchable].bound
+        assert bound  # noqa: S101 - for type checkers: it was compiled
+        given = by_slot(bound, command.bindings, initialises=False)
         table = self._device.create_binding_table(operator)
         table.bind_inputs([self._binding(given.get(name)) for name in operator.inputs])
         table.bind_outputs([self._binding(given[name]) for name in operator.outputs])
@@ -222,21 +208,21 @@ class _Runner:
         commands = self._device.create_command_list()
         self._recorder.record_dispatch(commands, operator, table)
         samples = array("d")
-        for seconds in self._iterate(command.dispatchable, commands):
+        for seconds in self._iterate(command.dispatchable, lambda: self._device.execute(commands)):
             samples.append(seconds * 1000)
         for name in operator.outputs:
             self._memory.fetch(given[name].resource)
         return Dispatched(command.dispatchable, Samples(samples, self._timing.warmup))
 
-    def _iterate(self, name: str, commands: CommandList) -> Iterator[float]:
+    def _iterate(self, name: str, execute: Callable[[], object]) -> Iterator[float]:
         """Time dispatches, and nothing else; tell now and then how far they are."""
-        timing, execute = self._timing, self._device.execute
+        timing = self._timing
         begin = told = time.perf_counter()
         done = 0
         while True:
             start = time.perf_counter()
             for _ in range(timing.repeat):
-                execute(commands)
+                execute()
             self._memory.wait()
             end = time.perf_counter()
             done += 1

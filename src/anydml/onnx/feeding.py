@@ -49,6 +49,9 @@ def take(array: Any, info: TensorInfo, memory: str) -> Any:
     place = place_of(array)
     if place == memory != HOST:
         return _take_on_device(array, info.element, subject)
+    if isinstance(array, np.ndarray) and info.element.is_half:
+        _check_type(array.dtype, info.element, subject)
+        return np.ascontiguousarray(array.astype(info.element.held))
     plain = _take_on_host(array, info.element, subject)
     if info.element.name == "DOUBLE" and isinstance(array, (list, tuple, float)):  # which are Python's floats as well
         plain = np.asarray(array)
@@ -96,7 +99,9 @@ def _dtype_of(tensor: Any) -> Any:
 def _check_type(found: Any, element: ElementType, subject: str) -> None:
     if found != element.dtype:
         rule = f"must be of {element.dtype.name}, the model's {element.name}"
-        way_out = f"x.astype({element.dtype.name!r}) converts"
+        way_out = (
+            f"x.astype({f'ml_dtypes.{element.dtype.name}' if element.is_half else repr(element.dtype.name)}) converts"
+        )
         fault = Fault(field="array", rule=rule, value=found, found=show(str(found)), way_out=way_out)
         raise BindingError(subject, fault)
 

@@ -78,6 +78,8 @@ def make_up(
             rule = f"input '{printable(name)}' of shape {shape} could not be made up ({printable(str(error))})"
             raise BindingError("inputs", Fault(field=name, rule=rule, value=shape)) from error
         low, high = (0, 2) if info.element.is_bool or name in small else (-_REACH, _REACH + 1)
+        if info.element.is_half:
+            low, high = max(low, info.element.limits[0]), min(high, info.element.limits[1] + 1)
         low = low if info.data_type.is_signed else 0
         flat = made[name].reshape(-1)
         for start in range(0, flat.size, _PIECE):

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.errors import EngineMissingError, Fault, ModelError, show
 from anydml.onnx.contrib import CONTRIB, TYPES
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 try:
     import onnx
     import onnx.defs
+    import onnx.helper
 except ImportError as error:
     _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
     raise EngineMissingError("anydml.onnx", _fault) from error
@@ -33,6 +39,12 @@ ONNX_DOMAINS = ("", "ai.onnx")
 """Of ONNX's own operators: two names of one domain."""
 _TENSOR = "tensor("
 """What ONNX's names of tensors' types begin with: tensor(float)."""
+
+
+def half_dtype(number: int) -> np.dtype[Any]:
+    """NumPy's type for numbers of 4 bits, a byte each, which ml_dtypes has."""
+    found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    return found
 
 
 def own_domain(domain: str) -> str:
@@ -170,6 +182,33 @@ def body_of(kind: str, version: int) -> Any:
     body.opset_import.add(version=version)
     body.attribute_proto.extend(_defaults(schema).values())
     return body
+
+
+def definition_of(node: Any, version: int, elements: Sequence[str | None]) -> Any:
+    """What ONNX defines a node to be made of, for inputs of types of these names; None where it does not."""
+    from onnx import helper
+
+    schema = _schema(node.op_type, version)
+    types = [
+        onnx.TypeProto() if name is None else helper.make_tensor_type_proto(TensorProto.DataType.Value(name), None)
+        for name in elements
+    ]
+    versions = [since for since in schema.context_dependent_function_opset_versions if since <= version]
+    body = onnx.FunctionProto()
+    text = [each.SerializeToString() for each in types]
+    body.ParseFromString(
+        schema.get_context_dependent_function_with_opset_version(max(versions), node.SerializeToString(), text)
+    )
+    given = {attribute.name: attribute for attribute in (*_defaults(schema).values(), *node.attribute)}
+    for inner in body.node:
+        for attribute in [each for each in inner.attribute if each.ref_attr_name]:
+            actual, name = given.get(attribute.ref_attr_name), attribute.name
+            if actual is None:
+                inner.attribute.remove(attribute)
+            else:
+                attribute.CopyFrom(actual)
+                attribute.name = name
+    return body if body.node else None
 
 
 def make_node(kind: str, inputs: list[str], outputs: list[str]) -> Any:

@@ -17,6 +17,7 @@ from anydml.memory import HOST, numpy_address
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
 from anydml.runtime.graph import CompiledGraph
+from anydml.runtime.rebound import Rebounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,6 +84,7 @@ class Program:
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
+            self._rebounds = Rebounds(self.compiled)
 
     def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
         """Compile the graph, unless it takes more than the results leave of a limit."""
@@ -133,7 +135,7 @@ class Program:
         results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
         if self.compiled is not None:
             if self.memory == HOST:
-                self._launch(self._bind(self._addresses(arrays, results)))
+                self._run_on_host(arrays, results)
             else:
                 self._run_on_device(arrays, results)
         self._complete(arrays, results)
@@ -146,23 +148,20 @@ class Program:
         return tuple([numpy_address(arrays[name]) for name in self._reads] + [numpy_address(r) for r in made])
 
     def _run_on_host(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
-        """Find what was bound to these addresses before: of two threads at once no two write to the same."""
+        """Find what was bound to these addresses before: of two threads at once no two write to the same scratch."""
         addresses = self._addresses(arrays, results)
-        launch = self._launches.get(addresses)
+        compiled, launch = self.compiled, self._launches.get(addresses)
+        assert compiled is not None  # noqa: S101 - for type checkers: it was looked at
         if launch is None:
-            launch = self._bind(addresses)
-            if self.compiled is not None and not self.compiled.temporary_size:
+            places = dict(zip(self._fields, addresses, strict=True))
+            if compiled.temporary_size:
+                launch = functools.partial(self._rebounds.run, places)
+            else:
+                launch = compiled.launch(places, None)
                 if len(self._launches) >= _MOST_LAUNCHES:
                     self._launches.clear()
                 self._launches[addresses] = launch
         self._launch(launch)
-
-    def _bind(self, addresses: tuple[int, ...]) -> Callable[[], Any]:
-        compiled = self.compiled
-        assert compiled is not None  # noqa: S101 - for type checkers: it was looked at
-        scratch = compiled.reserve_scratch()
-        launch = compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch)
-        return launch if scratch is None else functools.partial(_holding, launch, scratch)
 
     def _launch(self, launch: Callable[[], Any]) -> None:
         try:
@@ -213,10 +212,6 @@ def _broken(label: str, field: str, rule: str, indices: Any) -> ModelError:
     """What a gather that checks lengths found, which read them without their sign."""
     found = int(np.uint64(indices[0]).astype(np.int64))
     return ModelError(label, Fault(field=field, rule=rule, value=found, found=str(found)))
-
-
-def _holding(launch: Callable[[], Any], _scratch: object) -> None:
-    launch()
 
 
 def _copy(given: Any, result: Any) -> None:

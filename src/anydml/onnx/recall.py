@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.nibbles import is_unpacked
 from anydml.arrays.plain import as_plain, plain_key
 from anydml.memory import HOST
 
@@ -50,7 +51,8 @@ class Recall:
 
     def _is_packed(self, array: Any) -> bool:
         if type(array) is np.ndarray:
-            return self._on_host and bool(array.flags.c_contiguous)
+            # Numbers of 4 bits are copied at each run: what the rest of their bytes holds is not said.
+            return self._on_host and bool(array.flags.c_contiguous) and not is_unpacked(array)
         if self._on_host or not _is_tensor(array):
             return False
         return f"cuda:{array.get_device()}" == self._memory and bool(array.is_contiguous())

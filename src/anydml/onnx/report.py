@@ -13,6 +13,7 @@ from anydml.errors import BindingError, DmlError, Fault, ModelError, Unsupported
 from anydml.memory import HOST
 from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, shape_of
+from anydml.onnx.graphs import describe as describe_output
 from anydml.onnx.reading import read_model
 from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import UnknownError, trace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from anydml.enums import LevelName
     from anydml.onnx.reading import Given, Source
     from anydml.onnx.tracing import Record
+    from anydml.onnx.values import Value
     from anydml.operators import OperatorDesc
 
 FAULT, MISSING = 1, 3
@@ -82,6 +84,10 @@ class Report:
     """What is wrong with its inputs and outputs."""
     assumed: Mapping[str, int] = field(default_factory=dict)
     """Open sizes that nobody bound, and what they were taken for."""
+    inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
+    """As they are declared."""
+    outputs: Mapping[str, TensorInfo] = field(default_factory=dict)
+    """As the nodes make them of these inputs, or as they are declared where that is not known."""
 
     def __bool__(self) -> bool:
         return not self.status
@@ -153,7 +159,20 @@ def _check(
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
     found = trace(source, bound, small, device, keep_going=True)
     nodes = tuple(_judge(record, level, bound) for record in found.records)
-    return Report(source.name, level, nodes, tuple(faults), assumed)
+    outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
+    known = {name: info for name, info in outputs.items() if info is not None}
+    return Report(source.name, level, nodes, tuple(faults), assumed, infos, known)
+
+
+def _output(name: str, value: Value | None, source: Source) -> TensorInfo | None:
+    """An output as its node makes it; as it is declared, where that is not known."""
+    if value is not None:
+        return TensorInfo(name, value.element, value.shape)
+    info = next(info for info in source.proto.graph.output if info.name == name)
+    try:
+        return describe_output(info, source, "output")
+    except DmlError:
+        return None  # which is among the faults
 
 
 def _read_infos(source: Source) -> tuple[dict[str, TensorInfo], list[DmlError]]:

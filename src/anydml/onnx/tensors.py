@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.nibbles import unpack
+from anydml.enums import DataType
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.files import open_plain
 from anydml.onnx.library import TensorProto
@@ -27,7 +29,7 @@ _MOST_ELEMENTS = 2**32 - 1
 _FIELDS = {
     "float_data": ("FLOAT",),
     "double_data": ("DOUBLE",),
-    "int32_data": ("INT32", "INT16", "INT8", "UINT16", "UINT8", "BOOL", "FLOAT16"),
+    "int32_data": ("INT32", "INT16", "INT8", "UINT16", "UINT8", "BOOL", "FLOAT16", "INT4", "UINT4"),
     "int64_data": ("INT64",),
     "uint64_data": ("UINT32", "UINT64"),
 }
@@ -63,16 +65,29 @@ def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: byt
     if is_external(tensor):
         make = functools.partial(_read_external, tensor, element, count, subject, what, beside)
         make(is_check=True)
-        return Value(element, shape, Known(make=lambda: _truths(element, make())), source=printable(tensor.name))
+        return _value(element, shape, Known(make=make), tensor)
     if raw is not None or tensor.HasField("raw_data"):
         held = _from_bytes(tensor.raw_data if raw is None else raw, element, count, subject, what)
     else:
         held = _from_field(tensor, element, count, subject, what)
-    return Value(element, shape, Known(_truths(element, held)), source=printable(tensor.name))
+    return _value(element, shape, Known(held), tensor)
 
 
-def _truths(element: ElementType, held: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _value(element: ElementType, shape: tuple[int, ...], known: Known, tensor: Any) -> Value:
+    """Elements that are read, as they are known: 4-bit ones one to a byte, beside the bytes that they share."""
+    name, count = printable(tensor.name), math.prod(shape)
+    if element.is_half:
+        kind = DataType[element.name]
+        numbers = Known(make=lambda: unpack(known.flat().view(np.uint8), kind)[:count])
+        return Value(element, shape, numbers, source=name, halves=known)
+    if element.is_bool:
+        known = Known(make=functools.partial(_truths, element, known))
+    return Value(element, shape, known, source=name)
+
+
+def _truths(element: ElementType, known: Known) -> np.ndarray[Any, Any]:
     """Booleans as 0 and 1, whatever bytes they were."""
+    held = known.flat()
     return (held != 0).astype(held.dtype) if element.is_bool and held.size and held.max() > 1 else held
 
 
@@ -88,7 +103,7 @@ def read_shape(tensor: Any, subject: str, what: str) -> tuple[int, ...]:
 
 
 def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
-    wanted = count * element.held.itemsize
+    wanted = element.bytes_of(count)
     if len(data) != wanted:
         rule = f"must have {wanted} bytes of raw_data, for {count} elements of {element.name}"
         raise _broken(subject, what, rule, str(len(data)))
@@ -98,11 +113,12 @@ def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, wha
 def _from_field(tensor: Any, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
     field = _FIELD_OF[element.name]
     data = getattr(tensor, field)
-    if len(data) != count:
-        raise _broken(subject, what, f"must have {count} elements in {field}, or raw_data", str(len(data)))
+    wanted = element.bytes_of(count) if element.is_half else count
+    if len(data) != wanted:
+        raise _broken(subject, what, f"must have {wanted} elements in {field}, or raw_data", str(len(data)))
     wide = np.array(data, field.removesuffix("_data").replace("float", "float32").replace("double", "float64"))
     is_half = element.name == "FLOAT16"  # whose bits are in whole numbers
-    held = wide.astype(np.uint16 if is_half else element.held)
+    held = wide.astype(np.uint16 if is_half else np.uint8 if element.is_half else element.held)
     if wide.dtype.kind in "iu" and not np.array_equal(held, wide):
         outside = wide[held != wide][0]
         raise _broken(subject, what, f"must have values of {element.name} in {field}", str(outside))
@@ -131,7 +147,7 @@ def _read_external(
         with open_plain(path, location) as file:
             size = os.fstat(file.fileno()).st_size
             offset = _number(entries, "offset", 0, subject, what)
-            wanted = count * element.held.itemsize
+            wanted = element.bytes_of(count)
             length = _number(entries, "length", wanted, subject, what)
             if length != wanted:
                 rule = f"must have a length of {wanted} bytes, for {count} elements of {element.name}"
@@ -142,7 +158,7 @@ def _read_external(
             if is_check:
                 return np.empty(0, element.held)
             beside.limit.take(wanted, what, beside.model)
-            held = np.empty(count, element.held.newbyteorder("<"))
+            held = np.empty(wanted // element.held.itemsize, element.held.newbyteorder("<"))
             file.seek(offset)
             if file.readinto(held.view(np.uint8).data) != wanted:
                 raise _broken(subject, what, f"could not be read from '{printable(location)}'", "fewer bytes")

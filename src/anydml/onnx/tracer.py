@@ -75,14 +75,18 @@ class Tracer:
         shape: tuple[int, ...],
         *arguments: Any,
         element: ElementType | None = None,
+        folds: bool = True,
         **options: Any,
     ) -> Value:
-        """What a function makes of tensors: a value of that shape, and of the first tensor's type or the one given."""
+        """What a function makes of tensors: a value of that shape, and of the first tensor's type or the one given.
+
+        What does not fold is left to the graph, be it known.
+        """
         element = inputs[0].element if element is None else element
         needs = frozenset[str]().union(*(value.needs for value in inputs))
         if 0 in shape:
             return Value(element, shape)
-        if self._folds(shape, element, inputs):
+        if folds and self._folds(shape, element, inputs):
 
             def compute() -> Any:
                 arrays = [_at_least_1d(value.values("")) for value in inputs]

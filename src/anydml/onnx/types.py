@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.enums import DataType
 from anydml.errors import Fault, UnsupportedError
-from anydml.onnx.library import TensorProto
+from anydml.onnx.library import TensorProto, half_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,11 +22,13 @@ class ElementType:
     name: str
     """ONNX's: `FLOAT`, `BOOL`."""
     data_type: DataType
-    """DirectML's: a boolean is a UINT8 of 0 or 1."""
+    """DirectML's, which holds it: a boolean is a UINT8 of 0 or 1, and a number of 4 bits has a byte for itself."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's, as a caller's arrays have it."""
+        if self.is_half:
+            return half_dtype(TensorProto.DataType.Value(self.name))
         return np.dtype(np.bool_) if self.is_bool else self.data_type.dtype
 
     @property
@@ -39,13 +41,29 @@ class ElementType:
         """Whether it is ONNX's boolean."""
         return self.name == "BOOL"
 
+    @property
+    def is_half(self) -> bool:
+        """Whether it has 4 bits."""
+        return self.name in _HALVES
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest number of an integer type."""
+        return DataType[self.name].limits if self.is_half else self.data_type.limits
+
+    def bytes_of(self, count: int) -> int:
+        """The bytes of so many elements, as a model has them: two of 4 bits share one, the first in its low half."""
+        return DataType[self.name].bytes_of(count) if self.is_half else count * self.held.itemsize
+
+
+_HALVES = {"INT4": DataType.INT8, "UINT4": DataType.UINT8}
 _NAMES = {
     "FLOAT": DataType.FLOAT32,
     "DOUBLE": DataType.FLOAT64,
     "FLOAT16": DataType.FLOAT16,
     **{name: DataType[name] for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")},
     "BOOL": DataType.UINT8,
+    **{name: held for name, held in _HALVES.items() if name in TensorProto.DataType.keys()},  # noqa: SIM118 - no dict
 }
 ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
@@ -73,11 +91,8 @@ def read_element_type(number: int, subject: str, what: str) -> ElementType:
     """The element type of that number, or a refusal by its name; `what` is of that type."""
     if (found := ELEMENT_TYPES.get(number)) is not None:
         return found
-    name = type_name(number)
-    is_known = name in DataType.__members__
-    rule = f"{what}: {name} is not supported" if is_known else f"{what}: DirectML has no {name}"
-    way_out = "no node type that takes it is here yet" if is_known else ""
-    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number, way_out=way_out))
+    rule = f"{what}: DirectML has no {type_name(number)}"
+    raise UnsupportedError(subject, Fault(field=what, rule=rule, value=number))
 
 
 def refuse_kind(kind: str, subject: str, what: str) -> UnsupportedError:

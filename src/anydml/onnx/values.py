@@ -78,6 +78,8 @@ class Value:
     """The graph input or initializer that it is."""
     needs: frozenset[str] = frozenset()
     """The graph inputs that it hangs on, where it is not known."""
+    halves: Known | None = None
+    """Of 4 bits that a model carries, the bytes that they share."""
 
     def __post_init__(self) -> None:
         check_dimensions(len(self.shape))
@@ -124,7 +126,7 @@ class Value:
 
     def reshaped(self, shape: tuple[int, ...]) -> Value:
         """The same memory in another shape of as many elements; the graph must have it where it is not known."""
-        return Value(self.element, shape, self.known, self.expression, self.source, self.needs)
+        return Value(self.element, shape, self.known, self.expression, self.source, self.needs, self.halves)
 
     def retyped(self, element: ElementType) -> Value:
         """The same memory as another type of as many bits; the graph must have it where it is not known."""
@@ -135,7 +137,7 @@ class Value:
 
     def for_next_graph(self) -> Value:
         """The same without what it is in one graph."""
-        return Value(self.element, self.shape, self.known, None, self.source, self.needs)
+        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves)
 
 
 def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") -> None:

@@ -10,15 +10,14 @@ from anydml.errors import Fault
 from anydml.ir.expressions import const, coordinate, load, maximum, minimum
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
+from anydml.ir.weights import BYTE, number_in
 from anydml.memory import packed_strides
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Inputs, Output, Quantization  # noqa: TC001 - read at run time
 from anydml.operators.nibbles import (
-    BYTE,
     Walk,
     byte_of,
     has_no_gaps,
-    number_in,
     one_of_pair,
     packed,
     pair_dimension,

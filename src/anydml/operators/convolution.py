@@ -53,11 +53,11 @@ class Convolution(Filtered):
     output_tensor: Output
     mode: Convolving = ConvolutionMode.CROSS_CORRELATION
     direction: ConvolvingWay = ConvolutionDirection.FORWARD
-    strides: PerDimension = None
-    dilations: PerDimension = None
-    start_padding: PerDimension = None
-    end_padding: PerDimension = None
-    output_padding: PerDimension = None
+    strides: PerDimension = 1
+    dilations: PerDimension = 1
+    start_padding: PerDimension = 0
+    end_padding: PerDimension = 0
+    output_padding: PerDimension = 0
     group_count: Uint = 1
     fused_activation: OptionalActivation = None
 
@@ -132,10 +132,10 @@ class ConvolutionInteger(_Whole):
     filter_tensor: Input
     filter_zero_point_tensor: OptionalInput = None
     output_tensor: Output
-    strides: PerDimension = None
-    dilations: PerDimension = None
-    start_padding: PerDimension = None
-    end_padding: PerDimension = None
+    strides: PerDimension = 1
+    dilations: PerDimension = 1
+    start_padding: PerDimension = 0
+    end_padding: PerDimension = 0
     group_count: Uint = 1
 
     def _sum_type(self) -> DataType:
@@ -170,10 +170,10 @@ class QuantizedLinearConvolution(_Whole):
     output_scale_tensor: Input
     output_zero_point_tensor: OptionalInput = None
     output_tensor: Output
-    strides: PerDimension = None
-    dilations: PerDimension = None
-    start_padding: PerDimension = None
-    end_padding: PerDimension = None
+    strides: PerDimension = 1
+    dilations: PerDimension = 1
+    start_padding: PerDimension = 0
+    end_padding: PerDimension = 0
     group_count: Uint = 1
 
     def implied_output_type(self) -> DataType:

@@ -127,7 +127,7 @@ class Filtered(Windowed):
         yield from faults
         if not faults:
             yield from self._fitting()
-            for field in (*self.by_channel, *self.for_all):
+            for field in dict.fromkeys((*self.by_channel, *self.for_all)):
                 if field in self.inputs():
                     yield from self._by_channel(field)
 
@@ -153,7 +153,7 @@ class Filtered(Windowed):
 
     def _fitting(self) -> Iterator[Fault]:
         if not self.is_backward():
-            yield from self.fitting_faults("InputTensor", self._window(), "FilterTensor.Sizes[2 + {}]")
+            yield from self.fitting_faults("InputTensor", self._window(), "FilterTensor.Sizes[{}]", 2)
             return
         for i, size in enumerate(self._natural_sizes()):
             if size + self.each("strides")[i] - 1 < 1:

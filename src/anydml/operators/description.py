@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+from collections.abc import Mapping  # noqa: TC003 - read at run time
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
@@ -19,7 +20,7 @@ from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run ti
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
@@ -53,6 +54,11 @@ class OperatorDesc(abc.ABC):
     """Whether the other fields leave a choice of the output's sizes: its function takes `output_sizes`."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
+
+    fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
+    result_rank: ClassVar[int | None] = None
+    """The dimensions of a function's result, where they are not as many as the first input has."""
 
     if TYPE_CHECKING:
 
@@ -105,9 +111,22 @@ class OperatorDesc(abc.ABC):
 
     @classmethod
     @functools.cache
+    def optional_outputs(cls) -> tuple[str, ...]:
+        """The output tensors' fields that may be None."""
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        return tuple(name for name in cls.output_names() if name in optional)
+
+    @classmethod
+    @functools.cache
+    def usual_outputs(cls) -> tuple[str, ...]:
+        """The output tensors' fields that are never None."""
+        return tuple(name for name in cls.output_names() if name not in cls.optional_outputs())
+
+    @classmethod
+    @functools.cache
     def gives_several(cls) -> bool:
-        """Whether several tensors come out, or a list of them, if only of one."""
-        names = cls.output_names()
+        """Whether several tensors come out, or a list of them, if only of one; those that are optional aside."""
+        names = cls.usual_outputs()
         return len(names) > 1 or any(cls.field_types()[name].is_tensor_array for name in names)
 
     def inputs(self) -> dict[str, TensorDesc]:
@@ -183,7 +202,7 @@ class OperatorDesc(abc.ABC):
         return next(iter(self.inputs().values())).data_type
 
     def implied_outputs(self) -> tuple[TensorDesc, ...]:
-        """The outputs as the other fields imply them, packed: of most operators one."""
+        """The outputs as the other fields imply them, packed, optional ones too: of most operators one."""
         return (TensorDesc(self.implied_output_type(), self.implied_output_sizes()),)
 
     @abc.abstractmethod
@@ -250,7 +269,7 @@ class OperatorDesc(abc.ABC):
         """Complete a description with the outputs that the other fields imply, packed.
 
         Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong. An
-        operator that implies no output must be given one.
+        operator that implies no output must be given one. True asks for an output that is optional.
         """
         if not cls.implies_output:
             return cls(**others)
@@ -258,7 +277,8 @@ class OperatorDesc(abc.ABC):
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
-        names = cls.output_names()
+        names = [name for name in cls.output_names() if name in cls.usual_outputs() or others.get(name) is True]
+        others = {name: value for name, value in others.items() if name not in names or value is not True}
         draft = cls(**{**dict.fromkeys(names, stand_in), **others})
         if stand_in is None or any(draft.rules()):
             return draft
@@ -266,7 +286,8 @@ class OperatorDesc(abc.ABC):
             outputs = draft.implied_outputs()
         except DescriptionError as error:
             raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
-        implied = {name: output for name, output in zip(names, outputs, strict=True) if name not in others}
+        implied = {name: output for name, output in zip(cls.output_names(), outputs, strict=True) if name in names}
+        implied = {name: output for name, output in implied.items() if name not in others}
         return replace(draft, **implied)  # type: ignore[type-var]  # every subclass is a dataclass
 
     @classmethod

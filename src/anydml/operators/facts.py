@@ -8,11 +8,10 @@ line holds from that level upward until a higher one replaces it; `required` nam
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anydml.beside import read_json
 from anydml.enums import DataType, FeatureLevel
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
@@ -41,7 +40,7 @@ class FieldFact:
 
 @functools.cache
 def _facts() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(__file__).parent / "facts.json").read_text())
+    found: dict[str, Any] = read_json(__file__, "facts.json")
     return found
 
 

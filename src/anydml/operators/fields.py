@@ -12,9 +12,12 @@ from anydml.enums import (
     ConvolutionDirection,
     ConvolutionMode,
     DataType,
+    DepthSpaceOrder,
     IndexMode,
+    InterpolationMode,
     IsInfinityMode,
     MatrixTransform,
+    PaddingMode,
     QuantizationType,
     ReduceFunction,
     RoundingMode,
@@ -89,6 +92,10 @@ def _read_int_array(value: object, field: str, faults: list[Fault]) -> tuple[int
     return read_ints(value, field, faults, -INT32_MAX - 1, INT32_MAX)
 
 
+def _read_int(value: object, field: str, faults: list[Fault]) -> int:
+    return read_int(value, field, faults, -INT32_MAX - 1, INT32_MAX)
+
+
 def _read_optional_tensor(value: object, field: str, faults: list[Fault]) -> Any:
     return None if value is None else _read_tensor(value, field, faults)
 
@@ -121,10 +128,11 @@ OptionalOutput: TypeAlias = Annotated[TensorDesc | None, "output"]
 Inputs: TypeAlias = Annotated[Sequence[TensorDesc], "inputs"]
 Outputs: TypeAlias = Annotated[Sequence[TensorDesc], "outputs"]
 Uint: TypeAlias = Annotated[int, "UINT"]
+Int: TypeAlias = Annotated[int, "INT"]
 UintArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY"]
 SizeArray: TypeAlias = Annotated[Sequence[int], "UINT_ARRAY of at least 1"]
-PerDimension: TypeAlias = Annotated[Sequence[int] | int | None, "UINT_ARRAY of a window"]
-"""A number for each dimension that a window has; one alone is for all, and None for what is usual."""
+PerDimension: TypeAlias = Annotated[Sequence[int] | int, "UINT_ARRAY of a window"]
+"""A number for each dimension that a window has; one alone is for all."""
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
 Float: TypeAlias = Annotated[float, "FLOAT"]
 FloatArray: TypeAlias = Annotated[Sequence[float], "FLOAT_ARRAY"]
@@ -140,6 +148,9 @@ Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
 Transform: TypeAlias = Annotated[MatrixTransform | bool | str, "DML_MATRIX_TRANSFORM"]
 Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TYPE"]
 Reduction: TypeAlias = Annotated[ReduceFunction | str, "DML_REDUCE_FUNCTION"]
+Edges: TypeAlias = Annotated[PaddingMode | str, "DML_PADDING_MODE"]
+Interpolation: TypeAlias = Annotated[InterpolationMode | str, "DML_INTERPOLATION_MODE"]
+DepthOrder: TypeAlias = Annotated[DepthSpaceOrder | str, "DML_DEPTH_SPACE_ORDER"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
 WithFloat64: TypeAlias = Annotated[bool, "allow_float64"]
@@ -154,6 +165,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Inputs: FieldType("input", "TENSOR_DESC_ARRAY", _read_tensors),
     Outputs: FieldType("output", "TENSOR_DESC_ARRAY", _read_tensors),
     Uint: FieldType("attribute", "UINT", read_int),
+    Int: FieldType("attribute", "INT", _read_int),
     UintArray: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     SizeArray: FieldType("attribute", "UINT_ARRAY", _read_size_array),
     PerDimension: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
@@ -171,6 +183,9 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Transform: FieldType("attribute", "UINT", _read_transform),
     Quantization: FieldType("attribute", "UINT", _member_of(QuantizationType)),
     Reduction: FieldType("attribute", "UINT", _member_of(ReduceFunction)),
+    Edges: FieldType("attribute", "UINT", _member_of(PaddingMode)),
+    Interpolation: FieldType("attribute", "UINT", _member_of(InterpolationMode)),
+    DepthOrder: FieldType("attribute", "UINT", _member_of(DepthSpaceOrder)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
     WithFloat64: FieldType("addition", "", read_bool),

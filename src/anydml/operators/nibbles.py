@@ -10,6 +10,7 @@ from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
+from anydml.ir.weights import BYTE, number_in
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
@@ -18,19 +19,10 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.tensor import TensorDesc
 
-BYTE = DataType.UINT8
-
 
 def whole_type(data_type: DataType) -> DataType:
     """A type that has the numbers of a 4-bit type, one to a byte; of others the type itself."""
     return {DataType.INT4: DataType.INT8, DataType.UINT4: DataType.UINT8}.get(data_type, data_type)
-
-
-def number_in(byte: Expr, data_type: DataType, half: Expr | None) -> Expr:
-    """The number in a half of a byte, 0 or 1; in the low one without."""
-    shifted = byte if half is None else byte >> (half.to(BYTE) * 4)
-    bits = shifted & 15
-    return bits if data_type is DataType.UINT4 else (bits ^ 8).to(DataType.INT8) - 8
 
 
 def byte_of(low: Expr, high: Expr | None) -> Expr:

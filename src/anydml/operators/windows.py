@@ -25,13 +25,12 @@ class Windowed(Computed):
     """An operator with a number for each spatial dimension in some fields: see `PerDimension`."""
 
     def __post_init__(self) -> None:
-        """Numbers for all spatial dimensions, and those that are usual, are written out first."""
+        """A number for all spatial dimensions is written out first."""
         first: Any = getattr(self, self.input_names()[0])
         for name in self.spatial_fields() if isinstance(first, TensorDesc) else ():
             value = getattr(self, name)
-            if value is None or type(value) is int:
-                usual = _LEAST.get(name, 0) if value is None else value
-                object.__setattr__(self, name, (usual,) * (first.dimension_count - 2))
+            if type(value) is int:
+                object.__setattr__(self, name, (value,) * (first.dimension_count - 2))
         super().__post_init__()
 
     @classmethod
@@ -77,12 +76,12 @@ class Windowed(Computed):
         fits = zip(self.padded_sizes(sizes), self.reaches(window), self.each("strides"), strict=True)
         return tuple((size - reach) // step + 1 for size, reach, step in fits)
 
-    def fitting_faults(self, field: str, window: Sizes, source: str) -> Iterator[Fault]:
-        """Check that a window fits into a tensor with its padding."""
+    def fitting_faults(self, field: str, window: Sizes, source: str, first: int = 0) -> Iterator[Fault]:
+        """Check that a window fits into a tensor with its padding; `source` names its sizes, numbered from `first`."""
         padded, reaches = self.padded_sizes(self.tensors()[field].sizes), self.reaches(window)
         for i, (size, reach) in enumerate(zip(padded, reaches, strict=True)):
             if reach > size:
-                rule = f"{source.format(i)} reaches over {reach} elements and must fit into the {size} that {field} has"
+                named, has = source.format(i + first), f"{size} that {field} has with its padding"
+                rule = f"{named}, which reaches over {reach} elements, must fit into the {has}"
                 way_out = "larger padding makes room"
-                rule += f" in dimension {i + 2} with its padding"
-                yield Fault(field=source.format(i), rule=rule, value=window[i], found=str(window[i]), way_out=way_out)
+                yield Fault(field=named, rule=rule, value=window[i], found=str(window[i]), way_out=way_out)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from anydml.arrays.view import describe
 from anydml.errors import DescriptionError, Fault
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 T = TypeVar("T")
+REQUIRED: Any = object()
+"""The default of arguments without one that follow arguments with one: pybind11 has such."""
 
 
 class ArgumentError(DescriptionError, TypeError):
@@ -44,6 +43,19 @@ def made_elsewhere(cls: type, way_out: str) -> NoReturn:
     raise ArgumentError(cls.__name__, Fault(field=cls.__name__, rule=rule, way_out=way_out))
 
 
-def as_argument_error(error: DescriptionError, faults: Iterable[Fault] = ()) -> ArgumentError:
+def as_argument_error(error: DescriptionError) -> ArgumentError:
     """The same faults as those of arguments."""
-    return ArgumentError(error.subject, [*error.faults, *faults])
+    return ArgumentError(error.subject, error.faults)
+
+
+def complete(function: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function, where none is missing."""
+    faults = [Fault(field=name, rule=f"{name} must be given") for name, value in given.items() if value is REQUIRED]
+    if faults:
+        raise ArgumentError(function, faults)
+    return given
+
+
+def without_empty(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments but for empty lists, which stand for the operator's defaults."""
+    return {name: value for name, value in given.items() if not isinstance(value, (list, tuple)) or value}

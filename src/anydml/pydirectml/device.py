@@ -9,6 +9,7 @@ import numpy as np
 from anydml import builder
 from anydml.arrays.cuda import upload
 from anydml.errors import BindingError, EngineMissingError, Fault
+from anydml.locks import make_lock
 from anydml.memory import HOST
 from anydml.parse import read_bool
 from anydml.pydirectml.arguments import ArgumentError, an, made_elsewhere, refuse, several
@@ -96,6 +97,7 @@ class Model:
         # The bindings of the inputs that are OWNED_BY_DML, and the program that holds a copy of them.
         self._ready: tuple[list[Binding], CompiledGraph] | None = None
         self._fresh: CompiledGraph | None = self._compile()
+        self._lock = make_lock()
 
     def _compile(self) -> CompiledGraph:
         return self._device.compile_graph(self._desc, self._flags)
@@ -119,16 +121,12 @@ class Model:
 
     def _initialised(self, owned: list[Binding]) -> CompiledGraph:
         """The program that owns these: it is made once for the same bindings, whose data cannot change."""
-        ready = self._ready
-        if (
-            ready is None
-            or len(ready[0]) != len(owned)
-            or any(x is not y for x, y in zip(*(ready[0], owned), strict=True))
-        ):
-            compiled, self._fresh = self._fresh or self._compile(), None
-            compiled.initialize(*(self._array(x) for x in owned))
-            self._ready = ready = (owned, compiled)
-        return ready[1]
+        with self._lock:
+            if self._ready is None or [*map(id, self._ready[0])] != [*map(id, owned)]:
+                compiled, self._fresh = self._fresh or self._compile(), None
+                compiled.initialize(*(self._array(x) for x in owned))
+                self._ready = (owned, compiled)
+            return self._ready[1]
 
     def _array(self, binding: Binding) -> Any:
         """The data of a binding as its tensor lies, where the device works."""

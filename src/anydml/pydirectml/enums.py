@@ -47,7 +47,7 @@ _TABLE: dict[str, dict[str, int]] = {
 _ARITHMETIC, _NOT_EXPORTED = ("OutputOptions", "ExecutionFlags"), ("OutputOptions",)
 
 ENUMS: dict[str, type[enum.Enum]] = {
-    name: (Arithmetic if name in _ARITHMETIC else Enumeration)(name, members, module="pydirectml")  # type: ignore[misc, arg-type]  # enum's way to make one of a table
+    name: (Arithmetic if name in _ARITHMETIC else Enumeration)(name, members, module="anydml.pydirectml")  # type: ignore[misc, arg-type]  # enum's way to make one of a table
     for name, members in _TABLE.items()
 }
 for _cls in ENUMS.values():

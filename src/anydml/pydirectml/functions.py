@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from anydml import tensor
 from anydml.errors import DescriptionError, Fault
-from anydml.parse import read_int
-from anydml.pydirectml.arguments import ArgumentError, an, as_argument_error
+from anydml.parse import read_bool, read_int
+from anydml.pydirectml.arguments import REQUIRED, ArgumentError, an, as_argument_error, complete, without_empty
 from anydml.pydirectml.device import GraphBuilder
 from anydml.pydirectml.enums import (
     ConvolutionDirection,
@@ -29,36 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "activation_identity",
-    "activation_linear",
-    "activation_relu",
-    "activation_sigmoid",
-    "activation_soft_max",
-    "activation_tanh",
-    "add",
-    "average_pooling",
-    "batch_normalization",
-    "convolution",
-    "divide",
-    "gather",
-    "gemm",
-    "gru",
-    "input_tensor",
-    "join",
-    "local_response_normalization",
-    "max_pooling",
-    "mean_variance_normalization",
-    "multiply",
-    "padding",
-    "reinterpret",
-    "slice",
-    "subtract",
-    "up_sample_2d",
-    "value_scale_2d",
-]
+    "activation_identity", "activation_linear", "activation_relu", "activation_sigmoid", "activation_soft_max",
+    "activation_tanh", "add", "average_pooling", "batch_normalization", "convolution", "divide", "gather", "gemm",
+    "gru", "input_tensor", "join", "local_response_normalization", "max_pooling", "mean_variance_normalization",
+    "multiply", "padding", "reinterpret", "slice", "subtract", "up_sample_2d", "value_scale_2d",
+]  # fmt: skip
 Truth: TypeAlias = "bool | Literal[0, 1]"
-REQUIRED: Any = object()
-"""The default of arguments without one that follow arguments with one: pybind11 has such."""
 
 
 def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
@@ -92,18 +68,17 @@ def convolution(
     output_sizes: Sequence[int] = (),
 ) -> Expression:
     """CONVOLUTION. Where they are empty, strides and dilations are 1, paddings 0, and the output's sizes inferred."""
-    given = locals()
-    sizes = given.pop("output_sizes")
-    given |= _spread(given, _rank(input) - 2, strides=1, dilations=1, start_padding=0, end_padding=0, output_padding=0)
-    if _is_given(sizes):
+    given = without_empty(locals())
+    if (sizes := given.pop("output_sizes", None)) is not None:
         given["output"] = _described("CONVOLUTION", input, sizes)
     return make_one("CONVOLUTION", given)
 
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
     """UPSAMPLE_2D: height and width times whole numbers."""
+    given = locals()
     size = an("UPSAMPLE_2D", "scale_size", Size2D, scale_size)
-    return make_one("UPSAMPLE_2D", {**locals(), "scale_size": (size.width, size.height)})
+    return make_one("UPSAMPLE_2D", {**given, "scale_size": (size.width, size.height)})
 
 
 def activation_relu(input: Expression) -> Expression:
@@ -177,7 +152,7 @@ def mean_variance_normalization(
     fused_activation: FusedActivation | None = None,
 ) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION1: f(scale·(x - mean)/√(variance + epsilon) + bias), along axes."""
-    return make_one("MEAN_VARIANCE_NORMALIZATION1", _complete("mean_variance_normalization", locals()))
+    return make_one("MEAN_VARIANCE_NORMALIZATION1", complete("mean_variance_normalization", locals()))
 
 
 def slice(
@@ -252,10 +227,11 @@ def max_pooling(
     output_indices: Truth = False,
 ) -> MaxPoolingOutputs:
     """MAX_POOLING2: the largest of each window, and where it is. Steps are 1 and paddings 0, where they are empty."""
-    given = locals()
-    given |= _spread(given, _rank(input) - 2, strides=1, dilations=1, start_padding=0, end_padding=0)
-    if not given.pop("output_indices"):
-        given["output_indices_tensor"] = None
+    given, faults = without_empty(locals()), list[Fault]()
+    if read_bool(given.pop("output_indices", None), "output_indices", faults):
+        given["output_indices_tensor"] = True
+    if faults:
+        raise ArgumentError("max_pooling", faults)
     made = make("MAX_POOLING2", given)
     return MaxPoolingOutputs(made["OutputTensor"], made.get("OutputIndicesTensor", Expression()))
 
@@ -287,7 +263,7 @@ def gru(
     output_options: OutputOptions = REQUIRED,
 ) -> GRUOutputs:
     """GRU: a layer of gated recurrent units."""
-    given = _complete("gru", locals())
+    given = complete("gru", locals())
     options = an("gru", "output_options", OutputOptions, given.pop("output_options"))
     ways = 2 if direction is RecurrentNetworkDirection.BIDIRECTIONAL else 1
     steps, batch, hidden = (*_sizes(input, 4)[1:3], _sizes(recurrence, 4)[3])
@@ -307,31 +283,10 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     return make_one("GATHER", locals())
 
 
-def _complete(function: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function, where none is missing."""
-    faults = [Fault(field=name, rule=f"{name} must be given") for name, value in given.items() if value is REQUIRED]
-    if faults:
-        raise ArgumentError(function, faults)
-    return given
-
-
-def _is_given(values: Any) -> bool:
-    return not hasattr(values, "__len__") or len(values) > 0
-
-
-def _spread(given: dict[str, Any], count: int, **usual: int) -> dict[str, Any]:
-    """For the lists that are empty, the usual number for each of so many dimensions."""
-    return {name: (number,) * count for name, number in usual.items() if not _is_given(given[name])}
-
-
-def _sizes(x: object, least: int = 0) -> list[int]:
+def _sizes(x: object, least: int) -> list[int]:
     """The sizes of a tensor; of what is none, or has too few, numbers that stand in until a check tells."""
     found = x.get_output_desc().sizes if isinstance(x, Expression) else []
     return [*found, *[1] * (least - len(found))]
-
-
-def _rank(x: object) -> int:
-    return max(len(_sizes(x)), 2)
 
 
 def _described(kind: str, like: object, sizes: Any) -> tensor.TensorDesc:

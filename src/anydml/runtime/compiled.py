@@ -118,7 +118,7 @@ class CompiledOperator(Compiled):
 
     def several(self, out: object) -> list[object]:
         """A list is for operators that give one; to others it is no array."""
-        return super().several(out) if self.desc.gives_several() else [out]
+        return super().several(out) if self.desc.gives_several() or len(self.outputs) > 1 else [out]
 
     def bind(self, *inputs: object, out: object) -> BoundOperator:
         """Attach arrays: inputs in the order of the fields, and the output, or a list of several."""

@@ -28,7 +28,7 @@ from anydml.runtime.layouts import Layouts
 from anydml.runtime.owned import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.enums import ExecutionFlags
     from anydml.explain import GraphPicture
@@ -120,9 +120,33 @@ class CompiledGraph(Compiled):
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
+        return in_a_row(self.bind_all(places, temporary), self._constants or None)
+
+    def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
+        """The addresses of all stores."""
         bound = {self._stores.get(field, field): place for field, place in places.items()}
-        stores = self.arena.placed({**bound, **self._constants.places}, temporary)
-        return in_a_row(self._ahead.bind(self._programs, stores), self._constants or None)
+        return self.arena.placed({**bound, **self._constants.places}, temporary)
+
+    def bind_steps(
+        self, places: Mapping[str, int], temporary: Buffer | None, moved: Iterable[str]
+    ) -> dict[int, Callable[[], Any]]:
+        """What runs the steps that touch fields which moved, by number."""
+        stores = self._placed(places, temporary)
+        numbers = {n for field in moved for n in self._touching.get(self._stores[field], ())}
+        return {n: self._ahead.bind_one(self._programs, n, stores) for n in numbers}
+
+    def bind_all(self, places: Mapping[str, int], temporary: Buffer | None) -> list[Callable[[], Any]]:
+        """What runs each step."""
+        return self._ahead.bind(self._programs, self._placed(places, temporary))
+
+    @functools.cached_property
+    def _touching(self) -> dict[str, set[int]]:
+        """By store, the steps that read or write it."""
+        found: dict[str, set[int]] = {}
+        for number, step in enumerate(self.recipe.steps):
+            for view in (*step.sources, step.target):
+                found.setdefault(view.tensor, set()).add(number)
+        return found
 
     # Arrays
 

@@ -54,10 +54,12 @@ class Layouts:
         """Bind programs to stores, each to its layouts by the names that they have there."""
         if not self.maps:
             return [program.bind(places) for program in programs]
-        return [
-            program.bind({**places, **{name: places[store] for name, store in own.items()}} if own else places)
-            for program, own in zip(programs, self.names, strict=True)
-        ]
+        return [self.bind_one(programs, number, places) for number in range(len(programs))]
+
+    def bind_one(self, programs: Sequence[Program], number: int, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Bind the program of some number."""
+        own = {name: places[store] for name, store in self.names[number].items()}
+        return programs[number].bind({**places, **own} if own else places)
 
     def once(self, once: Recipe, always: Recipe) -> Recipe:
         """What is computed once, with the layouts of constants; what only they read need not last."""

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {"dots", "line", "map", "mend", "octets", "pack", "reduce", "strip", "team", "tile", "total"}
+_TEXTS = {
+    "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "strip", "team",
+    "tile", "total",
+}  # fmt: skip
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 """A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""

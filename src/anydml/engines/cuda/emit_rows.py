@@ -69,9 +69,12 @@ def leaves_of(value: Expr) -> list[list[Expr]]:
     return [[node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")]
 
 
-def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]]) -> EmittedRows:
-    """A kernel for a tree of operations and folds; `spans` says if a leaf varies from row to row, and along a row."""
-    writer = _Writer(rewrite(value, bounded), form, spans)
+def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int = 0) -> EmittedRows:
+    """A kernel for a tree of operations and folds; `spans` says if a leaf varies from row to row, and along a row.
+
+    It writes nothing where one of so many verdicts finds a fault.
+    """
+    writer = _Writer(rewrite(value, bounded), form, spans, verdicts)
     return EmittedRows(
         function_of(writer.text()),
         tuple(int(node.value) for node in writer.loads),
@@ -82,8 +85,9 @@ def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]
 
 
 class _Writer:
-    def __init__(self, value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]]) -> None:
+    def __init__(self, value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int) -> None:
         self.value, self.form = value, form
+        self.guards = [f"verdict{number}" for number in range(verdicts)]
         self.loads, self.coordinates, self.given = leaves_of(value)
         self.levels = levels_of(value)
         self.folds = [node for node in self.levels if node.op in FOLDS]
@@ -104,7 +108,7 @@ class _Writer:
     def text(self) -> str:
         views = range(len(self.views) + (not self.form.is_parted))
         targets = [f"target{number}" for number in range(len(self.folds))] if self.form.is_parted else ["target"]
-        pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets, *self.fetches.values()]
+        pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets, *self.fetches.values(), *self.guards]
         numbers = ["count", "length", "parts", "chunks", "row_sizes", "sizes"]
         numbers += [f"{of}{view}" for view in views for of in ("row_strides", "strides")]
         starts = [f"start{number}" for number in range(len(self.coordinates))]
@@ -116,6 +120,8 @@ class _Writer:
             f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *chosen_strides, *constants])}):",
         )
         self.indent = "    "
+        for guard in self.guards:
+            self.say(f"if tl.load({guard}) != NONE_OUTSIDE:", "    return")
         self.say("row, is_row, part = rows.begin(count, parts, TILE)")
         for node, number in zip(self.given, chosen, strict=True):
             self.put(node, from_bits(f"{number}.to(tl.int64)", node.type))

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import reduce
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexFault, Map, Reduce, Scan, views_of
+from anydml.ir.verbs import IndexFault, Map, Reduce, Scan, checks_of, views_of
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ReferenceProgram:
     def bind(self, places: Mapping[str, int]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
         arrays = [_array(view, places[view.tensor]) for view in views_of(self.primitive)]
-        return functools.partial(_VERBS[type(self.primitive)], self.primitive, *arrays)
+        return functools.partial(_checked, self.primitive, *arrays)
 
 
 def _array(view: View, place: int) -> Array:
@@ -96,13 +96,21 @@ def scan(primitive: Scan, source: Array, target: Array) -> None:
 def compute(primitive: Map, *arrays: Array) -> None:
     """Evaluate the expression for every element, all of them before one is written."""
     *sources, target = arrays
-    for check, indices in zip(primitive.checks, sources[len(primitive.sources) :], strict=True):
-        if fault := find_outside(check, indices):
-            raise fault
     if is_copy(primitive):
         copy(sources[0], target)
         return
     np.copyto(target, evaluate(primitive.value, sources, target.shape))
+
+
+def _checked(primitive: Primitive, *arrays: Array) -> None:
+    """The checks first, whose indices come before the target."""
+    checks = checks_of(primitive)
+    *sources, target = arrays
+    read = len(sources) - len(checks)
+    for check, indices in zip(checks, sources[read:], strict=True):
+        if fault := find_outside(check, indices):
+            raise fault
+    _VERBS[type(primitive)](primitive, *sources[:read], target)
 
 
 _VERBS: dict[type[Primitive], Callable[..., None]] = {

@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.patterns import match_contraction
+from anydml.ir.trees import loads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,8 @@ def _factor(found: Contraction, value: Expr, groups: Sequence[tuple[int, ...]], 
     """One of the two factors as matrices, its dimensions in three groups."""
     order = [k for group in groups for k in group]
     shape = tuple(size if k in order else 1 for k, size in enumerate(found.sizes))
-    own = [array[tuple(slice(size) for size in shape)] for array in sources]
+    loaded, whole = {node.value for node in loads(value)}, tuple(map(slice, shape))
+    own = [array[whole] if slot in loaded else array for slot, array in enumerate(sources)]
     wide = np.float64 if value.type is not None and value.type.is_float else np.int64
     numbers = np.broadcast_to(evaluate(value, own, shape), shape).astype(wide)
     rest = [k for k in range(len(shape)) if k not in order]

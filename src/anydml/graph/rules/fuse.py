@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.graph.rules.fetching import FEW, fetches_well
@@ -16,7 +16,7 @@ from anydml.ir.fetches import match_gathered, match_turned, settled
 from anydml.ir.numerics import expand
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.trees import fetched, rewrite, walk
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
-
-Computed = TypeVar("Computed", bound=Map | Reduce)
+    from anydml.ir.fetches import Computed
 
 MOST_SOURCES = 8
 """Of a map, each of which takes an address that a loop must keep."""
@@ -60,7 +59,7 @@ def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
     maps = {i: reader.primitive for i, reader in readers.items() if isinstance(reader.primitive, Map)}
     if not readers or len(maps) < len(readers) or not _is_worth_it(step, list(maps.values())):
         return None
-    if made.checks and (len(maps) > 1 or _raises(draft, number + 1, *maps)):
+    if made.checks and (len(maps) > 1 or raises(draft, range(number + 1, *maps))):
         return None
     changed = {}
     for i, reader in maps.items():
@@ -71,9 +70,9 @@ def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
     return changed
 
 
-def _raises(draft: Draft, first: int, end: int) -> bool:
+def raises(draft: Draft, numbers: Iterable[int]) -> bool:
     """Whether one of some steps may raise, before which a check must stay."""
-    return any(i in draft.steps and draft.steps[i].may_raise for i in range(first, end))
+    return any(i in draft.steps and draft.steps[i].may_raise for i in numbers)
 
 
 def _is_worth_it(step: Step, readers: Sequence[Map]) -> bool:
@@ -157,6 +156,16 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
     sources = Sources()
     places = fetched(reader.value)
+    halves = any(
+        node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0].op in ("load", "fetch")
+        for node in walk(reader.value)
+    )
+
+    def stored(value: Expr) -> Expr:
+        """As memory would hold it: a function's result is rounded to FLOAT16 otherwise where it is cast at once."""
+        is_rounded = halves and value.op in FUNCTIONS
+        return value.bits(DataType.UINT32).bits(DataType.FLOAT32) if is_rounded else value
+
     loads: dict[int, Expr] = {}
     for slot, view in enumerate(reader.sources):
         if slot in places:
@@ -167,7 +176,7 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
         seen = _seen_from(made, view)
         if seen is None:
             return None
-        loads[slot] = _read_by(sources, seen).bits(view.data_type)
+        loads[slot] = stored(_read_by(sources, seen)).bits(view.data_type)
     indices_of = {slot: _indices_in(made.target, reader.sources[slot]) for slot in places}
     if any(reader.sources[s].tensor == made.target.tensor and find is None for s, find in indices_of.items()):
         return None
@@ -176,18 +185,14 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
         view, find = reader.sources[slot], indices_of[slot]
         if view.tensor != made.target.tensor or find is None:
             return sources.fetch(view, at)
-        return _read_by(sources, made, find(at)).bits(view.data_type)
+        return stored(_read_by(sources, made, find(at))).bits(view.data_type)
 
     value = with_leaves(reader.value, loads, fetches=read if places else None)
     views = sources.views()
-    is_lost = isinstance(reader, Reduce) and not views  # which are where it has the sizes of its rows from
-    if is_lost or len(views) > MOST_SOURCES or work(value) > MOST_WORK:
+    if len(views) > MOST_SOURCES or work(value) > MOST_WORK:
         return None
-    fused = replace(reader, sources=views, value=value)
-    if isinstance(fused, Map):
-        fused = replace(fused, checks=(*made.checks, *fused.checks))
-        return settled(fused) if places or fetched(made.value) else fused  # type: ignore[return-value]  # a map
-    return fused
+    fused = replace(reader, sources=views, value=value, checks=(*made.checks, *reader.checks))
+    return settled(fused) if places or fetched(made.value) else fused
 
 
 def _read_by(sources: Sources, made: Map, at: Sequence[Expr] | None = None) -> Expr:

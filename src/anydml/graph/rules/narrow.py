@@ -103,7 +103,7 @@ def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
             source if slot in elsewhere else _window(source, cuts) for slot, source in enumerate(primitive.sources)
         )
         changed = replace(primitive, sources=sources, target=target, value=value)
-        return settled(changed) if isinstance(changed, Map) and elsewhere else changed
+        return settled(changed) if elsewhere else changed
     return replace(primitive, source=_window(primitive.source, cuts), target=target)
 
 

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.enums import DataType
-from anydml.graph.recipe import distinct_sizes
-from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, inlined, with_leaves, work
+from anydml.graph.rules.factors import factor, size_of, unpacks
+from anydml.graph.rules.fetching import fetches_well
+from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, Sources, inlined, raises, with_leaves, work
 from anydml.graph.rules.passes import reads_in_passes, work_in_passes
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
-from anydml.ir.expressions import const, coordinate, load
+from anydml.ir.expressions import const, coordinate
+from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Map, Reduce, checks_of
+from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Primitive
 
 Computed: TypeAlias = Map | Reduce
 
@@ -32,6 +33,11 @@ WORK_IN_ROWS = 128
 
 Without a limit ten softmaxes on end, which are 20 passes, took 12 times as long as one after the other.
 """
+
+
+FAR = 4 * 1024 * 1024
+"""Bytes from which on rows are gathered by themselves, far ahead: normalised at once 1.5 MiB take 0.9 of the time, and
+12 MiB 1.14 (one thread of an Arm Neoverse-N1)."""
 
 
 def rows(recipe: Recipe) -> Recipe:
@@ -44,8 +50,8 @@ def rows(recipe: Recipe) -> Recipe:
     makers = {
         step.target.tensor: number
         for number, step in draft.steps.items()
-        if _is_plain(step.primitive) and draft.is_own(step.target)
-        if not draft.is_constant(step) or _unpacks(step.primitive)
+        if isinstance(step.primitive, (Map, Reduce)) and draft.is_own(step.target)
+        if not draft.is_constant(step) or unpacks(step.primitive)
     }
     if any(isinstance(step.primitive, Reduce) for step in recipe.steps):  # maps alone are fused
         for number in reversed(range(len(recipe.steps))):
@@ -57,7 +63,7 @@ def rows(recipe: Recipe) -> Recipe:
 def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
     step = draft.steps[number]
     current = step.primitive
-    if not _is_plain(current):
+    if not isinstance(current, (Map, Reduce)):
         return
     nodes, taken, reduces = step.nodes, {number}, isinstance(current, Reduce)
     apart = work_in_passes(current)
@@ -71,7 +77,11 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         assert isinstance(made, (Map, Reduce))  # noqa: S101 - for type checkers
         is_product = isinstance(current, Reduce) and match_contraction(current) is not None
         may = draft.readers(other.target.tensor).keys() <= taken and (is_product or not draft.is_constant(other))
-        merged = _merged(made, current) if may else None
+        if may and made.checks:  # which stay in their order
+            may = not raises(draft, (i for i in range(before + 1, number) if i not in taken))
+        before_it = (draft.steps[makers[view.tensor]].primitive for view in made.sources if view.tensor in makers)
+        is_first = not any(isinstance(one, Reduce) for one in before_it)
+        merged = _merged(made, current, is_first=is_first) if may else None
         if merged is None or len(merged.sources) > MOST_SOURCES or work(merged.value) > MOST_WORK:
             continue
         if work_in_passes(merged) > apart + work_in_passes(made) + WORK_IN_ROWS:
@@ -87,18 +97,16 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
             draft.drop(one)
 
 
-def _is_plain(primitive: Primitive) -> TypeGuard[Computed]:
-    """Whether it is a map or a reduce that neither fetches nor checks, which rows do not."""
-    if not isinstance(primitive, (Map, Reduce)):
-        return False
-    return not checks_of(primitive) and not fetched(primitive.value)
-
-
-def _merged(made: Computed, reader: Computed) -> Computed | None:
+def _merged(made: Computed, reader: Computed, *, is_first: bool) -> Computed | None:
+    if any(view.tensor == made.target.tensor for view in _needed_in_memory(reader)):
+        return None
     if isinstance(made, Reduce):
         return _along_rows(made, reader)
+    fetches = fetched(made.value)
     if isinstance(reader, Reduce) and match_contraction(reader):
-        return inlined(made, reader) if _unpacks(made) else None
+        return None if fetches else factor(made, reader, is_first=is_first)
+    if fetches and (not fetches_well(made) or (match_gathered(made) and size_of(made.target) >= FAR)):
+        return None
     slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == made.target.tensor]
     times = sum(math.prod(reader.sources[slot].sizes) for slot in slots) / math.prod(made.target.sizes)
     again = sum(any(slot in slots for slot in read) for read in reads_in_passes(reader))
@@ -107,18 +115,9 @@ def _merged(made: Computed, reader: Computed) -> Computed | None:
     return inlined(made, reader) if is_little or is_in_cache else None
 
 
-def _unpacks(primitive: Computed) -> bool:
-    """Whether a map writes at least twice what it reads: numbers of few bits, which a product takes as they lie.
-
-    Other maps are better computed where their sources are, as part of what makes those.
-    """
-    if isinstance(primitive, Reduce):
-        return False
-    read, written = (
-        sum(math.prod(distinct_sizes(view)) * view.data_type.size_in_bytes for view in views)
-        for views in (primitive.sources, (primitive.target,))
-    )
-    return bool(primitive.sources) and 2 * read <= written
+def _needed_in_memory(reader: Computed) -> list[View]:
+    """What a step fetches from, and the indices that it checks."""
+    return [*(reader.sources[slot] for slot in fetched(reader.value)), *(check.indices for check in reader.checks)]
 
 
 class _Home(NamedTuple):
@@ -139,7 +138,7 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
     home = None if others else _home(made, reader, view)
     if home is None:
         return None
-    sizes = walk_sizes(reader)
+    sizes = reader.sizes
     inner = [home.rows[k] for k in sorted(home.rows)]
     """The reader's dimensions that are the rows."""
     outer = [m for m in range(len(sizes)) if m not in inner]
@@ -165,24 +164,36 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
                 strides[to[k]] = stride
         return View(one.tensor, one.data_type, walk_of, tuple(strides), one.offset)
 
-    sources: dict[View, int] = {}
-    own = [sources.setdefault(placed(one), len(sources)) for one in made.sources]
+    sources = Sources()
+
+    def fetches_of(primitive: Computed) -> Callable[[int, Sequence[Expr]], Expr] | None:
+        places = fetched(primitive.value)
+        return (lambda slot, indices: sources.fetch(primitive.sources[slot], indices)) if places else None
+
     value = with_leaves(
         made.value,
-        {slot: load(new, made.sources[slot].data_type) for slot, new in enumerate(own)},
+        {slot: sources.load(placed(made.sources[slot])) for slot in _loaded(made)},
         {k: coordinate(to[k]) if k in to else const(0, DataType.INT64) for k in range(len(made.sizes))},
+        fetches_of(made),
     ).bits(view.data_type)
     instead = {
-        slot: value
-        if one is view or one == view
-        else load(sources.setdefault(turned(one), len(sources)), one.data_type)
-        for slot, one in enumerate(reader.sources)
+        slot: value if reader.sources[slot] == view else sources.load(turned(reader.sources[slot]))
+        for slot in _loaded(reader)
     }
     target = reader.target.pick(order)
     if added:
         target = replace(target, sizes=(*target.sizes, *(1,) * added), strides=(*target.strides, *(0,) * added))
-    whole = with_leaves(reader.value, instead, {m: coordinate(position) for m, position in place.items()})
-    return Reduce(tuple(sources), target, whole, added or len(inner))
+    moved = {m: coordinate(position) for m, position in place.items()}
+    whole = with_leaves(reader.value, instead, moved, fetches_of(reader))
+    depth = added or len(inner)
+    checks = (*made.checks, *reader.checks)
+    return Reduce(sources.views(), target, whole, depth, checks, walk_of[len(walk_of) - depth :])
+
+
+def _loaded(primitive: Computed) -> list[int]:
+    """The sources that are not fetched from, by position."""
+    places = fetched(primitive.value)
+    return [slot for slot in range(len(primitive.sources)) if slot not in places]
 
 
 def _split(made: Reduce, view: View) -> Reduce:
@@ -198,7 +209,7 @@ def _split(made: Reduce, view: View) -> Reduce:
             parts[k] = [size for _, size in along]
     if all(len(part) == 1 for part in parts):
         return made
-    places = [sum(map(len, parts[:k])) for k in range(len(parts))]
+    firsts = [sum(map(len, parts[:k])) for k in range(len(parts))]
 
     def cut(one: View) -> View:
         strides = [
@@ -210,18 +221,15 @@ def _split(made: Reduce, view: View) -> Reduce:
         return replace(one, sizes=tuple(sizes), strides=tuple(strides))
 
     def index(k: int) -> Expr:
-        whole = coordinate(places[k])
+        whole = coordinate(firsts[k])
         for i, size in enumerate(parts[k][1:], start=1):
-            whole = whole * size + coordinate(places[k] + i)
+            whole = whole * size + coordinate(firsts[k] + i)
         return whole
 
+    places = fetched(made.value)
+    sources = tuple(one if slot in places else cut(one) for slot, one in enumerate(made.sources))
     value = with_leaves(made.value, {}, {k: index(k) for k in range(len(parts))})
-    return Reduce(tuple(map(cut, made.sources)), cut(made.target), value, made.depth)
-
-
-def walk_sizes(primitive: Computed) -> tuple[int, ...]:
-    """The sizes that a map or a reduce goes through."""
-    return primitive.sizes if isinstance(primitive, Reduce) else primitive.target.sizes
+    return replace(made, sources=sources, target=cut(made.target), value=value)
 
 
 def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
@@ -229,7 +237,7 @@ def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
     found = trace(view, made.target) if view.data_type.size_in_bytes == made.target.data_type.size_in_bytes else None
     if found is None or any(found.first):
         return None
-    sizes, kept = walk_sizes(reader), len(made.sizes) - made.depth
+    sizes, kept = reader.sizes, len(made.sizes) - made.depth
     home = _Home({}, {})
     for k, steps in enumerate(found.steps):
         along = [m for m, step in enumerate(steps) if step and sizes[m] > 1]
@@ -259,8 +267,8 @@ def _rows(
     made: Reduce, reader: Computed, kept: dict[int, int], folded: Sequence[int], rest: Sequence[int]
 ) -> dict[int, int]:
     """Where a reader has the rows, told by a source that both read alike: what is read anyway is read once."""
-    for one in made.sources:
-        for other in reader.sources:
+    for one in (made.sources[slot] for slot in _loaded(made)):
+        for other in (reader.sources[slot] for slot in _loaded(reader)):
             if (one.tensor, one.data_type, one.offset) != (other.tensor, other.data_type, other.offset):
                 continue
             if any(one.strides[k] != other.strides[m] for k, m in kept.items()):

@@ -22,14 +22,24 @@ class Draft:
         self._before, self._is_changed = recipe, False
         self.stores = dict(recipe.stores)
         self.steps = dict(enumerate(recipe.steps))
-        self._shared = recipe.shared()
         self._readers: dict[str, set[int]] = {}
+        self._writers: dict[str, set[int]] = {}
         for number, step in self.steps.items():
             self._note(number, step)
+        self._fixed = {name for name, store in self.stores.items() if store.kind == "constant"}
+        for step in self.steps.values():
+            if self.is_constant(step) and len(self._writers[step.target.tensor]) == 1:
+                self._fixed.add(step.target.tensor)
 
     def _note(self, number: int, step: Step) -> None:
         for view in step.sources:
             self._readers.setdefault(view.tensor, set()).add(number)
+        self._writers.setdefault(step.target.tensor, set()).add(number)
+
+    def _forget(self, number: int, step: Step) -> None:
+        for view in step.sources:
+            self._readers[view.tensor].discard(number)
+        self._writers[step.target.tensor].discard(number)
 
     def is_scratch(self, view: View) -> bool:
         """Whether a view is of scratch memory."""
@@ -37,27 +47,29 @@ class Draft:
 
     def is_own(self, view: View) -> bool:
         """Whether a view is of scratch memory that one step alone writes."""
-        return self.is_scratch(view) and view.tensor not in self._shared
+        return self.is_scratch(view) and len(self._writers[view.tensor]) == 1
 
     def is_constant(self, step: Step) -> bool:
-        """Whether a step reads constants, and nothing else: it is computed once."""
-        return bool(step.sources) and all(self.stores[view.tensor].kind == "constant" for view in step.sources)
+        """Whether a step depends on constants alone: it is computed once."""
+        return bool(step.sources) and all(view.tensor in self._fixed for view in step.sources)
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
         return {number: self.steps[number] for number in sorted(self._readers.get(store, ()))}
 
+    def writers(self, store: str) -> dict[int, Step]:
+        """By number and in their order, the steps that write parts of a store."""
+        return {number: self.steps[number] for number in sorted(self._writers.get(store, ()))}
+
     def drop(self, number: int) -> None:
         """Let a step go."""
         self._is_changed = True
-        for view in self.steps.pop(number).sources:
-            self._readers[view.tensor].discard(number)
+        self._forget(number, self.steps.pop(number))
 
     def put(self, steps: Mapping[int, Step]) -> None:
         """Let steps take the places of others."""
         for number, step in steps.items():
-            for view in self.steps[number].sources:
-                self._readers[view.tensor].discard(number)
+            self._forget(number, self.steps[number])
             self._is_changed |= step is not self.steps[number]
             self.steps[number] = step
             self._note(number, step)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, Expr
-from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
 from anydml.ir.numerics.integers import (
     bit_count,
     divide,
@@ -19,7 +19,6 @@ from anydml.ir.numerics.integers import (
     shift_right,
     sign,
 )
-from anydml.ir.numerics.parts import Lean, to_half
 from anydml.ir.trees import rewrite
 
 if TYPE_CHECKING:
@@ -42,40 +41,55 @@ __all__ = [
     "sign",
 ]
 
-_MODULES = (exponential, logarithm, trigonometric, inverse, error, remainder)
-_TREES: dict[str, Callable[..., Pair | Lean]] = {
-    "pow": power.power,
-    **{name: getattr(module, name) for module in _MODULES for name in FUNCTIONS if hasattr(module, name)},
-}
 ULPS = dict.fromkeys(FUNCTIONS, 1) | dict.fromkeys(("erf", "gelu", "sigmoid", "tanh"), 2) | {"fmod": 0}
 """By function, the largest distance from the exact result, in units of the result's last place, in FLOAT32.
 
 On 10^8 values each (`scripts/measure_numerics.py --engine cpu -n 100000000`) tanh is off by 2.00 at most, gelu by
 1.82, sigmoid by 1.70, erf by 1.55, and all others by 0.98.
 
-A FLOAT16 that is made of a result at once is the nearest to the exact result, for each of the 65,536 arguments; of
-pairs of arguments, for all but a few in a million.
+A FLOAT16 that is made at once of a FLOAT16's result is the nearest to the exact result, for each of the 65,536
+arguments; of pairs of arguments, for all but a few in a million.
 """
+
+
+@functools.cache
+def _trees() -> dict[str, Callable[..., Pair]]:
+    """By function, imported where one is first written out: 10 ms."""
+    from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
+
+    modules = (exponential, logarithm, trigonometric, inverse, error, remainder)
+    found = {name: getattr(module, name) for module in modules for name in FUNCTIONS if hasattr(module, name)}
+    return found | {"pow": power.power}
 
 
 def expand(root: Expr) -> Expr:
     """A tree with the functions in it written out in operations.
 
-    A function whose result becomes FLOAT16 at once is rounded to that from more digits than FLOAT32 has.
+    What becomes FLOAT16 at once is rounded to that well: of one FLOAT16 by `halves`, of two arguments from more digits
+    than FLOAT32 has.
     """
-    results: dict[Expr, Pair] = {}
+    results: dict[Expr, tuple[Expr, Pair]] = {}
 
     def change(node: Expr) -> Expr:
-        if node.op in _TREES:
-            result = _TREES[node.op](*node.args)
-            if isinstance(result, Lean):
-                results[result.single] = result.exact
-                return result.single
-            if result.low.op != "const":
-                results[result.high] = result
+        if node.op in FUNCTIONS:
+            result = _trees()[node.op](*node.args)
+            results[result.high] = node, result
             return result.high
         if node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0] in results:
-            return Expr("cast", node.type, (to_half(results[node.args[0]]),))
+            return Expr("cast", node.type, (_for_half(*results[node.args[0]]),))
         return node
 
     return rewrite(root, change)
+
+
+def _for_half(function: Expr, result: Pair) -> Expr:
+    """What to make a FLOAT16 of."""
+    from anydml.ir.numerics.halves import nearest_half  # as above
+    from anydml.ir.numerics.parts import to_half
+
+    x, *others = function.args
+    if others and result.low.op != "const":
+        return to_half(result)
+    if not others and x.op == "cast" and x.args[0].type is DataType.FLOAT16:
+        return nearest_half(function.op, x, result.high)
+    return result.high

@@ -5,31 +5,23 @@ from __future__ import annotations
 import math
 
 from anydml.ir.expressions import Expr, absolute, const, fma, minimum, where
-from anydml.ir.numerics.exponential import exponential
 from anydml.ir.numerics.parts import (
     FLOAT,
-    INF,
     MAGIC,
     UINT,
-    Lean,
     Pair,
     coefficients,
     exactly,
     polynomial,
-    power_of_two,
     product_of,
-    scaled,
-    select,
     shifted_by,
-    signed,
     split,
-    sum_of,
     two_chains,
     with_sign,
 )
 
 
-def erf(x: Expr) -> Lean:
+def erf(x: Expr) -> Pair:
     """2/√π ∫₀ˣ e^(-t²) dt; beyond 0.9 it is 1 - 2^Q(x)."""
     t = absolute(x)
     near = fma(polynomial(x * x, coefficients("lean_erf")), t, t)
@@ -38,25 +30,12 @@ def erf(x: Expr) -> Lean:
     n, whole = shifted_by(power, 1.0, 0)
     far = fma(two_chains(power - n, [1.0, *coefficients("exp2")]), -whole, 1.0)
     single = where(t < 0.9, near, far)
-    return Lean(with_sign(single, x), _erf_of_half(x))
+    return exactly(with_sign(single, x))
 
 
-def _erf_of_half(x: Expr) -> Pair:
-    """To more digits; beyond 0.9 it is 1 - e^Q(x)."""
-    t = absolute(x)
-    factor = polynomial(x * x, coefficients("erf"))
-    total = fma(factor, t, t)
-    near = Pair(total, fma(factor, t, t - total))
-    bounded = where(t > 4.0, const(4.0, FLOAT), t)
-    e = exponential(*product_of(polynomial(bounded, coefficients("erfc")), bounded))
-    power = power_of_two(e.n)
-    far = sum_of(const(1.0, FLOAT) - power, -power * e.rest.high)
-    return signed(select(t < 0.9, near, far), x)
-
-
-def gelu(x: Expr) -> Lean:
+def gelu(x: Expr) -> Pair:
     """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, in fewer operations where x > -5."""
-    return Lean(where(x < -5.0, _gelu_below(x), _gelu_above(x)), _gelu_of_half(x))
+    return exactly(where(x < -5.0, _gelu_below(x), _gelu_above(x)))
 
 
 def _gelu_above(x: Expr) -> Expr:
@@ -104,38 +83,3 @@ def _gelu_below(x: Expr) -> Expr:
     rest = fma(polynomial(r, coefficients("exp")), r * r, r)
     product = (tail + fma(tail, rest, tail_low)) * power
     return product * -(2.0**-64)
-
-
-def _gelu_of_half(x: Expr) -> Pair:
-    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and t·Φ(-t) = e^(-t²/2)·v·G(u), v = t/(t + 1.5), u = 2.1875·v - 1.
-
-    G is nearly constant, from 0.75 to 0.44, so that little of u's error shows in it.
-    """
-    t = where(absolute(x) > 14.5, const(14.5, FLOAT), absolute(x))
-    is_near = t < 1.5
-    below = sum_of(where(is_near, const(1.5, FLOAT), t), where(is_near, t, 1.5))
-    inverse = const(1.0, FLOAT) / below.high
-    v = t * inverse
-    v_low = fma(-v, below.low, fma(-v, below.high, t)) * inverse
-    u = fma(v_low, 2.1875, fma(v, 2.1875, -1.0))
-    first, *others = coefficients("gelu")
-    slope = polynomial(u, others)
-    g = fma(u, slope, first)
-    tail = v * g
-    tail_low = fma(v, fma(u, slope, first - g), fma(v_low, g, fma(v, g, -tail)))
-    e = exponential(*product_of(t, t * -0.5))
-    product = scaled(_product(Pair(tail, tail_low), e.rest), e.n)
-    right = sum_of(x, -product.high)
-    right = sum_of(right.high, right.low - product.low)
-    far = select(x > 0.0, right, Pair(-product.high, -product.low))
-    far = select(absolute(x) < INF, far, exactly(where(x < 0.0, const(-0.0, FLOAT), x)))
-    factor = polynomial(t * t, coefficients("gelu_near"))
-    return select(t < 0.5, signed(sum_of(t * 0.5, x * t * factor), x), far)
-
-
-def _product(a: Pair, rest: Pair) -> Pair:
-    """a·(1 + rest)."""
-    more = product_of(a.high, rest.high)
-    total = sum_of(a.high, more.high)
-    low = fma(a.low, rest.high, fma(a.high, rest.low, a.low))
-    return sum_of(total.high, total.low + (more.low + low))

@@ -11,7 +11,6 @@ from anydml.ir.numerics.parts import (
     INT,
     MAGIC,
     MAGIC_BITS,
-    Lean,
     Pair,
     clamp,
     coefficients,
@@ -20,7 +19,6 @@ from anydml.ir.numerics.parts import (
     is_tiny,
     polynomial,
     power_of_two,
-    scale,
     scaled,
     select,
     shifted_by,
@@ -137,32 +135,17 @@ def cosh(x: Expr) -> Pair:
     return _hyperbolic(absolute(x), minus=False)
 
 
-def tanh(x: Expr) -> Lean:
+def tanh(x: Expr) -> Pair:
     """e/(1 - e) for e = (1 - e^-2t)/2 and t = |x|; as e·(1 + that), for which no more than half of its error counts."""
     t = minimum(absolute(x), 10.0)
     n, power = shifted_by(t, -2 / math.log(2), 0)
     r = fma(n, math.log(2) / 2, t)
     fall = fma(polynomial(r, [c * 2 ** (k + 1) for k, c in enumerate(coefficients("fall"))]), r * r, r)
     e = fma(power, fall, fma(power, -0.5, 0.5))
-    return Lean(with_sign(fma(e, e / (const(1.0, FLOAT) - e), e), x), _tanh_of_half(x))
+    return exactly(with_sign(fma(e, e / (const(1.0, FLOAT) - e), e), x))
 
 
-def _tanh_of_half(x: Expr) -> Pair:
-    """1 - 2/(e^2x + 1)."""
-    t = absolute(x)
-    square = x * x
-    near = sum_of(t, polynomial(square, coefficients("tanh")) * (square * t))
-    bounded = where(t > 10.0, const(10.0, FLOAT), t)
-    e = exponential(bounded + bounded)
-    power = power_of_two(e.n)
-    below = fma(power, e.rest.high, power + 1.0)
-    quotient = const(-2.0, FLOAT) / below
-    total = sum_of(const(1.0, FLOAT), quotient)
-    far = sum_of(total.high, fma(fma(quotient, below, 2.0), quotient * 0.5, total.low))
-    return signed(select(t < 0.75, near, far), x)
-
-
-def sigmoid(x: Expr) -> Lean:
+def sigmoid(x: Expr) -> Pair:
     """1/(1 + e^-x), by way of 2^64 times that: e^-x overflows where the result is no 0 yet."""
     bounded = clamp(x, -104.5, 20.0)
     n, power = shifted_by(bounded, -1 / math.log(2), -64)
@@ -171,20 +154,4 @@ def sigmoid(x: Expr) -> Lean:
     fall = fma(polynomial(r, coefficients("fall")), r * r, r)
     one = const(2.0**-64, FLOAT)
     whole = power + one
-    return Lean(one / (whole + fma(-power, fall, one - (whole - power))), _sigmoid_of_half(x))
-
-
-def _sigmoid_of_half(x: Expr) -> Pair:
-    """1/(1 + e^-x), or e^x/(1 + e^x) for a negative x, with the quotient's error put right."""
-    e = exponential(-clamp(absolute(x), 0.0, 104.5))
-    power = scale(const(1.0, FLOAT), e.n)
-    whole = sum_of(const(1.0, FLOAT), power)
-    below = sum_of(whole.high, power * e.rest.high)
-    quotient = const(1.0, FLOAT) / below.high
-    missing = fma(-quotient, below.high, 1.0) - quotient * fma(power, e.rest.low, below.low + whole.low)
-    low = quotient * missing
-    product = quotient * e.rest.high
-    left = sum_of(quotient, product)
-    left_low = fma(e.rest.high, quotient, -product) + fma(e.rest.high, low, fma(quotient, e.rest.low, low))
-    left = scaled(sum_of(left.high, left.low + left_low), e.n)
-    return select(x < 0.0, left, sum_of(quotient, low))
+    return exactly(one / (whole + fma(-power, fall, one - (whole - power))))

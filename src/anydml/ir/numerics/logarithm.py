@@ -13,7 +13,6 @@ from anydml.ir.numerics.parts import (
     coefficients,
     exactly,
     is_tiny,
-    more_exactly,
     polynomial,
     product_of,
     scaled,
@@ -30,6 +29,12 @@ ROOT_HALF = 0x3F3504F3
 def exponent(x: Expr) -> Expr:
     """The k, INT32, for which x·2^-k is between √½ and √2; x is no denormal."""
     return (x.bits(INT) - ROOT_HALF) >> 23
+
+
+def parted(x: Expr) -> tuple[Expr, Expr]:
+    """That k, and the f for which x = 2^k·(1 + f)."""
+    k = exponent(x)
+    return k, (x.bits(INT) - (k << 23)).bits(FLOAT) - 1.0
 
 
 def logarithm(f: Expr, low: Expr | None, k: Expr) -> Pair:
@@ -49,16 +54,14 @@ def log(x: Expr) -> Pair:
     """The logarithm to base e."""
     is_denormal = x < 2.0**-126
     y = where(is_denormal, x * 2.0**23, x)
-    k = exponent(y)
-    f = (y.bits(INT) - (k << 23)).bits(FLOAT) - 1.0
+    k, f = parted(y)
     multiple = k.to(FLOAT) + where(is_denormal, const(-23.0, FLOAT), 0.0)
     high, low, _ = split("ln2")
     square = f * f
     rest = fma(polynomial(f, coefficients("log")), f * square, multiple * low)
     single = fma(multiple, high, f + fma(square, -0.5, rest))
-    found = more_exactly(single, logarithm(f, None, multiple))
-    found = select(x < INF, found, exactly(x))
-    return select(x > 0.0, found, exactly(where(x.equals(0.0), const(-INF, FLOAT), float("nan"))))
+    found = where(x < INF, single, x)
+    return exactly(where(x > 0.0, found, where(x.equals(0.0), const(-INF, FLOAT), float("nan"))))
 
 
 def _log_of_one_and(x: Expr, low: Expr | None) -> Pair:
@@ -154,8 +157,7 @@ def _root(x: Expr, low: Expr) -> Pair:
 
 def _log_of_pair(x: Expr, low: Expr, doubled: Expr | None) -> Pair:
     """ln(x + low), or ln(2x) where that is asked for; x is ½ to 2^127."""
-    k = exponent(x)
-    f = (x.bits(INT) - (k << 23)).bits(FLOAT) - 1.0
+    k, f = parted(x)
     k_float = k.to(FLOAT)
     if doubled is not None:
         k_float = where(doubled, k_float + 1.0, k_float)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from anydml.beside import read_json
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, absolute, const, fma, maximum, minimum, where
 
@@ -18,8 +17,8 @@ MAGIC_BITS = 0x4B400000
 
 
 @functools.cache
-def _file() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(__file__).parent / "coefficients.json").read_text())
+def _file(name: str = "coefficients") -> dict[str, Any]:
+    found: dict[str, Any] = read_json(__file__, f"{name}.json")
     return found
 
 
@@ -32,6 +31,12 @@ def coefficients(name: str) -> list[float]:
 def split(name: str) -> list[float]:
     """A constant as a sum of three FLOAT32."""
     found: list[float] = _file()["constants"][name]
+    return found
+
+
+def half_numbers(name: str) -> list[Any]:
+    """What `scripts/fit_halves.py` found for a function."""
+    found: list[Any] = _file("halves")[name]
     return found
 
 
@@ -59,18 +64,11 @@ class Pair(NamedTuple):
     """high + low, unevaluated: twice the digits. Low is at most a unit in the last place of high, or about that.
 
     Functions give one: high is the result in FLOAT32, and low, which costs nothing where nobody asks for it, the part
-    that rounding took, which decides what the nearest FLOAT16 is.
+    that rounding took, which decides what the nearest FLOAT16 of two arguments is.
     """
 
     high: Expr
     low: Expr
-
-
-class Lean(NamedTuple):
-    """Two trees of one function: few operations for FLOAT32, and what to round FLOAT16 from."""
-
-    single: Expr
-    exact: Pair
 
 
 def sum_of(a: Expr, b: Expr | float) -> Pair:
@@ -116,11 +114,6 @@ def with_sign(x: Expr, sign: Expr) -> Expr:
 def exactly(x: Expr | float) -> Pair:
     """A number that nothing is missing of."""
     return Pair(x if isinstance(x, Expr) else const(x, FLOAT), const(0.0, FLOAT))
-
-
-def more_exactly(x: Expr, exact: Pair) -> Pair:
-    """A result that few operations give, with what a pair that takes more of them has and it lacks."""
-    return Pair(x, (exact.high - x) + exact.low)
 
 
 def clamp(x: Expr, low: float, high: float) -> Expr:

@@ -123,12 +123,8 @@ def tan(x: Expr) -> Pair:
     # tan' is 1 + s + …, and about the same is what the square's error does to s·P
     lost = fma(square.low, factor * rest.high, rest.low) * (square.high + 1.0)
     lost = fma(fma(square.high, rest.high, -cubic), factor, lost)
-    low = fma(factor, cubic, lost)
-    tangent = sum_of(rest.high, low)
+    tangent = sum_of(rest.high, fma(factor, cubic, lost))
     inverse = const(-1.0, FLOAT) / tangent.high
     error = fma(inverse, tangent.low, fma(inverse, tangent.high, 1.0))
-    exact = Pair(
-        tangent.high, tangent.low + (lost + fma(factor, cubic, -low))
-    )  # tan 94.8125 is 2.4e-9 beside the middle of two FLOAT16
-    found = select((n & 1).equals(0), exact, sum_of(inverse, inverse * error))
+    found = select((n & 1).equals(0), tangent, sum_of(inverse, inverse * error))
     return signed(found, x)

@@ -11,6 +11,7 @@ from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attention,
     composing,
+    defined,
     detours,
     einsum,
     filling,
@@ -19,6 +20,7 @@ from anydml.onnx.lowerings import (
     normalising,
     products,
     quantising,
+    rearranging,
     reducing,
     running,
     shaping,
@@ -27,33 +29,43 @@ from anydml.onnx.lowerings import (
 from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.values import Value
 
-    Lowering = Callable[[Node], list[Value]]
+    Lowering = Callable[[Node], Sequence[Value | None]]
+
+
+def by_definition(node: Node) -> list[Value | None]:
+    """A node as ONNX makes it of others."""
+    return defined.lower(node, find_lowering)
+
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
     **{kind: {1: reducing.reduction} for kind in reducing.REDUCTIONS},
     "Abs": {1: detours.absolute},
     "ArgMax": {1: reducing.extreme("argmax")},
     "ArgMin": {1: reducing.extreme("argmin")},
+    "Attention": {23: by_definition},
     "BatchNormalization": {1: normalising.batch_norm},
     "BitCast": {26: moving.bit_cast},
     "BitShift": {1: detours.shift},
     "Cast": {1: moving.cast_by_name, 6: moving.cast},
     "CastLike": {15: moving.cast_like},
+    "CenterCropPad": {18: rearranging.center_crop_pad},
     "Clip": {1: composing.clip_by_attributes, 11: composing.clip},
     "Concat": {1: moving.concat_default, 4: moving.concat},
     "Constant": {1: filling.constant},
     "ConstantOfShape": {9: filling.constant_of_shape},
     "CumProd": {26: running.cum_prod},
     "CumSum": {11: running.cum_sum},
+    "DepthToSpace": {1: rearranging.depth_to_space},
     "DequantizeLinear": {10: quantising.dequantize},
     "Dropout": {1: composing.dropout_by_attributes, 12: composing.dropout},
     "Einsum": {12: einsum.einsum},
     "Expand": {8: moving.expand},
+    "EyeLike": {9: rearranging.eye_like},
     "Flatten": {1: shaping.flatten},
     "Gather": {1: gathering.gather},
     "GatherElements": {11: gathering.gather_elements},
@@ -77,6 +89,12 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Min": {1: composing.fold("min")},
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
+    "NegativeLogLikelihoodLoss": {12: by_definition},
+    "Pad": {
+        1: rearranging.pad_by_attributes("paddings"),
+        2: rearranging.pad_by_attributes("pads"),
+        11: rearranging.pad,
+    },
     "Pow": {1: composing.power},
     "PRelu": {1: detours.prelu},
     "QLinearMatMul": {10: products.qlinear_matmul},
@@ -93,12 +111,15 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
+    "SoftmaxCrossEntropyLoss": {12: by_definition},
+    "SpaceToDepth": {1: rearranging.space_to_depth},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},
     "SimplifiedLayerNormalization": {1: normalising.rms_norm},
     "Sum": {1: composing.fold("add")},
     "Transpose": {1: moving.transpose},
-    "Trilu": {1: attention.triangle},
+    "Tile": {1: rearranging.tile_along_axis, 6: rearranging.tile},
+    "Trilu": {1: rearranging.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
     "Where": {9: detours.choice},
     "com.microsoft.MatMulNBits": {1: quantising.matmul_bits},

@@ -1,4 +1,4 @@
-"""RotaryEmbedding and Trilu: what attention has beside its products."""
+"""RotaryEmbedding: what attention has beside its products."""
 
 from __future__ import annotations
 
@@ -8,27 +8,10 @@ import anydml as dml
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.slicing import take
-from anydml.onnx.types import BOOL, INT64
-from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
-
-
-def triangle(node: Node) -> list[Value]:
-    """Trilu: what lies on one side of a diagonal, and zeros."""
-    x, offset = node.input(0), node.optional(1)
-    if len(x.shape) < 2:
-        node.refuse("input", "input must have at least 2 dimensions", value=x.shape, found=str(x.shape))
-    if offset is not None and offset.count != 1:
-        node.refuse("k", "k must be one number", value=offset.shape, found=str(offset.shape))
-    height, width = x.shape[-2:]
-    diagonal = 0 if offset is None else min(max(offset.ints("k")[0], -height), width)  # past a corner all are alike
-    rows = node.tracer.fill(dml.fill_value_sequence, INT64, (height,), diagonal, 1)
-    columns = node.tracer.fill(dml.fill_value_sequence, INT64, (width,), 0, 1)
-    compare = dml.logical_less_than_or_equal if node.integer("upper") else dml.logical_greater_than_or_equal
-    is_kept = compute(node, compare, node.tracer.reshape(rows, (height, 1)), columns, element=BOOL)
-    return [compute(node, dml.if_, is_kept, x, Value.of(x.element, 0), element=x.element)]
+    from anydml.onnx.values import Value
 
 
 def rotary_embedding(node: Node) -> list[Value]:

@@ -10,7 +10,7 @@ from anydml.errors import show
 from anydml.memory import packed_strides
 from anydml.onnx.library import TensorProto
 from anydml.onnx.lowerings.elementwise import compute
-from anydml.onnx.types import BOOL, UINT64, read_element_type
+from anydml.onnx.types import BOOL, UINT64, element_of, read_element_type
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -115,9 +115,23 @@ def convert(node: Node, data: Value, element: ElementType) -> Value:
         return data
     if element.is_bool:
         return _truths(node, data)
+    if element.is_half:
+        return _halves(node, data, element)
     if data.element.data_type == element.data_type:
         return retyped(node, data, element)
     return node.tracer.apply(dml.cast, [data], data.shape, element.data_type, element=element)
+
+
+def _halves(node: Node, data: Value, element: ElementType) -> Value:
+    """Numbers of 4 bits: the lowest of whole numbers, as ONNX casts floats to them too."""
+    whole, byte = element_of(element.data_type), element_of(DataType.UINT8)
+    if data.element.data_type.is_float:
+        data = convert(node, data, element_of(DataType.INT32))
+    bits = compute(node, dml.bit_and, convert(node, data, byte), Value.of(byte, 15))
+    if element.data_type.is_signed:  # the fourth bit is the sign
+        raised = retyped(node, compute(node, dml.bit_xor, bits, Value.of(byte, 8)), whole)
+        bits = compute(node, dml.subtract, raised, Value.of(whole, 8))
+    return retyped(node, bits, element)
 
 
 def _truths(node: Node, data: Value) -> Value:

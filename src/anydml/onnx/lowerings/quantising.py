@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
-from anydml.expression import Expression
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import FLOAT, element_of, read_element_type
-from anydml.onnx.values import Value
+from anydml.onnx.values import Known, Value
 
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
 
 UINT8 = element_of(DataType.UINT8)
 
+MOST_FOLDED = 256
+"""Numbers below which what a model carries is computed at once, as shapes may depend on it."""
 _TAKEN = ("INT8", "UINT8")
 """What ELEMENT_WISE_QUANTIZE_LINEAR gives."""
 
@@ -35,22 +37,65 @@ def quantize(node: Node) -> list[Value]:
     if element.name in _TAKEN:
         scale = convert(node, scale, x.element) if scale.element != x.element else scale
         return [compute(node, dml.quantize_linear, x, scale, point, element=element)]
-    limits = np.iinfo(element.held)
+    low, high = element.limits
     quotient = compute(node, dml.divide, convert(node, x, FLOAT), convert(node, scale, FLOAT))
     whole = compute(node, dml.round, quotient, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
     moved = compute(node, dml.add, whole, convert(node, point, FLOAT))
-    return [convert(node, compute(node, dml.clip, moved, min=float(limits.min), max=float(limits.max)), element)]
+    return [convert(node, compute(node, dml.clip, moved, min=float(low), max=float(high)), element)]
 
 
 def dequantize(node: Node) -> list[Value]:
     """DequantizeLinear: (x - zero point)·scale, of the scale's type."""
     x, zero = node.input(0), node.optional(2)
-    scale = _spread(node, node.input(1), x, "x_scale")
-    point = _spread(node, zero, x, "x_zero_point") if zero is not None else Value.of(x.element, 0)
-    found = compute(node, dml.dequantize_linear, x, scale, point, element=scale.element)
+    found = _weights(node, x, node.input(1), zero)
+    if found is None:
+        scale = _spread(node, node.input(1), x, "x_scale")
+        point = _spread(node, zero, x, "x_zero_point") if zero is not None else Value.of(x.element, 0)
+        found = compute(node, dml.dequantize_linear, x, scale, point, element=scale.element)
     if "output_dtype" in node.rules.attributes and node.integer("output_dtype", 0):
         found = convert(node, found, read_element_type(node.integer("output_dtype"), node.label, "output_dtype"))
     return [found]
+
+
+def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | None:
+    """What a model carries, by DEQUANTIZE, which products read as it lies; None for what DEQUANTIZE does not take.
+
+    Numbers of 4 bits that lie two to a byte stay so.
+    """
+    axis = node.axis(node.integer("axis", 1), max(len(x.shape), 1)) if scale.count > 1 else 0
+    sizes = [1] * len(x.shape)
+    if scale.count > 1 and len(scale.shape) == len(x.shape):
+        sizes = list(scale.shape)
+    elif scale.count > 1:
+        sizes[axis] = scale.count
+    block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
+    is_whole = all(size % own == 0 for size, own in zip(x.shape, sizes, strict=True))
+    is_blocked = (
+        sizes == [-(-size // block) if k == axis else size for k, size in enumerate(x.shape)]
+        if block
+        else (scale.count in (1, x.shape[axis] if x.shape else 1))
+    )
+    is_known = x.is_known and (zero is None or zero.is_known) and x.element.data_type in (DataType.INT8, DataType.UINT8)
+    if x.count < MOST_FOLDED or not (is_known and is_whole and is_blocked) or (zero and zero.shape != scale.shape):
+        return None
+    halves = DataType[x.element.name] if x.halves is not None else None
+    numbers = [x, zero if zero is not None else Value.of(x.element, np.zeros(sizes))]
+    if halves is not None:
+        numbers = [Value(UINT8, (halves.bytes_of(one.count),), _bytes_of(one)) for one in numbers]
+
+    def dequantise(*tensors: Any, **named: Any) -> Any:
+        whole, point = (
+            tensor.reinterpret(shape, data_type=halves)
+            for tensor, shape in zip(tensors[::2], (x.shape, tuple(sizes)), strict=True)
+        )
+        return dml.dequantize(whole, tensors[1].reinterpret(tuple(sizes)), point, **named)
+
+    return node.tracer.apply(dequantise, [numbers[0], scale, numbers[1]], x.shape, element=scale.element, folds=False)
+
+
+def _bytes_of(value: Value) -> Known:
+    """The bytes that numbers of 4 bits share."""
+    return value.halves or Known(make=lambda: pack(value.values("")))
 
 
 def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
@@ -97,16 +142,22 @@ def matmul_bits(node: Node) -> list[Value]:
     whole = (columns, count * block)
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
 
-    def unpack(x: Any, by: Any, **named: Any) -> Any:
-        if isinstance(x, Expression):
-            return dml.dequantize(x.reinterpret(whole, data_type=_KINDS[bits]), by, **named)
-        return dml.dequantize(x, by, data_type=_KINDS[bits], **named)
+    is_packed = zeros is not None and not zeros.element.data_type.is_float
+    inputs = [rows, scale]
+    if zeros is not None and is_packed:
+        _check_shape(node, "zero_points", zeros, columns * -(-count * bits // 8))
+        inputs.append(zeros)
 
-    weights = node.tracer.apply(unpack, [rows, scale], whole, element=scale.element)
-    if zeros is not None:  # without one it is the middle of the range: what others are away from that is added
-        apart = compute(
-            node, dml.subtract, Value.of(scale.element, 2 ** (bits - 1)), _zero_points(node, zeros, scale, bits)
-        )
+    def unpack(x: Any, by: Any, *points: Any) -> Any:
+        kind = _KINDS[bits]
+        # A row of zero points begins with a byte.
+        pitch = 8 // bits * -(-count * bits // 8)
+        points = tuple(point.reinterpret((columns, count), (pitch, 1), kind) for point in points)
+        return dml.dequantize(x.reinterpret(whole, data_type=kind), by, *points)
+
+    weights = node.tracer.apply(unpack, inputs, whole, element=scale.element, folds=False)
+    if zeros is not None and not is_packed:  # without one it is the middle of the range: what is away from it is added
+        apart = compute(node, dml.subtract, Value.of(scale.element, 2 ** (bits - 1)), _zero_points(node, zeros, scale))
         by_block = node.tracer.reshape(compute(node, dml.multiply, apart, scale), (columns, count, 1))
         weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
         weights = node.tracer.reshape(weights, whole)
@@ -126,20 +177,7 @@ def _check_shape(node: Node, name: str, value: Value, count: int) -> None:
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
 
 
-def _zero_points(node: Node, zeros: Value, scale: Value, bits: int) -> Value:
-    """A zero point for each block, in the scale's type: numbers of that type, or packed as the weights are."""
-    columns, count = scale.shape
-    if zeros.element.data_type.is_float:
-        _check_shape(node, "zero_points", zeros, columns * count)
-        return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)
-    width = -(-count * bits // 8)
-    _check_shape(node, "zero_points", zeros, columns * width)
-    found = node.tracer.reshape(zeros, (columns, width, 1))
-    if bits < 8:
-        halves = [
-            compute(node, dml.bit_and, found, Value.of(found.element, 15)),
-            compute(node, dml.bit_shift_right, found, Value.of(found.element, 4)),
-        ]
-        found = node.tracer.apply_to_list(dml.join, halves, (columns, width, 2), 2)
-    row = node.tracer.reshape(found, (columns, found.count // columns))
-    return convert(node, take(node, row, [0, 0], [columns, count], [1, 1]), scale.element)
+def _zero_points(node: Node, zeros: Value, scale: Value) -> Value:
+    """A zero point for each block, in the scale's type."""
+    _check_shape(node, "zero_points", zeros, scale.count)
+    return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)

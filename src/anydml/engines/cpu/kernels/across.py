@@ -44,6 +44,8 @@ class _Across(Writer):
         """Where on the stack the strip's results lie."""
         self.part = text.new(f"alloca {vector_of(self.value, lanes)}, align 64")
         self.last = text.new(f"sub i64 %n, {lanes}")
+        self.beginning = self.started(self.places)
+        """Where the rows' first elements lie."""
         self.loop("0", "%n", strip, [], self._strip)
         return self.finish()
 
@@ -117,7 +119,7 @@ class _Across(Writer):
             if node in known or node.op in FOLDS:
                 found[node] = self._load(node, slot)
             elif node.op in LEAVES:
-                found[node] = self._leaf(node, self.places, column)
+                found[node] = self._leaf(node, self.beginning, column)
             else:
                 pending += node.args
         return self.tree(roots, found, self.shape.lanes)
@@ -171,15 +173,17 @@ class _Across(Writer):
             text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align {self._align(node)}")
         return values[len(step.keeps) :]
 
+    def _at(self, places: Sequence[str], i: str) -> list[str]:
+        """The places of the rows' elements of a number, those of lines that begin with each of them too."""
+        return self.started(self.move_all(places, i, self.strides[-1]))
+
     def _fold(self, step: Pass, places: Sequence[str], number: str) -> None:
         text, lanes, beside = self.text, self.shape.lanes, self._beside(step)
         size = self.sizes[-1]
         many = text.new(f"and i64 {size}, {-beside}")
 
         def fold(i: str, count: int) -> None:
-            moved = [
-                self.move_all(places, text.new(f"add i64 {i}, {k}") if k else i, self.strides[-1]) for k in range(count)
-            ]
+            moved = [self._at(places, text.new(f"add i64 {i}, {k}") if k else i) for k in range(count)]
             numbers = [text.new(f"add i64 {number}, {text.new(f'add i64 {i}, {k}')}") for k in range(count)]
 
             def body(slot: str) -> None:
@@ -224,7 +228,7 @@ class _Across(Writer):
         hint = ", !nontemporal !0" if self.shape.stream else ""
 
         def element(i: str, _: list[str]) -> list[str]:
-            moved = self.move_all(places, i, self.strides[-1])
+            moved = self._at(places, i)
             at = text.new(f"add i64 {number}, {i}")
 
             def body(slot: str) -> None:

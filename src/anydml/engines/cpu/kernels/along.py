@@ -40,7 +40,7 @@ class _Along(Writer):
         return self.finish()
 
     def _row(self, row: str, _: list[str]) -> list[str]:
-        places = self.move_all(self.places, row, self.row_steps)
+        places = self.started(self.move_all(self.places, row, self.row_steps))
         self.once: dict[Expr, str] = {}
         """What is the same for the whole row, in vectors of one lane."""
         for step in self.passes:
@@ -63,18 +63,12 @@ class _Along(Writer):
             if node not in self.once and node not in seen and node.op not in FOLDS:
                 seen.add(node)  # a tree has 2ⁿ ways through n nodes that each name the one before twice
                 pending += node.args
-                if node in self.shape.leaves:
+                if node.op != "fetch" and node in self.shape.leaves:
                     view = self.shape.leaves.index(node)
-                    self.once[node] = self._one(view, places[view])
+                    self.once[node] = self.one(view, places[view])
                 elif node in self.given:
                     self.once[node] = self.text.spread(self.numbers[node], scalar_text(kind_of(node.type)), 1)
         return self.tree(roots, self.once, 1)
-
-    def _one(self, view: int, place: str) -> str:
-        kind = self.kinds[view]
-        if self.is_coordinate(view):
-            return self.text.spread(place, kind, 1)
-        return self.text.new(f"load <1 x {kind}>, ptr {place}, align 1")
 
     def _same(self, step: Pass, places: Sequence[str], lanes: int) -> dict[Expr, str]:
         """The vectors of what a pass takes that is the same for the whole row."""

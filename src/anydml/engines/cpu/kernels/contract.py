@@ -16,7 +16,7 @@ from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
-from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
 
@@ -101,13 +101,7 @@ def _write_unit(text: Steps) -> None:
     text.let("by_column", "unit % column_units")
     text.let("others", "unit // column_units")
     text.let("by_row", "others % row_units")
-    text.put("places + rank * 8", "others // row_units")
-    with text.loop("e", 0, "rank"):
-        text.let("d", "rank - 1 - e")
-        text.read("count_d", f"words + ({HEADER + len(WORDS)} + d) * 8")
-        text.read("left_over", "places + (d + 1) * 8")
-        text.put("places + (d + 1) * 8", "left_over % count_d")
-        text.put("places + d * 8", "left_over // count_d")
+    find_place(text, "others // row_units", HEADER + len(WORDS))
     for name in ("left", "right", "result"):
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")

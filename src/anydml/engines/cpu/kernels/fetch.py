@@ -28,13 +28,50 @@ def write_start(text: Text, node: Expr, early: dict[Expr, str], base: str, strid
     return place
 
 
-def write_lanes(text: Text, node: Expr, args: Sequence[str], base: str, strides: Sequence[str], lanes: int) -> str:
-    """Elements that are each read for itself, given vectors of indices and of strides."""
-    scalar, offset = scalar_text(kind_of(node.type)), "zeroinitializer"
+def write_lanes(
+    text: Text,
+    node: Expr,
+    args: Sequence[str],
+    base: str,
+    strides: Sequence[str],
+    lanes: int,
+    *,
+    is_run: bool = False,
+) -> str:
+    """Elements that are each read for itself, given vectors of indices and of strides.
+
+    Where they usually follow one another, as behind a margin, a vector that does is read whole.
+    """
+    offset = "zeroinitializer"
     for index, stride in zip(args, strides, strict=True):
         on = text.new(f"mul <{lanes} x i64> {index}, {stride}")
         offset = text.new(f"add <{lanes} x i64> {offset}, {on}")
-    value = "poison"
+    if not is_run or lanes == 1:
+        return _each(text, node, base, offset, lanes)
+    kind = kind_of(node.type)
+    vector, width = f"<{lanes} x {scalar_text(kind)}>", int(kind[1:]) // 8
+    first = text.new(f"extractelement <{lanes} x i64> {offset}, i32 0")
+    counts = ", ".join(f"i64 {k * width}" for k in range(lanes))
+    on = text.new(f"add <{lanes} x i64> {text.spread(first, 'i64', lanes)}, <{counts}>")
+    differ = text.new(f"icmp ne <{lanes} x i64> {on}, {offset}")
+    name = f"@llvm.vector.reduce.or.v{lanes}i1"
+    text.declared[f"declare i1 {name}(<{lanes} x i1>)"] = None
+    is_apart = text.new(f"call i1 {name}(<{lanes} x i1> {differ})")
+    apart, together, done = (text.label(stem) for stem in ("apart", "together", "read"))
+    text.add(f"br i1 {is_apart}, label %{apart}, label %{together}")
+    text.open(apart)
+    one_by_one = _each(text, node, base, offset, lanes)
+    text.add(f"br label %{done}")
+    text.open(together)
+    place = text.new(f"getelementptr i8, ptr {base}, i64 {first}")
+    at_once = text.new(f"load {vector}, ptr {place}, align 1")
+    text.add(f"br label %{done}")
+    text.open(done)
+    return text.new(f"phi {vector} [ {one_by_one}, %{apart} ], [ {at_once}, %{together} ]")
+
+
+def _each(text: Text, node: Expr, base: str, offset: str, lanes: int) -> str:
+    scalar, value = scalar_text(kind_of(node.type)), "poison"
     for lane in range(lanes):
         on = text.new(f"extractelement <{lanes} x i64> {offset}, i32 {lane}")
         place = text.new(f"getelementptr i8, ptr {base}, i64 {on}")

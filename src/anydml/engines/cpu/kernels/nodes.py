@@ -231,6 +231,7 @@ def write_tree(
         text.add(f"br i1 {test}, label %{asked}, label %{usual}")
         text.open(asked)
         write([*rare.nodes, *rare.choices])
+        asked = text.block
         text.add(f"br label %{usual}")
         text.open(usual)
         for node in rare.choices:

@@ -1,15 +1,17 @@
 """Reduces: what happens to the rows along one kept dimension of several views, written in LLVM itself from a tree.
 
 It is `kernel(words, places, count)`, called by the walk of `rows` for rows that follow one another. Its words hold,
-after each view's address and its step from row to row, the numbers that the user chose; then of each folded dimension
-its size and each view's stride, outermost first. The target is the last of the views; a coordinate is one whose address
-is the number. Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
+after each view's address and its step from row to row, the numbers that the user chose; of what is fetched its step
+from row to row, which the walk does not take, and its source's strides; then of each folded dimension its size and each
+view's stride, outermost first. The target is the last of the views; a coordinate is one whose address is the number.
+Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.kernels.fetch import write_lanes, write_start
 from anydml.engines.cpu.kernels.folds import vector_of
 from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
 from anydml.engines.cpu.kernels.passes import find_passes
@@ -34,9 +36,12 @@ class Shape(NamedTuple):
     """What a reduce is compiled for beside its tree."""
 
     leaves: tuple[Expr, ...]
-    """The loads and coordinates that are views, in the words' order."""
+    """The loads, coordinates and fetches that are views, in the words' order."""
+    starts: dict[Expr, Expr]
+    """Loads of lines that begin, in each row, where a fetch says."""
     letters: str
-    """One for each of them, then for the target, along the vectors: p for packed, r for repeated, s for strided."""
+    """One for each leaf, then for the target, along the vectors: p for packed, r for repeated, s for strided; of other
+    fetches u for usually packed, a for anywhere."""
     varies: str
     """Whether each of them varies along the row: y or n."""
     rank: int
@@ -72,7 +77,8 @@ class Writer:
         self.value, self.shape, self.text = value, shape, Text()
         self.passes = shape.passes(value)
         self.views = len(shape.leaves) + 1
-        self.given = {node: i for i, node in enumerate(givens(list(walk(value))))}
+        indices = (index for node in shape.starts.values() for index in node.args)
+        self.given = {node: i for i, node in enumerate(givens(list(walk(value, *indices))))}
         self.target = self.views - 1
         self.kinds = [scalar_text(kind_of(node.type)) for node in (*shape.leaves, value)]
         self.widths = [width_of(node) for node in (*shape.leaves, value)]
@@ -108,6 +114,14 @@ class Writer:
             for node, i in self.given.items()
         }
         first = 2 * views + len(self.given)
+        self.source_strides: dict[Expr, list[str]] = {}
+        """Of what is fetched, in bytes."""
+        for v, leaf in enumerate(shape.leaves):
+            node = shape.starts.get(leaf, leaf)
+            if node.op == "fetch":
+                step, *names = [self.word(f"source{v}.{k}", first + k) for k in range(1 + len(node.args))]
+                self.source_strides[leaf], first = names, first + 1 + len(names)
+                self.row_steps[v] = step
         self.sizes, self.strides = [], []
         for k in range(shape.rank):
             at = first + k * (views + 1)
@@ -152,7 +166,30 @@ class Writer:
         self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(to_write)}, i32 3, i32 1)")
         self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
 
+    def started(self, places: Sequence[str]) -> list[str]:
+        """The places of all views, those of lines that are fetched where indices say that they begin."""
+        early: dict[Expr, str] = {}
+        """What indices are computed of, in vectors of one lane."""
+        found = list(places)
+        for line, node in self.shape.starts.items():
+            for leaf in walk(*node.args, known=early):
+                if leaf in self.shape.leaves:
+                    view = self.shape.leaves.index(leaf)
+                    early[leaf] = self.one(view, found[view])
+                elif leaf in self.given:
+                    early[leaf] = self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), 1)
+            view = self.shape.leaves.index(line)
+            found[view] = write_start(self.text, node, early, self.places[view], self.source_strides[line])
+        return found
+
     # Vectors
+
+    def one(self, view: int, place: str) -> str:
+        """An element, in a vector of one lane."""
+        kind = self.kinds[view]
+        if self.is_coordinate(view):
+            return self.text.spread(place, kind, 1)
+        return self.text.new(f"load <1 x {kind}>, ptr {place}, align 1")
 
     def read(self, view: int, place: str, index: str, step: str, lanes: int) -> str:
         """The vector of a view at an index along the vectors."""
@@ -192,10 +229,17 @@ class Writer:
 
     def tree(self, roots: Sequence[Expr], found: dict[Expr, str], lanes: int) -> list[str]:
         """The vectors of some roots, given those of what they stop at."""
+
+        def fetch(node: Expr, args: Sequence[str]) -> str:
+            view = self.shape.leaves.index(node)
+            strides = [self.text.spread(stride, "i64", lanes) for stride in self.source_strides[node]]
+            is_run = self.shape.letters[view] == "u"
+            return write_lanes(self.text, node, args, self.places[view], strides, lanes, is_run=is_run)
+
         for root in roots:
             if root not in found:
                 self.text.hide_table()
-                write_tree(self.text, list(walk(root, known=found)), found, lanes)
+                write_tree(self.text, list(walk(root, known=found)), found, lanes, fetch)
         return [found[root] for root in roots]
 
     def spread(self, node: Expr, value: str, lanes: int) -> str:

@@ -53,6 +53,17 @@ def make_bases() -> str:
     return text.define("private void @bases(i64 %section, i64 %rank, i64 %places, i64 %bases)")
 
 
+def find_place(text: Steps, number: str, sizes_at: int) -> None:
+    """Where the unit of a number is in the batch: its coordinates, in the words `places` from the second on."""
+    text.put("places + rank * 8", number)
+    with text.loop("e", 0, "rank"):
+        text.let("d", "rank - 1 - e")
+        text.read("count_d", f"words + ({sizes_at} + d) * 8")
+        text.read("left_over", "places + (d + 1) * 8")
+        text.put("places + (d + 1) * 8", "left_over % count_d")
+        text.put("places + d * 8", "left_over // count_d")
+
+
 def take_scratch(text: Steps, size: int) -> None:
     """Take a scratch that is free; there are at least as many as threads, but threads may come from elsewhere."""
     text.add(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.memory import numpy_address
@@ -37,6 +37,8 @@ class _Cutting:
         self.kept = primitive.sizes[: self.first]
         self.segments = -(-primitive.sizes[dimension] // length)
         self.steps: list[Map | Reduce] = []
+        self.elsewhere = {*range(len(primitive.sources))} - {node.value for node in loads(primitive.value)}
+        """Sources that are fetched from, which stay whole."""
         self.sources = list(primitive.sources)
         """With results of folds, repeated along the rows."""
         self.known: dict[Expr, Expr] = {}
@@ -92,7 +94,9 @@ class _Cutting:
                 start * count,
             )
             value = fold(node.op.removeprefix("fold_"), rewrite(term, moved))
-            self.steps.append(Reduce(tuple(map(split, self.sources)), target, value, self.primitive.depth))
+            sources = tuple(s if slot in self.elsewhere else split(s) for slot, s in enumerate(self.sources))
+            rows = (*self.primitive.rows[: k - first], part, *self.primitive.rows[k - first + 1 :])
+            self.steps.append(Reduce(sources, target, value, self.primitive.depth, rows=rows))
         return partial
 
     def _result(self, node: Expr, partial: View) -> None:
@@ -110,8 +114,10 @@ class _Cutting:
         """The value of each row, of the segments' results."""
         first = self.first
         sources = [
-            View(view.tensor, view.data_type, (*self.kept, self.segments), (*view.strides[:first], 0), view.offset)
-            for view in self.sources
+            view
+            if slot in self.elsewhere
+            else View(view.tensor, view.data_type, (*self.kept, self.segments), (*view.strides[:first], 0), view.offset)
+            for slot, view in enumerate(self.sources)
         ]
         known = dict(self.known)
         for node, partial in parts.items():
@@ -120,7 +126,8 @@ class _Cutting:
             sources.append(partial)
         target = self.primitive.target
         row = replace(target, sizes=(*self.kept, 1), strides=(*target.strides[:first], 0))
-        self.steps.append(Reduce(tuple(sources), row, replaced(self.primitive.value, known), 1))
+        value = replaced(self.primitive.value, known)
+        self.steps.append(Reduce(tuple(sources), row, value, 1, rows=(self.segments,)))
 
 
 def replaced(root: Expr, known: Mapping[Expr, Expr]) -> Expr:

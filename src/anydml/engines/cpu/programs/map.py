@@ -14,6 +14,7 @@ from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.map import make_map
 from anydml.engines.cpu.kernels.row import LINE, Shape, body_of, givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
+from anydml.engines.cpu.programs.fetching import fetch_steps
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
@@ -96,7 +97,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
-    fetches = _fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
+    fetches = fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
     along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
     rows, number = "".join(map(row_letter, (*along, steps[-1]))), math.prod(outer)
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
@@ -147,32 +148,6 @@ def _words_ahead(loops: Loops, widths: Sequence[int]) -> list[int]:
     size = loops.sizes[-1] * widths[-1]
     strides = (row[-2] * width for row, width in zip(loops.strides[:-1], widths, strict=False))
     return [loops.sizes[-2], max(min(AHEAD // size, MOST_AHEAD), 1), min(-(-size // LINE), AHEAD // LINE), *strides, 1]
-
-
-def _fetch_steps(nodes: list[Expr], steps: Mapping[Expr, int], sources: Sequence[View]) -> dict[Expr, int | None]:
-    """Of each fetch the elements from one to the next along a row; None where that is not the same everywhere."""
-    found: dict[Expr, int | None] = {}
-    """How much more a node is for each step along the row; None where that is not known."""
-    fetches: dict[Expr, int | None] = {}
-    for node in nodes:
-        args = [found[arg] for arg in node.args]
-        known = [arg for arg in args if arg is not None]
-        found[node] = None if len(known) < len(args) or any(known) else 0
-        if node.op == "coordinate":
-            found[node] = steps[node]
-        elif node.op == "load":
-            found[node] = None if steps[node] else 0
-        elif len(known) < len(args):
-            fetches |= {node: None} if node.op == "fetch" else {}
-        elif node.op == "fetch":
-            strides = sources[int(node.value)].strides
-            fetches[node] = sum(stride * arg for stride, arg in zip(strides, known, strict=True))
-            found[node] = None if fetches[node] else 0
-        elif node.op in ("add", "sub") and node.type is DataType.INT64:
-            found[node] = known[0] + known[1] if node.op == "add" else known[0] - known[1]
-        elif node.op == "mul" and node.type is DataType.INT64 and node.args[1].op in ("const", "given"):
-            found[node] = known[0] * int(node.args[1].value)
-    return fetches
 
 
 def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -> Loops:

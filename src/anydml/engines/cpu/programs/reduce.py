@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
@@ -16,14 +16,14 @@ from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
 from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
+from anydml.engines.cpu.programs.reads import reads_of
 from anydml.engines.cpu.programs.words import STREAM_FROM
-from anydml.ir.plan import Loops, merge, squeeze
-from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.build import Kernel
     from anydml.engines.cpu.kernels.passes import Pass
+    from anydml.engines.cpu.programs.reads import Reads, Walk
     from anydml.engines.protocol import Program
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
@@ -42,20 +42,9 @@ FEW = 32
 """Rows, or strips of them, from which on they are not cut."""
 
 
-class _Walk(NamedTuple):
-    """The walk over the rows, and within a row."""
-
-    kept: Loops
-    folded: Loops
-    widths: tuple[int, ...]
-    """Of the views' elements, in bytes."""
-
-
 def plan_reduce(primitive: Reduce) -> Program | None:
     """Cut rows that are too few for many threads and too long for one; plan them whole otherwise."""
-    leaves = leaves_of(primitive)
-    walk_ = _walk(primitive, leaves)
-    if found := _segments(primitive, walk_):
+    if found := _segments(primitive, reads_of(primitive)):
         parts = cut(primitive, *found)
         planned = tuple(plan_map(part) if isinstance(part, Map) else _plan_whole(part) for part in parts)
         steps = tuple(filter(None, planned))
@@ -64,19 +53,14 @@ def plan_reduce(primitive: Reduce) -> Program | None:
     return _plan_whole(primitive)
 
 
-def leaves_of(primitive: Reduce) -> tuple[Expr, ...]:
-    """The loads and coordinates of a reduce: its views."""
-    return tuple(node for node in walk(primitive.value) if node.op in ("load", "coordinate"))
-
-
-def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
+def _segments(primitive: Reduce, reads: Reads) -> tuple[int, int] | None:
     """The dimension to cut and the elements of a segment, where rows are few and long."""
-    kept, folded, _ = walk_
+    kept, folded, widths = reads.walk
     if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
         return None
     beside, few = 1, FEW
-    if _is_across(walk_, list(walk(primitive.value))):
-        is_narrow = not primitive.is_by_row and folded.count * max(walk_.widths) * NARROW <= ROOM
+    if reads.is_across:
+        is_narrow = not primitive.is_by_row and folded.count * max(widths) * NARROW <= ROOM
         beside, few = (NARROW, FEW // 4) if is_narrow else (STRIP, FEW)
         beside = min(beside, kept.sizes[-1])
     if kept.count // beside >= few:
@@ -89,16 +73,14 @@ def _segments(primitive: Reduce, walk_: _Walk) -> tuple[int, int] | None:
 
 
 def _plan_whole(primitive: Reduce) -> MapProgram | None:
-    """Let each load and each coordinate be a view; find out along which dimension vectors lie."""
-    value, leaves = primitive.value, leaves_of(primitive)
-    nodes = list(walk(value))
-    walk_ = _walk(primitive, leaves)
-    kept, folded, widths = walk_
+    """Find out along which dimension vectors lie."""
+    reads = reads_of(primitive)
+    nodes, (kept, folded, widths) = reads.nodes, reads.walk
     *outer, count = kept.sizes
-    views = len(leaves) + 1
+    views = len(reads.leaves) + 1
     if views > VIEWS or len(outer) > OUTER_RANK:
         return None
-    shape = _shape(primitive, walk_, nodes)
+    shape = _shape(primitive, reads)
     weight = min(1 + len(nodes) // 8, 16)
     length = max(UNIT // (folded.count * sum(widths) * weight), 1)
     if shape.strip:
@@ -107,42 +89,52 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
             least = STRIP if kept.count >= 8 * STRIP else WIDE
         length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
+    for leaf, view, width, row in zip(reads.leaves, reads.views, widths, kept.strides, strict=False):
+        if view is not None and (leaf.op == "fetch" or leaf in shape.starts):
+            numbers += [stride * width for stride in (row[-1], *view.strides)]
+    by_row, along = (reads.strides(loops, is_kept=loops is kept) for loops in (kept, folded))
     table = [
         word
-        for loops, dimensions in ((folded, len(folded.sizes)), (kept, len(outer)))
-        for k in range(dimensions)
-        for word in (loops.sizes[k], *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
+        for sizes, strides in ((folded.sizes, along), (outer, by_row))
+        for k, size in enumerate(sizes)
+        for word in (size, *(row[k] * width for row, width in zip(strides, widths, strict=True)))
     ]
     get_kernel("rows", make_rows)
     before = HEADER + FIXED + 2 * views + len(numbers) + len(folded.sizes) * (views + 1)
-    sources = [primitive.sources[int(leaf.value)].tensor if leaf.op == "load" else "" for leaf in leaves]
+    offsets = [
+        view.offset if view is not None and (leaf.op == "fetch" or leaf in shape.starts) else offset
+        for leaf, view, offset in zip(reads.leaves, reads.views, kept.offsets, strict=False)
+    ]
     return MapProgram(
-        _kernel(value, shape),
-        (*sources, primitive.target.tensor),
-        tuple(offset * width for offset, width in zip(kept.offsets, widths, strict=True)),
+        _kernel(reads.fetched.value, shape),
+        (*("" if view is None else view.tensor for view in reads.views), primitive.target.tensor),
+        tuple(offset * width for offset, width in zip((*offsets, kept.offsets[-1]), widths, strict=True)),
         (views, before, count, math.prod(outer), length, len(outer)),
-        (*(row[-1] * width for row, width in zip(kept.strides, widths, strict=True)), *numbers, *table),
+        (*(row[-1] * width for row, width in zip(by_row, widths, strict=True)), *numbers, *table),
         math.prod(outer) * -(-count // length),
         kept.count * folded.count * sum(widths) * weight,
     )
 
 
-def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
+def _shape(primitive: Reduce, reads: Reads) -> Shape:
     """What the kernel is compiled for."""
-    kept, folded, widths = walk_
-    is_across = _is_across(walk_, nodes)
+    (kept, folded, widths), nodes, is_across = reads.walk, reads.nodes, reads.is_across
     along = kept if is_across else folded
     letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
+    for v, leaf in enumerate(reads.leaves):
+        if leaf.op == "fetch":
+            letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
     most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
-    if "s" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
+    if "s" in letters or "a" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
         most = min(most, 16)
     lanes = 1
     while 2 * lanes <= min(most, along.sizes[-1]):
         lanes *= 2
     shape = Shape(
-        leaves_of(primitive),
+        reads.leaves,
+        reads.fetched.starts,
         letters,
-        "".join("y" if any(row) else "n" for row in folded.strides),
+        reads.varies(),
         len(folded.sizes),
         lanes,
         strip=lanes if is_across else 0,
@@ -150,9 +142,9 @@ def _shape(primitive: Reduce, walk_: _Walk, nodes: list[Expr]) -> Shape:
         keep="stack",
         long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
-        stream=_streams(walk_, letters),
+        stream=_streams(reads.walk, letters),
     )
-    passes = shape.passes(primitive.value)
+    passes = shape.passes(reads.fetched.value)
     keeps = [node for step in passes for node in step.keeps]
     row = folded.count * max(map(width_of, keeps), default=0) * len(keeps)
     if is_across:
@@ -187,57 +179,7 @@ def _is_float(node: Expr) -> bool:
     return node.type is not None and node.type.is_float
 
 
-def _walk(primitive: Reduce, leaves: tuple[Expr, ...]) -> _Walk:
-    """Both walks, turned and ordered for the memory; a coordinate's elements lie one on for each step."""
-    sizes, rank = primitive.sizes, len(primitive.sizes)
-    views = [primitive.sources[int(leaf.value)] if leaf.op == "load" else None for leaf in leaves]
-    strides = [
-        tuple(int(k == leaf.value) for k in range(rank)) if view is None else view.strides
-        for leaf, view in zip(leaves, views, strict=True)
-    ]
-    target = primitive.target
-    last = tuple(s if n > 1 else 0 for n, s in zip(target.sizes, target.strides, strict=True))
-    offsets = [0 if view is None else view.offset for view in views]
-    loops = _turn(Loops(sizes, (*strides, last), (*offsets, target.offset)), [*(v is not None for v in views), True])
-    split = rank - primitive.depth
-    widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, target))
-    return _Walk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
-
-
-def _ordered(loops: Loops) -> Loops:
-    """Walk in large steps outside and small steps inside, in one dimension at least."""
-
-    def step(k: int) -> int:
-        return sum(abs(row[k]) for row in loops.strides)
-
-    found = merge(squeeze(loops.pick(sorted(range(len(loops.sizes)), key=step, reverse=True))))
-    return found if found.sizes else Loops((1,), ((0,),) * len(found.strides), found.offsets)
-
-
-def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
-    """Walk dimensions from their other end that run backwards in the first view of memory that has them."""
-    rows = [row for row, is_one in zip(loops.strides, is_memory, strict=True) if is_one]
-    back = [k for k in range(len(loops.sizes)) if next((row[k] for row in rows if row[k]), 0) < 0]
-    strides = tuple(tuple(-s if k in back else s for k, s in enumerate(row)) for row in loops.strides)
-    offsets = tuple(
-        offset + sum((loops.sizes[k] - 1) * row[k] for k in back)
-        for offset, row in zip(loops.offsets, loops.strides, strict=True)
-    )
-    return Loops(loops.sizes, strides, offsets)
-
-
-def _is_across(walk_: _Walk, nodes: list[Expr]) -> bool:
-    """Whether vectors lie across the rows."""
-    kept, folded, _ = walk_
-    lanes = VECTOR // max(map(width_of, nodes))
-    strided = [sum(row[-1] not in (0, 1) for row in loops.strides) for loops in (kept, folded)]
-    if strided[0] < strided[1]:
-        return kept.sizes[-1] >= min(lanes, 4) or kept.sizes[-1] >= folded.sizes[-1]
-    is_short = folded.sizes[-1] < 2 * lanes and folded.sizes[-1] % lanes > 0
-    return is_short and kept.sizes[-1] >= 4 * lanes
-
-
-def _streams(walk_: _Walk, letters: str) -> bool:
+def _streams(walk_: Walk, letters: str) -> bool:
     """Whether the target is written past the cache."""
     kept, folded, widths = walk_
     along = folded if any(folded.strides[-1]) else kept
@@ -246,6 +188,6 @@ def _streams(walk_: _Walk, letters: str) -> bool:
 
 
 def _kernel(value: Expr, shape: Shape) -> Kernel:
-    key = f"{digest(value)} {shape[1:]}"
+    key = f"{digest(value)} {shape[2:]}{''.join(map(digest, shape.starts.values()))}"
     name = f"reduce {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_across if shape.strip else make_along, value, shape))

@@ -10,6 +10,7 @@ from anydml.engines.cuda.emit import bits_of
 from anydml.engines.cuda.emit_rows import Form, emit_rows, leaves_of, levels_of
 from anydml.engines.cuda.kernels.rows import Line, Rows
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.programs.check import bind_checked, check_kernel
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.engines.exclusive import one_at_a_time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.ir.verbs import Check
 
 MOST_WHOLE = 32 if IS_INTERPRETED else 16384
 """Elements of the longest row that a program holds; longer ones are read again for each level of folds."""
@@ -132,6 +134,7 @@ class ReduceProgram:
     """Kernels one after the other, with the tensor of each pointer, and the first element's offset in it, in bytes."""
     scratch: tuple[tuple[str, int], ...] = ()
     """Tensors of the program's own, and where they begin, in bytes; the last is where all of them end."""
+    checks: tuple[Check, ...] = ()
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> ReduceProgram:
@@ -146,7 +149,7 @@ class ReduceProgram:
         )
         shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
         if shape.parts == 1:
-            return cls((_step(walk, value, shape, primitive, figures),))
+            return cls((_step(walk, value, shape, primitive, figures),), checks=primitive.checks)
         names = [PARTS.format(number) for number in range(len(folds))]
         first = _step(walk, value, shape, primitive, figures, names)
         # What the parts gave is folded like the elements were: a reduce of its own, over the parts of each row.
@@ -171,20 +174,27 @@ class ReduceProgram:
             (*walk.rows.strides[-1], 0),
             walk.rows.offsets[-1],
         )
-        rest = Reduce(tuple(sources), target, _replaced(value, made, slots), 1)
+        rest = Reduce(tuple(sources), target, _replaced(value, made, slots), 1, primitive.checks)
         second = cls.plan(rest, figures)
-        return cls((first, *second.steps), (*places, ("", at)))
+        return cls((first, *second.steps), (*places, ("", at)), primitive.checks)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; parts of rows get memory of the program's own."""
+        figures = self.steps[0][0].figures
+        return bind_checked(self.checks, figures, places, lambda verdicts: self._bind(places, verdicts))
+
+    def _bind(self, places: Mapping[str, int], verdicts: tuple[int, ...]) -> Callable[[], Any]:
         if not self.scratch:
             ((kernel, bases),) = self.steps
-            return kernel.launch([places[tensor] + offset for tensor, offset in bases])
+            return kernel.launch([*(places[tensor] + offset for tensor, offset in bases), *verdicts])
         kernel = self.steps[0][0]
         words = DeviceWords(self.scratch[-1][1] // 8 + 2, kernel.figures.index)
         first = -(-words.address // 16) * 16
         held = {**places, **{name: first + at for name, at in self.scratch}}
-        starts = [kernel.launch([held[tensor] + offset for tensor, offset in bases]) for kernel, bases in self.steps]
+        starts = [
+            kernel.launch([*(held[tensor] + offset for tensor, offset in bases), *verdicts])
+            for kernel, bases in self.steps
+        ]
 
         def dispatch() -> None:
             words.enter()
@@ -214,7 +224,7 @@ def _step(
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
     form = Form(is_whole and not parted, length % shape.length == 0, primitive.is_by_row, bool(parted))
-    made = emit_rows(value, form, walk.spans)
+    made = emit_rows(value, form, walk.spans, len(primitive.checks))
     count = len(made.slots) + len(made.dimensions) + (not parted)
     aligns = [
         _alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)
@@ -233,7 +243,7 @@ def _step(
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
     kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(walk.views[-1].data_type)]  # type: ignore[arg-type]
     fetched = [primitive.sources[int(node.value)] for node in made.fetches]
-    kinds += [kind_of(view.data_type) for view in fetched]
+    kinds += [*(kind_of(view.data_type) for view in fetched), *("i64" for _ in primitive.checks)]
     starts = walk.rows.offsets[len(made.slots) : len(made.slots) + len(made.dimensions)]
     numbers: Numbers = (
         walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
@@ -251,6 +261,8 @@ def _step(
         registers=MOST_REGISTERS if shape.rows * shape.length > LARGE else None,
     )  # fmt: skip
     kernel.prepare()
+    for check in primitive.checks:
+        check_kernel(check, figures).prepare()
     pairs = list(zip(walk.views, (*walk.rows.offsets[: len(made.slots)], walk.rows.offsets[-1]), strict=True))
     bases = [(view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs]
     ends = [(view.tensor, view.offset * view.data_type.size_in_bytes) for view in fetched]

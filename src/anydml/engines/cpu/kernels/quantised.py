@@ -1,0 +1,305 @@
+"""Columns of weights of 4 or 8 bits times a few rows of digits: integer products, scaled portion by portion.
+
+`kernel(right, bases, n0, columns, digits, sums, powers, total, pitch, portions)` writes the rows of some columns to
+`total`. Each column's weights lie side by side, two 4-bit ones to a byte and the first in its low half; so do its
+scales, of which each is for `PORTION` weights or a multiple of them, and its zero points. The exact sum of a portion's
+products is scaled, and added to one of four sums in turn, which are added in pairs in the end.
+
+`right` are the words of a section with the weights, the scales and the zero points, which begin at `bases`; the digits
+of a row follow those of the row before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from anydml.engines.cpu.kernels.digits import PLACES, PORTION, TOGETHER
+from anydml.engines.cpu.kernels.octets import write_dot
+from anydml.engines.cpu.kernels.steps import Steps
+
+MOST_ROWS = 4
+"""Rows whose sums have room in the registers."""
+SIDE_BY_SIDE = 2
+"""Columns that one row takes at once, so that sums do not wait for themselves: 1.45 ms in place of 1.6."""
+WORDS = PORTION // 4
+"""Words of four bytes of a portion's digits."""
+FOUR, SUMS = f"<{TOGETHER} x i32>", f"<{TOGETHER} x float>"
+
+Place: TypeAlias = tuple[int, str]
+"""A row, and a column by its name."""
+
+
+class Quantised(NamedTuple):
+    """What the text is written for."""
+
+    rows: int
+    lanes: int
+    """Sums of a dot product, 4 or 8."""
+    bits: int
+    is_signed: bool
+    has_zeros: bool
+    """Whether zero points are read; otherwise the sums are of the elements times the zero point."""
+    zero: int
+    """Without those, what is taken off all weights as they are multiplied."""
+    shared: int
+    """Portions that share a scale, `TOGETHER` where there are more."""
+    dots: bool
+    """Whether the CPU adds up products of bytes by fours."""
+    is_arm: bool
+
+    @property
+    def name(self) -> str:
+        """The end of the kernels' names."""
+        return " ".join(str(int(part)) for part in self)
+
+    @property
+    def width(self) -> int:
+        """Bytes of a portion's weights."""
+        return PORTION * self.bits // 8
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """What is read of a column."""
+        return ("weights", "scales", "zeros") if self.has_zeros else ("weights", "scales")
+
+    @property
+    def raised(self) -> int:
+        """What weights are more as they are multiplied: to 0 .. 15, or to the sign of bytes that a CPU takes."""
+        if self.bits == 4:
+            return 8 if self.is_signed else 0
+        return 0 if self.is_signed == self.is_arm else -128 if self.is_arm else 128
+
+
+def make_quantised(shape: Quantised) -> str:
+    """The text of the kernel."""
+    return _Columns(shape).write()
+
+
+def read_section(text: Steps, views: tuple[str, ...]) -> None:
+    """Where the views of weights begin, how far columns are apart, and how many portions share a scale."""
+    for i, name in enumerate(views):
+        text.read(f"{name}_base", f"bases + {8 * i}")
+        text.read(f"{name}_on", f"right + {24 + 8 * (2 * len(views) + i)}")
+    text.read("shared", f"right + {24 + 8 * len(views)}")
+
+
+class _Columns:
+    def __init__(self, shape: Quantised) -> None:
+        self.shape, self.text = shape, Steps()
+        self.ints, self.octets = f"<{shape.lanes} x i32>", f"<{4 * shape.lanes} x i8>"
+
+    def write(self) -> str:
+        text = self.text
+        read_section(text, self.shape.views)
+        text.let("whole", f"portions - portions % {TOGETHER}")
+        beside = SIDE_BY_SIDE if self.shape.rows == 1 else 1
+        text.let("most", f"columns - columns % {beside}")
+        with text.loop("n", 0, "most", beside):
+            self._columns("n", beside)
+        if beside > 1:
+            with text.loop("o", "most", "columns"):
+                self._columns("o", 1)
+        text.add("ret void")
+        names = ("right", "bases", "n0", "columns", "digits", "sums", "powers", "total", "pitch", "portions")
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _columns(self, at: str, count: int) -> None:
+        text = self.text
+        for c in range(count):
+            for name in self.shape.views:
+                text.let(f"{name}_{at}{c}", f"{name}_base + (n0 + {at} + {c}) * {name}_on")
+        places = {(i, f"{at}{c}"): (i, c) for i in range(self.shape.rows) for c in range(count)}
+        sums = self._sums(f"{at}p", "0", "whole", TOGETHER, dict.fromkeys(places, "zeroinitializer"))
+        for place, value in self._sums(f"{at}q", "whole", "portions", 1, sums).items():
+            i, c = places[place]
+            to = text.place(f"total + {i} * pitch + ({at} + {c}) * 4")
+            text.add(f"store float {self._fold(value)}, ptr {to}")
+
+    def _sums(self, name: str, start: str, stop: str, step: int, given: dict[Place, str]) -> dict[Place, str]:
+        """The sums of some rows and columns after some portions."""
+        text = self.text
+        before, head, body, after = (text.label(name) for _ in range(4))
+        first, last = text.value(start), text.value(stop)
+        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
+        text.add(f"%{name} = phi i64 [ {first}, %{before} ], [ %{name}.on, %{body} ]")
+        for s, value in enumerate(given.values()):
+            text.add(f"%{name}.s{s} = phi {SUMS} [ {value}, %{before} ], [ %{name}.t{s}, %{body} ]")
+        test = text.new(f"icmp slt i64 %{name}, {last}")
+        text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
+        made = self._portions(name, step, {place: f"%{name}.s{s}" for s, place in enumerate(given)})
+        for s, value in enumerate(made.values()):
+            text.add(f"%{name}.t{s} = bitcast {SUMS} {value} to {SUMS}")
+        text.add(f"%{name}.on = add i64 %{name}, {step}", f"br label %{head}", f"{after}:")
+        return {place: f"%{name}.s{s}" for s, place in enumerate(given)}
+
+    def _portions(self, name: str, count: int, sums: dict[Place, str]) -> dict[Place, str]:
+        """Some portions, for some rows and columns: a lane of the sums for each portion."""
+        text, shape = self.text, self.shape
+        rows, columns = list(dict.fromkeys(i for i, _ in sums)), list(dict.fromkeys(c for _, c in sums))
+        weights = {c: self._weights(f"weights_{c}", name, count) for c in columns}
+        if count > 1:
+            text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+            for c in columns:  # of the column that takes this one's place
+                place = text.place(f"weights_{c} + {name} * {shape.width} + {len(columns)} * weights_on")
+                text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+        parts: dict[Place, list[str]] = {place: [] for place in sums}
+        for digit in reversed(range(PLACES)):
+            totals = dict.fromkeys(sums, "zeroinitializer")
+            for v in range(count * WORDS // shape.lanes):
+                for i in rows:
+                    at = f"digits + ({i} * portions + {name}) * {PLACES * PORTION}"
+                    at += f" + {count * PORTION * digit + 4 * shape.lanes * v}"
+                    factor = text.new(f"load {self.octets}, ptr {text.place(at)}, align 4")
+                    for c in columns:
+                        totals[i, c] = self._multiply(weights[c][v], factor, totals[i, c])
+            for one, total in totals.items():
+                parts[one].append(total)
+        scales = {c: self._by_scale(f"scales_{c}", name, count, "float", 4) for c in columns}
+        zeros = {c: self._zeros(f"zeros_{c}", name, count) for c in columns}
+        made = {}
+        for i, c in sums:
+            total, power = (
+                self._padded(text.new(f"load <{count} x {kind}>, ptr {text.place(line)}, align 4"), kind, count)
+                for kind, line in (
+                    ("i32", f"sums + ({i} * portions + {name}) * 4"),
+                    ("float", f"powers + ({i} * portions + {name}) * 4"),
+                )
+            )
+            number = self._number(parts[i, c], count, total, zeros[c])
+            factor = text.new(f"fmul {SUMS} {scales[c]}, {power}")
+            made[i, c] = text.call("fma", SUMS, [number, factor, sums[i, c]])
+        return made
+
+    # Weights
+
+    def _weights(self, base: str, name: str, count: int) -> list[str]:
+        """The weights of some portions in vectors of bytes, word by word as the digits lie."""
+        text, shape = self.text, self.shape
+        words = []  # by four: of one portion those that follow one another, of more one of each
+        for start in range(0, shape.width, 16):
+            found = [
+                text.new(
+                    f"load {FOUR}, ptr {text.place(f'{base} + ({name} + {u}) * {shape.width} + {start}')}, align 1"
+                )
+                for u in range(count)
+            ]
+            words += found if count == 1 else self._transposed(found)
+        halves: list[str] = []
+        for word in words:
+            octets = text.new(f"bitcast {FOUR} {word} to <16 x i8>")
+            if shape.raised:
+                octets = text.new(f"xor <16 x i8> {octets}, splat (i8 {-120 if shape.bits == 4 else -128})")
+            if shape.bits == 8:
+                halves.append(octets)
+                continue
+            low = text.new(f"and <16 x i8> {octets}, splat (i8 15)")
+            high = text.new(f"lshr <16 x i8> {octets}, splat (i8 4)")
+            # Of one portion a word of the one comes after one of the other.
+            pairs = [[*range(4 * k, 4 * k + 4), *range(16 + 4 * k, 20 + 4 * k)] for k in range(4)]
+            halves += [low, high] if count > 1 else [
+                self._shuffled(low, high, [*pairs[k], *pairs[k + 1]], "i8", 16) for k in (0, 2)
+            ]  # fmt: skip
+        if shape.lanes == TOGETHER:
+            return halves
+        return [self._shuffled(a, b, list(range(32)), "i8", 16) for a, b in zip(halves[::2], halves[1::2], strict=True)]
+
+    def _transposed(self, rows: list[str]) -> list[str]:
+        """Four words of four portions as four portions of each word."""
+        a, b, c, d = rows
+        pairs = [
+            self._shuffled(x, y, lanes, "i32", 4) for x, y in ((a, b), (c, d)) for lanes in ([0, 4, 1, 5], [2, 6, 3, 7])
+        ]
+        return [
+            self._shuffled(pairs[k], pairs[k + 2], lanes, "i32", 4)
+            for k in (0, 1)
+            for lanes in ([0, 1, 4, 5], [2, 3, 6, 7])
+        ]
+
+    def _shuffled(self, a: str, b: str, lanes: list[int], scalar: str, count: int) -> str:
+        kind, mask = f"<{count} x {scalar}>", ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
+
+    def _multiply(self, weight: str, digit: str, total: str) -> str:
+        """Add the products of four bytes each."""
+        text, shape = self.text, self.shape
+        if shape.dots:
+            a, b = (text.new(f"bitcast {self.octets} {x} to {self.ints}") for x in (weight, digit))
+            return write_dot(text, shape.lanes, shape.is_arm, a, b, total)
+        long, count = f"<{4 * shape.lanes} x i32>", 4 * shape.lanes
+        a = text.new(f"{'sext' if shape.is_arm else 'zext'} {self.octets} {weight} to {long}")
+        product = text.new(f"mul {long} {a}, {text.new(f'sext {self.octets} {digit} to {long}')}")
+        for k in range(4):
+            part = self._shuffled(product, "poison", list(range(k, count, 4)), "i32", count)
+            total = text.new(f"add {self.ints} {total}, {part}")
+        return total
+
+    # Scales
+
+    def _by_scale(self, base: str, name: str, count: int, scalar: str, width: int) -> str:
+        """What there is one of for each scale, in the lane of each portion."""
+        text, shared = self.text, self.shape.shared
+        first = text.place(f"{base} + {name} // {shared if shared < TOGETHER else 'shared'} * {width}")
+        few = max(count // shared, 1)
+        loaded = text.new(f"load <{few} x {scalar}>, ptr {first}, align {width}")
+        if few != count:
+            loaded = self._shuffled(loaded, "poison", [u // shared for u in range(count)], scalar, few)
+        return self._padded(loaded, scalar, count)
+
+    def _zeros(self, base: str, name: str, count: int) -> str:
+        """Zero points of the weights as they are multiplied; empty where there are none."""
+        text, shape = self.text, self.shape
+        if not shape.has_zeros:
+            return ""
+        octets = self._by_scale(base, name, count, "i8", 1)
+        wide = text.new(f"{'sext' if shape.is_signed else 'zext'} <{TOGETHER} x i8> {octets} to {FOUR}")
+        return text.new(f"add {FOUR} {wide}, splat (i32 {shape.raised})") if shape.raised else wide
+
+    def _padded(self, vector: str, scalar: str, count: int) -> str:
+        """The same with 0 in the lanes of portions that there are not."""
+        if count == TOGETHER:
+            return vector
+        return self._shuffled(vector, "zeroinitializer", [min(k, count) for k in range(TOGETHER)], scalar, count)
+
+    # Sums
+
+    def _number(self, parts: list[str], count: int, sums: str, zeros: str) -> str:
+        """The sums of products less the zero point's, FLOAT32."""
+        text, shape = self.text, self.shape
+        high, middle, low = parts
+        whole = text.new(f"add {self.ints} {text.new(f'shl {self.ints} {high}, splat (i32 8)')}, {middle}")
+        if shape.bits == 4:
+            whole = text.new(f"add {self.ints} {text.new(f'shl {self.ints} {whole}, splat (i32 8)')}, {low}")
+            less = text.new(f"mul {FOUR} {sums}, {zeros}") if zeros else sums
+            return self._float(text.new(f"sub {FOUR} {self._together(whole, count)}, {less}"))
+        # 32 bits have no room for all three.
+        most, least = (self._float(self._together(x, count)) for x in (whole, low))
+        number = text.call("fma", SUMS, [most, "splat (float 256.0)", least])
+        if not zeros and not shape.zero:
+            return number
+        zero = self._float(zeros or f"splat (i32 {shape.zero})")
+        return text.call("fma", SUMS, [text.new(f"fneg {SUMS} {zero}"), self._float(sums), number])
+
+    def _float(self, number: str) -> str:
+        return self.text.new(f"sitofp {FOUR} {number} to {SUMS}")
+
+    def _together(self, total: str, count: int) -> str:
+        """The sums of portions, each in its lane: of one portion all lanes are in the first."""
+        text, lanes = self.text, self.shape.lanes
+        if count == 1:
+            name = f"@llvm.vector.reduce.add.v{lanes}i32"
+            text.declared[f"declare i32 {name}({self.ints})"] = None
+            one = text.new(f"call i32 {name}({self.ints} {total})")
+            return text.new(f"insertelement {FOUR} zeroinitializer, i32 {one}, i32 0")
+        if lanes > TOGETHER:
+            a, b = (self._shuffled(total, "poison", list(range(k, k + 4)), "i32", lanes) for k in (0, 4))
+            return text.new(f"add {FOUR} {a}, {b}")
+        return total
+
+    def _fold(self, value: str) -> str:
+        """The sum of all lanes, in pairs."""
+        text = self.text
+        for lanes in (2, 1):
+            mask = ", ".join(f"i32 {lanes + k if k < lanes else 'poison'}" for k in range(TOGETHER))
+            other = text.new(f"shufflevector {SUMS} {value}, {SUMS} poison, {FOUR} <{mask}>")
+            value = text.new(f"fadd {SUMS} {value}, {other}")
+        return text.new(f"extractelement {SUMS} {value}, i32 0")

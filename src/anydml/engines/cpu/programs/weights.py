@@ -1,0 +1,127 @@
+"""Products with weights of few bits, planned: how rows become digits, and which columns a unit has."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_fma, has_rounding
+from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits
+from anydml.engines.cpu.kernels.plainly import make_plain
+from anydml.engines.cpu.kernels.quantised import MOST_ROWS, Quantised, make_quantised
+from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
+from anydml.engines.cpu.kernels.weights import (
+    MOST_BYTES,
+    MOST_RESULTS,
+    WORDS,
+    bytes_of,
+    make_weights,
+)
+from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.cpu.programs.sides import NOWHERE, Sides
+from anydml.engines.threads import get_num_threads
+from anydml.ir.patterns import Contraction
+from anydml.ir.trees import fetched
+from anydml.ir.weights import has_way, match_weights
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.programs.sides import Section
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.weights import Dequantised
+
+ROWS = 8
+"""Rows of a unit at most: their sums are in registers."""
+TURNS = 2
+"""Units of columns for each thread."""
+
+
+def plan_weights(primitive: Reduce) -> ContractProgram | None:
+    """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
+    found = match_weights(primitive)
+    if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
+        return None
+    right, sizes, kept = found.right, primitive.sizes, len(primitive.sizes) - primitive.depth
+    leaves = [leaf for leaf in (right.byte, right.scale, right.zero) if leaf is not None and leaf.op == "load"]
+    views = [primitive.sources[int(leaf.value)] for leaf in leaves]
+    wide = [k for k, size in enumerate(sizes) if size > 1]
+    columns = tuple(k for k in wide if k < kept and any(view.strides[k] for view in views))
+    rows = tuple(k for k in wide if k < kept and k not in columns)
+    # The weights' own views lie otherwise along the sum: the left factor stands for both.
+    both = (found.left, found.left)
+    sides = Sides(
+        primitive, Contraction(found.fold, *both, sizes, (), rows, columns, tuple(k for k in wide if k >= kept))
+    )
+    planned = _shape(primitive, right)
+    several = [len(sides.lies(value)) for value in (sides.left, sides.finish)]
+    is_ours = set(sides.columns) <= set(columns) and not sides.unmerged and len(sides.batch) <= OUTER_RANK
+    if planned is None or not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
+        return None
+    shared, shape = planned
+    lies = [sides.lie(leaf) for leaf in leaves]
+    weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
+    left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
+    return _program(sides, shape, (left, weights, sides.result()))
+
+
+def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | None:
+    """The portions that share a scale, and what the kernels are written for; None where weights lie otherwise."""
+    depth, is_paired = primitive.depth, right.data_type.is_half_byte
+    blocks, *inner = primitive.sizes[-depth:]
+    byte, *scales = (
+        primitive.sources[int(leaf.value)].strides[-depth:]
+        for leaf in (right.byte, right.scale, right.zero)
+        if leaf is not None and leaf.op == "load"
+    )
+    is_half = not is_paired or (inner[1:] == [2] and right.half == len(primitive.sizes) - 1)
+    if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks):
+        return None
+    first = int(blocks == 1)  # which has no stride
+    if byte[first:] != (inner[0], 1, 0)[first:depth] or any(x[first:] != (1, 0, 0)[first:depth] for x in scales):
+        return None
+    shared = math.prod(inner) // PORTION
+    zero = 0 if right.zero is None or right.zero.op == "load" else int(right.zero.value)
+    shape = Quantised(
+        rows=0, lanes=_lanes(), bits=4 if is_paired else 8, is_signed=right.data_type.is_signed,
+        has_zeros=len(scales) > 1, zero=0, shared=min(shared, TOGETHER), dots=_has_dots(), is_arm=IS_ARM,
+    )  # fmt: skip
+    return shared, shape._replace(zero=0 if shape.has_zeros else zero + shape.raised)
+
+
+def _lanes() -> int:
+    return 8 if not IS_ARM and has_feature("avx2") else 4
+
+
+def _has_dots() -> bool:
+    if IS_ARM:
+        return has_feature("dotprod")
+    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
+
+
+def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> ContractProgram:
+    portions = sides.k // PORTION
+    height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= MOST_BYTES else MOST_ROWS)
+    # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
+    is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
+    digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else shape.zero)
+    some = min(height, MOST_ROWS)
+    kernels = [
+        get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
+        for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
+    ]
+    plain = get_kernel(f"plainly {shape.name}", functools.partial(make_plain, shape)).address
+    batch, row_units = sides.count(sides.batch), -(-sides.m // height)
+    size = sides.n * sides.k * shape.bits // 8 * sides.m * batch
+    wanted = 1 if size <= SMALL else -(-TURNS * get_num_threads() // (batch * row_units))
+    units = min(max(wanted, -(-sides.n * height // MOST_RESULTS)), sides.n)
+    places = [HEADER + len(WORDS) + len(sides.batch)]
+    for section in sections:
+        places.append(places[-1] + len(section.words) + len(section.tensors))
+    fixed = (
+        sides.m, sides.n, portions, row_units, units, height, some,
+        get_kernel(digits.name, functools.partial(make_digits, digits)).address, *kernels, plain, *places[:3],
+        len(sides.batch), *(sides.found.sizes[k] for k in sides.batch),
+    )  # fmt: skip
+    return ContractProgram(get_kernel("weights", make_weights), fixed, sections, batch * row_units * units, size)

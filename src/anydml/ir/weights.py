@@ -1,0 +1,97 @@
+"""Products with weights of few bits: a sum of a·q·s, with a whole number q and the scale s of a block along the sum.
+
+A reduce of that form rounds nothing between a and q: q·s is no number of its own, as it is in a product with weights
+that were dequantised before. The views say which blocks scales are for: a scale has a stride of 0 within its block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.enums import DataType
+from anydml.ir.expressions import FOLDS, coordinate
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+
+BYTE, F32 = DataType.UINT8, DataType.FLOAT32
+BLOCKS = (32, 64, 128)
+"""Weights that share a scale, or a multiple of the last; a scale for all of them may be for a multiple of the first."""
+MOST = 32 * 1024
+"""Products of a sum."""
+
+
+def has_way(block: int, blocks: int) -> bool:
+    """Whether engines have a way of their own for sums of so many blocks, each with a scale."""
+    is_whole = block in BLOCKS or block % BLOCKS[-1] == 0 or (blocks == 1 and block % BLOCKS[0] == 0)
+    return is_whole and block * blocks <= MOST
+
+
+def number_in(byte: Expr, data_type: DataType, half: Expr | None) -> Expr:
+    """The 4-bit number in a half of a byte, 0 or 1; in the low one without."""
+    shifted = byte if half is None else byte >> (half.to(BYTE) * 4)
+    bits = shifted & 15
+    return bits if data_type is DataType.UINT4 else (bits ^ 8).to(DataType.INT8) - 8
+
+
+class Dequantised(NamedTuple):
+    """The parts of (x - z)·s, FLOAT32, of which the difference is exact."""
+
+    number: Expr
+    """x - z."""
+    scale: Expr
+    """A load."""
+    byte: Expr
+    """The load of x, or of the byte that has it in one half."""
+    data_type: DataType
+    """Of x."""
+    half: int
+    """Of 4 bits, the dimension that says in which half."""
+    zero: Expr | None
+    """z: a load, a constant, or nothing."""
+
+
+def match_dequantised(number: Expr, scale: Expr) -> Dequantised | None:
+    """The parts of what DEQUANTIZE computes of weights of 4 and 8 bits; None for others."""
+    if scale.op != "load" or scale.type is not F32 or number.type is not F32 or number.op != "cast":
+        return None
+    (whole,) = number.args
+    x, zero = whole.args if whole.op == "sub" else (whole, None)
+    if whole.type is not DataType.INT32 or x.op != "cast" or (zero is not None and zero.op != "cast"):
+        return None
+    (x,), zero = x.args, zero.args[0] if zero is not None else None
+    if zero is not None and zero.op not in ("load", "const"):
+        return None
+    if x.op == "load" and x.type in (DataType.INT8, DataType.UINT8):
+        return Dequantised(number, scale, x, x.type, 0, zero)
+    leaves = {node.op: node for node in walk(x) if node.op in ("load", "coordinate")}
+    if len(leaves) == 2 and leaves["load"].type is BYTE:
+        half = int(leaves["coordinate"].value)
+        for kind in (DataType.UINT4, DataType.INT4):
+            if number_in(leaves["load"], kind, coordinate(half)) is x:
+                return Dequantised(number, scale, leaves["load"], kind, half, zero)
+    return None
+
+
+class Weights(NamedTuple):
+    """A sum of a·q·s."""
+
+    fold: Expr
+    left: Expr
+    """a."""
+    right: Dequantised
+
+
+def match_weights(primitive: Reduce) -> Weights | None:
+    """The parts of a sum of a·q·s; None for other reduces."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    if len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+        return None
+    product, scale = folds[0].args[0].args
+    if product.op != "mul":
+        return None
+    left, number = product.args
+    right = match_dequantised(number, scale)
+    return None if right is None else Weights(folds[0], left, right)

@@ -1,0 +1,98 @@
+"""The common part of operators that move elements: what they say of sizes, and views of parts of a tensor."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, ClassVar
+
+from anydml.errors import Fault
+from anydml.ir.expressions import fetch
+from anydml.ir.patterns import filled
+from anydml.ir.verbs import Map
+from anydml.ir.views import View
+from anydml.memory import packed_strides
+from anydml.operators.computed import Computed
+from anydml.operators.fields import Input, Output, dml_name
+from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anydml.enums import DataType, FeatureLevel
+    from anydml.ir.expressions import Expr
+
+
+class Moved(Computed):
+    """One input, and an output of its type in sizes that the attributes imply."""
+
+    sizes_from: ClassVar[str]
+    """Where the output's sizes come from, for errors."""
+
+    input_tensor: Input
+    output_tensor: Output
+
+    @abc.abstractmethod
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The output's sizes."""
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type, and of the sizes that are implied."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), self.sizes_from)
+
+    def views(self) -> tuple[View, View]:
+        """The input and the output."""
+        return View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+
+    def fetched(self, places: Sequence[Expr]) -> Map:
+        """Each element of the output from a place of the input."""
+        source, target = self.views()
+        return Map((source,), target, fetch(0, source.data_type, places))
+
+
+def at_least_1(desc: Computed, *names: str) -> Iterator[Fault]:
+    """Check that every number of some attributes is at least 1."""
+    for name in names:
+        value: int | Sequence[int] = getattr(desc, name)
+        several = isinstance(value, tuple)
+        for i, number in enumerate(value if isinstance(value, tuple) else (value,)):
+            if number < 1:
+                field = f"{dml_name(name)}[{i}]" if several else dml_name(name)
+                yield Fault(field=field, rule=f"{field} must be at least 1", value=number, found=str(number))
+
+
+def needs_level(field: str, value: str, needed: FeatureLevel, level: FeatureLevel, where: str) -> Iterator[Fault]:
+    """Check that a level has a value of an attribute, which came with another."""
+    if level < needed:
+        rule = f"a {field} of {value} needs {needed.dml_name}"
+        yield Fault(field=field, rule=rule, value=value, way_out=where, level=needed)
+
+
+def split(view: View, dimension: int, *sizes: int) -> View:
+    """A view with a dimension made several, the last of which runs fastest."""
+    inner = packed_strides(sizes)
+    strides = tuple(stride * view.strides[dimension] for stride in inner)
+    return View(
+        view.tensor,
+        view.data_type,
+        (*view.sizes[:dimension], *sizes, *view.sizes[dimension + 1 :]),
+        (*view.strides[:dimension], *strides, *view.strides[dimension + 1 :]),
+        view.offset,
+    )
+
+
+def around(whole: View, start: Sequence[int], sizes: Sequence[int], value: float) -> Iterator[Map]:
+    """What fills all of a view but a part of it, slab by slab: no two write to one element."""
+    steps, at, left = (1,) * len(sizes), [0] * len(sizes), list(whole.sizes)
+    for k, (first, size) in enumerate(zip(start, sizes, strict=True)):
+        for begin, count in ((0, first), (first + size, whole.sizes[k] - first - size)):
+            if count:
+                here = [begin if j == k else one for j, one in enumerate(at)]
+                yield filled(whole.window(here, steps, [count if j == k else n for j, n in enumerate(left)]), value)
+        at[k], left[k] = first, size
+
+
+def temporary(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
+    """Memory that an operator passes on to itself, packed."""
+    return View(name, data_type, tuple(sizes), packed_strides(sizes))

@@ -1,0 +1,198 @@
+"""Products of a few rows with weights of 4 and 8 bits, which they read as they lie."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.arrays.nibbles import pack
+from anydml.engines.cpu.programs import weights as programs
+from anydml.graph.weights import FEW
+from anydml.ir.verbs import Reduce
+from anydml.ir.weights import match_weights
+from cases import ENGINES
+
+LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
+
+
+class Weights(NamedTuple):
+    """A product with quantised weights."""
+
+    kind: str
+    rows: int
+    columns: int
+    length: int
+    block: int
+    """Of weights that share a scale; all of a column where it is 0."""
+    zeros: bool = False
+    turned: bool = True
+    """Whether the weights lie along the sum."""
+    are_inputs: bool = False
+    fused: bool = False
+
+    def compile(self, engine: str, optimise: bool = True) -> tuple[dml.CompiledGraph, list[Any], Any, Any]:
+        """The graph, what it takes, and in float64 what it gives and the sum of the products' sizes."""
+        rng = np.random.default_rng([*map(int, self[1:])])
+        low, high = LIMITS[self.kind]
+        held = np.int8 if low else np.uint8
+        shape = (self.columns, self.length) if self.turned else (self.length, self.columns)
+        blocks = list(shape)
+        blocks[int(self.turned)] = self.length // (self.block or self.length)
+        q, z = rng.integers(low, high, shape).astype(held), rng.integers(low, high, blocks).astype(held)
+        s, a = (
+            rng.random(blocks).astype("f") + np.float32(0.1),
+            rng.standard_normal((self.rows, self.length)).astype("f"),
+        )
+        g, fed = dml.Graph(engine), [a]
+
+        def tensor(numbers: Any) -> Any:
+            is_half = self.kind.endswith("4")
+            desc, data = dml.TensorDesc(self.kind, numbers.shape), pack(numbers) if is_half else numbers
+            if self.are_inputs:
+                fed.append(data)
+                return g.input(desc)
+            return g.constant(data.tobytes(), desc=desc)
+
+        x = g.input(a)
+        parts = [tensor(q), g.constant(s), *([tensor(z)] if self.zeros else [])]
+        y = dml.gemm(x, dml.dequantize(*parts), trans_b="transpose" if self.turned else "none")
+        bias = np.linspace(-9, 9, self.columns, dtype="f")
+        y = dml.relu(y + g.constant(bias)) if self.fused else y
+        less: Any = z.astype(int) if self.zeros else 0 if low else high // 2
+        long, axis = self.block or self.length, int(self.turned)
+        w = (q.astype(int) - (np.repeat(less, long, axis) if self.zeros else less)) * np.repeat(
+            s.astype(float), long, axis
+        )
+        w = w.T if self.turned else w
+        exact, size = a.astype(float) @ w, np.abs(a).astype(float) @ np.abs(w)
+        return g.compile(y, optimise=optimise), fed, np.maximum(exact + bias, 0) if self.fused else exact, size
+
+
+def product_of(graph: dml.CompiledGraph) -> Reduce:
+    (found,) = (step.primitive for step in graph.recipe.steps if isinstance(step.primitive, Reduce))
+    return found
+
+
+CASES = [
+    Weights(kind, *sizes, zeros=zeros, turned=turned)
+    for kind in LIMITS
+    for sizes, zeros, turned in [
+        ((1, 41, 128, 32), False, True), ((1, 6, 96, 0), True, False), ((3, 7, 160, 32), True, True),
+        ((2, 66, 256, 64), False, False), ((8, 70, 512, 128), True, False), ((5, 34, 384, 128), False, True),
+        ((7, 8, 1088, 32), True, True),
+    ]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_weights_are_read_as_they_lie(case: Weights) -> None:
+    made, fed, exact, size = case.compile("cpu")
+    assert programs.plan_weights(product_of(made)) is not None
+    y = made(*fed)
+    assert (np.abs(y - exact) <= 1.2e-7 * size).all()
+    plain, *_ = case.compile("cpu", optimise=False)
+    assert np.array_equal(plain(*fed), y), "the same bits"
+    threads = dml.get_num_threads()
+    try:
+        dml.set_num_threads(3 - min(threads, 2))
+        other, *_ = case.compile("cpu")
+        assert np.array_equal(other(*fed), y), "for any number of threads"
+    finally:
+        dml.set_num_threads(threads)
+    for same in (case._replace(are_inputs=True), case._replace(fused=True)):
+        made, fed, exact, size = same.compile("cpu")
+        y = made(*fed)
+        assert (np.abs(y - exact) <= 4e-7 * size + 1e-6 * same.fused).all()
+        assert not same.fused or (
+            made.recipe.steps[-1].primitive is product_of(made) and programs.plan_weights(product_of(made))
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_results_in_another_order(rows: int) -> None:
+    """As heads of attention are: columns that lie apart."""
+    rng = np.random.default_rng(rows)
+    g = dml.Graph("cpu")
+    q, s = rng.integers(-8, 8, (24, 64)).astype("int8"), rng.random((24, 2)).astype("f")
+    a = rng.standard_normal((rows, 64)).astype("f")
+    y = dml.gemm(g.input(a), dml.dequantize(g.constant(q), g.constant(s)), trans_b="transpose")
+    heads = dml.identity(y.reinterpret((4, rows, 6), (6, 24, 1)) * 2)
+    made = g.compile(heads)
+    assert len(made.recipe.steps) == 1
+    assert programs.plan_weights(product_of(made)) is not None
+    exact = 2 * a.astype(float) @ (q * np.repeat(s.astype(float), 32, 1)).T
+    np.testing.assert_allclose(made(a), exact.reshape(rows, 4, 6).swapaxes(0, 1), rtol=0, atol=1e-6 * abs(exact).max())
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "cpu"])
+@pytest.mark.parametrize("case", CASES[::5], ids=str)
+def test_other_engines(case: Weights, engine: str) -> None:
+    made, fed, exact, size = case.compile(engine)
+    assert match_weights(product_of(made)) is not None
+    assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("is_arm", [False, True])
+def test_cpus_without_dot_instructions(lanes: int, is_arm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_has_dots", lambda: False)
+    monkeypatch.setattr(programs, "_lanes", lambda: lanes)
+    monkeypatch.setattr(programs, "IS_ARM", is_arm)
+    for case in CASES[2::7] + CASES[::7]:
+        made, fed, exact, size = case.compile("cpu")
+        assert (np.abs(made(*fed) - exact) <= 1.2e-7 * size).all(), case
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Weights("uint4", FEW + 1, 16, 64, 32), Weights("int4", 1, 8, 100, 20), Weights("int8", 1, 8, 48, 16),
+        Weights("uint4", 2, 8, 64, 32, turned=False, are_inputs=True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_others_are_dequantised_before(case: Weights) -> None:
+    """Many rows, blocks that are short, and what does not lie along the sum and is no constant."""
+    made, fed, exact, size = case.compile("cpu")
+    assert match_weights(product_of(made)) is None
+    assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()
+
+
+def test_a_result_that_others_read_is_computed() -> None:
+    g = dml.Graph("cpu")
+    w = dml.dequantize(g.constant(np.ones((8, 64), "int8")), g.constant(np.ones((8, 2), "float32")))
+    made = g.compile([dml.gemm(g.input(np.ones((1, 64), "f")), w, trans_b="transpose"), w])
+    y, same = made(np.ones((1, 64), "float32"))
+    assert np.all(y == 64)
+    assert np.all(same == 1)
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_numbers_that_have_no_digits(kind: str) -> None:
+    """Infinities and NaN give what they give in FLOAT32; whole numbers are exact, and so are zeros."""
+    case = Weights(kind, 4, 9, 128, 32)
+    made, *_ = case.compile("cpu")
+    plain, *_ = case._replace(rows=FEW + 4).compile("cpu")
+    rng = np.random.default_rng(1)
+    a = rng.integers(-1000, 1000, (4, 128)).astype("f")
+    a[1, 40], a[2, 3], a[3] = np.inf, np.nan, 0
+    y, wanted = made(a), plain(np.concatenate([a, np.zeros((FEW, 128), "f")]))[:4]
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(y), np.isinf(wanted))
+    assert np.isinf(y[1]).any()
+    assert np.isnan(y[2]).all()
+    assert not y[3].any()
+
+
+def test_large_and_small_numbers() -> None:
+    case = Weights("uint4", 4, 9, 128, 32)
+    made, fed, exact, size = case.compile("cpu")
+    for scale in (1e30, 1e-28, 2.0**-100):
+        y = made(fed[0] * np.float32(scale))
+        assert (np.abs(y - exact * scale) <= 2e-7 * size * scale).all(), scale
+    most = np.full((4, 128), np.finfo("f").max)
+    assert np.isfinite(made(most * np.float32(1e-4))).all()
+    assert not np.isnan(made(most)).all()

@@ -1,0 +1,202 @@
+"""Operators with windows: PyTorch agrees, sizes that are free, levels, and what is said of what does not fit."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from places import get, put
+
+T = dml.TensorDesc
+X, W, SMALL = T("float32", (1, 4, 5, 6)), T("float32", (6, 2, 3, 3)), T("float32", (1, 4, 2, 2))
+BYTES = {"input_tensor": T("uint8", (1, 2, 4, 4)), "filter_tensor": T("int8", (3, 2, 2, 2))}
+
+
+def conv(**more: Any) -> dml.OperatorDesc:
+    return dml.Convolution.infer(**{"input_tensor": X, "filter_tensor": W, "group_count": 2, **more})
+
+
+def whole(**more: Any) -> dml.OperatorDesc:
+    return dml.ConvolutionInteger.infer(**{**BYTES, **more})
+
+
+def checked(desc: dml.OperatorDesc, level: str = "6_4") -> None:
+    dml.Device("reference", feature_level=level).create_operator(desc)
+
+
+def backward(output: tuple[int, ...]) -> None:
+    desc = conv(filter_tensor=T("float32", (4, 3, 3, 3)), direction="BACKWARD", strides=2)
+    checked(desc.with_tensors(lambda name, own: T("float32", output) if name == "OutputTensor" else own))
+
+
+BROKEN: list[tuple[Any, str]] = [
+    (lambda: conv(group_count=3),
+     ("CONVOLUTION: FilterTensor.Sizes[1] times GroupCount, 3, must be InputTensor.Sizes[1], 4; got 2; "
+     "GroupCount 2 would fit")),
+    (lambda: conv(group_count=0), "CONVOLUTION: GroupCount must be at least 1; got 0"),
+    (lambda: conv(filter_tensor=T("float32", (5, 2, 3, 3))),
+     "CONVOLUTION: FilterTensor.Sizes[0] must be a multiple of GroupCount, 2; got 5"),
+    (lambda: conv(direction="BACKWARD"),
+     "CONVOLUTION: FilterTensor.Sizes[0] must be InputTensor.Sizes[1], 4, as Direction is BACKWARD; got 6"),
+    (lambda: conv(strides=(1, 0)), "CONVOLUTION: Strides[1] must be at least 1; got 0"),
+    (lambda: conv(dilations=(1, 1, 1)),
+     "CONVOLUTION: Dilations must have 2 values, one for each spatial dimension of InputTensor; got 3"),
+    (lambda: conv(dilations=3, end_padding=(1, 0)),
+     ("CONVOLUTION: 2 rules are broken\n"
+     "  FilterTensor.Sizes[2], which reaches over 7 elements, must fit into the 6 that InputTensor has with its "
+     "padding; got 3; larger padding makes room\n"
+     "  FilterTensor.Sizes[3], which reaches")),
+    (lambda: conv(bias_tensor=T("float32", (1, 4, 1, 1))),
+     "CONVOLUTION: BiasTensor.Sizes must be (1, 6, 1, 1), one for each channel of the output; got (1, 4, 1, 1)"),
+    (lambda: conv(filter_tensor=T("float16", (6, 2, 3, 3))),
+     "CONVOLUTION: FilterTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16"),
+    (lambda: conv(input_tensor=T("float32", (4, 5)), filter_tensor=T("float32", (4, 5))),
+     "CONVOLUTION: InputTensor must have at least 3 dimensions, the last ones spatial; got (4, 5)"),
+    (lambda: backward((1, 6, 13, 13)),
+     "CONVOLUTION: OutputTensor.Sizes[2] must be 11 .. 12, from which InputTensor.Sizes[2] follows; got 13"),
+    (lambda: backward((1, 5, 11, 13)),
+     "CONVOLUTION: OutputTensor.Sizes[1] must be 6, from which InputTensor.Sizes[1] follows; got 5"),
+    (lambda: conv(filter_tensor=T("float32", (4, 3, 3, 3)), direction="BACKWARD", start_padding=(9, 0)),
+     "CONVOLUTION: StartPadding[0] and EndPadding[0] must leave an element of the output; got -2 left"),
+    (lambda: checked(dml.Convolution(
+        input_tensor=X, filter_tensor=W, group_count=2, output_tensor=T("float32", (1, 6, 3, 5)))),
+     ("CONVOLUTION: OutputTensor.Sizes must be (1, 6, 3, 4), of the windows that fit into InputTensor; "
+     "got (1, 6, 3, 5)")),
+    (lambda: checked(conv(fused_activation={"Type": "CLIP", "Min": 0, "Max": 6}), "5_2"),
+     "CONVOLUTION: FusedActivation of ELEMENT_WISE_CLIP needs DML_FEATURE_LEVEL_6_0; this device is 5_2"),
+    (lambda: conv(fused_activation="ACTIVATION_SOFTMAX"),
+     "CONVOLUTION: FusedActivation.Type must be one of ACTIVATION_CELU"),
+    (lambda: dml.convolution(np.ones((1, 2, 5), "f"), np.ones((1, 2, 3), "f"),
+                             device=dml.Device("reference", feature_level="3_1")),
+     "CONVOLUTION: InputTensor of 3 dimensions needs DML_FEATURE_LEVEL_4_0; this device is 3_1"),
+    (lambda: whole(filter_zero_point_tensor=T("int8", (1, 2, 1, 1))),
+     ("CONVOLUTION_INTEGER: FilterZeroPointTensor.Sizes must be (1, 1, 1, 1) or (1, 3, 1, 1), a number for all or one "
+     "for each channel of the output; got (1, 2, 1, 1)")),
+    (lambda: whole(input_zero_point_tensor=T("uint8", (1, 2, 1, 1))),
+     "CONVOLUTION_INTEGER: InputZeroPointTensor.Sizes must be (1, 1, 1, 1), a number for all; got (1, 2, 1, 1)"),
+    (lambda: dml.MaxPooling.infer(input_tensor=SMALL, window_size=3),
+     "MAX_POOLING: 2 rules are broken\n  WindowSize[0], which reaches over 3 elements, must fit into the 2 that"),
+    (lambda: dml.LpPooling.infer(input_tensor=SMALL, window_size=2, p=0), "LP_POOLING: P must be at least 1; got 0"),
+    (lambda: checked(dml.MaxPooling1(input_tensor=SMALL, window_size=2, output_tensor=T("float32", (1, 4, 1, 1)),
+                                     output_indices_tensor=T("uint32", (1, 4, 1, 2)))),
+     "MAX_POOLING1: OutputIndicesTensor.Sizes must be (1, 4, 1, 1), OutputTensor.Sizes; got (1, 4, 1, 2)"),
+    (lambda: dml.MaxPoolingGrad.infer(input_tensor=X, input_gradient_tensor=SMALL, window_size=2, strides=2),
+     ("MAX_POOLING_GRAD: InputGradientTensor.Sizes must be (1, 4, 2, 3), of the windows that fit into InputTensor; "
+     "got (1, 4, 2, 2)")),
+    (lambda: checked(dml.AveragePoolingGrad(input_gradient_tensor=SMALL, output_gradient_tensor=X, window_size=2,
+                                            strides=2)),
+     "AVERAGE_POOLING_GRAD: OutputGradientTensor.Sizes[3] must be 4 .. 5, into which the windows fit; got 6"),
+    (lambda: dml.AveragePoolingGrad.infer(input_gradient_tensor=SMALL, window_size=1, end_padding=(3, 0)),
+     "AVERAGE_POOLING_GRAD: StartPadding[0] and EndPadding[0] must leave an element of the output; got -1 left"),
+    (lambda: checked(dml.MaxUnpooling(input_tensor=SMALL, indices_tensor=T("uint32", (1, 4, 2, 2)),
+                                      output_tensor=T("float32", (1, 5, 4, 4)))),
+     "MAX_UNPOOLING: OutputTensor.Sizes[1] must be InputTensor.Sizes[1], 4; got 5"),
+    (lambda: dml.QuantizedLinearAveragePooling.infer(
+        input_tensor=BYTES["input_tensor"], input_scale_tensor=T("float32", (1, 2, 1, 1)),
+        output_scale_tensor=T("float32", (1,)), window_size=2),
+     ("QUANTIZED_LINEAR_AVERAGE_POOLING: InputScaleTensor.Sizes must be (1, 1, 1, 1), a number for all; "
+     "got (1, 2, 1, 1)")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), BROKEN, ids=range(len(BROKEN)))
+def test_rule(call: Any, message: str) -> None:
+    with pytest.raises(dml.DmlError) as caught:
+        call()
+    assert str(caught.value).startswith(message)
+
+
+def test_sizes_that_are_free(engine: str) -> None:
+    """As Microsoft's candy sample has it: where nothing is spread to there is the bias."""
+    device, x = dml.Device(engine), np.ones((1, 1, 3, 3), "float32")
+    given: dict[str, Any] = {"direction": "BACKWARD", "strides": 2, "start_padding": 1, "end_padding": 1}
+    found = dml.convolution(put(x, device), put(x, device), put(np.full(1, 7, "float32"), device), **given,
+                            output_sizes=(1, 1, 6, 6), device=device)  # fmt: skip
+    least = dml.convolution(put(x, device), put(x, device), **given, device=device)
+    assert (found.shape, least.shape) == ((1, 1, 6, 6), (1, 1, 5, 5))
+    np.testing.assert_array_equal(get(found)[..., :5, :5], get(least) + 7)
+    np.testing.assert_array_equal(get(found)[0, 0, 5], [8, 9, 8, 9, 8, 8])
+    g = dml.Graph(device)
+    a, b = g.input(x), g.constant(x)
+    made = g.compile(dml.convolution(a, b, output_sizes=(1, 1, 6, 6), **given))
+    np.testing.assert_array_equal(get(made(put(x, device))), get(found) - 7)
+
+
+def test_padding_of_the_result_is_zero(engine: str) -> None:
+    device, x = dml.Device(engine), np.ones((1, 1, 2, 2), "float32")
+    found = dml.convolution(put(x, device), put(x[..., :1, :1].copy(), device), output_padding=(1, 2), device=device,
+                            fused_activation=dml.FusedActivation("LINEAR", alpha=2, beta=1))  # fmt: skip
+    np.testing.assert_array_equal(get(found)[0, 0], [[3, 3, 0, 0], [3, 3, 0, 0], [0, 0, 0, 0]])
+
+
+def test_indices_are_asked_for(engine: str) -> None:
+    device, x = dml.Device(engine), np.array([[[[1, 3, 3], [3, 2, 1]]]], "float32")
+    only = dml.max_pooling1(put(x, device), 2, device=device)
+    values, indices = dml.max_pooling1(put(x, device), 2, output_indices=True, device=device)
+    np.testing.assert_array_equal(get(only), get(values))
+    np.testing.assert_array_equal(get(indices), np.array([[[[1, 1]]]], "uint32"))
+    outs: Any = [put(np.empty((1, 1, 1, 2), kind), device) for kind in ("float32", "uint64")]
+    assert dml.max_pooling1(put(x, device), 2, output_indices=True, out=outs, device=device)[1] is outs[1]
+    np.testing.assert_array_equal(get(outs[1]), [[[[1, 1]]]])
+    g = dml.Graph(device)
+    both: Any = dml.max_pooling2(g.input(x), 2, output_indices=True)
+    np.testing.assert_array_equal(get(g.compile(both[1])(put(x, device))), [[[[1, 1]]]])
+    # A window larger than the input is there once, and indices never point at padding.
+    low = np.full((1, 1, 2, 2), -np.inf, "float32")
+    values, indices = dml.max_pooling2(put(low, device), 4, start_padding=1, output_indices=True, device=device)
+    assert (get(values).item(), get(indices).item()) == (-np.inf, 0)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_pytorch_agrees(engine: str, rank: int) -> None:
+    torch = pytest.importorskip("torch", reason="its functions are the oracle")
+    functions, rng, device = torch.nn.functional, np.random.default_rng(3), dml.Device(engine)
+    x = rng.standard_normal((2, 4, *(7, 6, 5)[:rank])).astype("float32")
+    for step, by, pad, groups in ((2, 1, 1, 1), (1, 2, 2, 2), (3, 1, 0, 4)):
+        w = rng.standard_normal((8, 4 // groups, *(3, 2, 2)[:rank])).astype("float32")
+        bias = rng.standard_normal(8).astype("float32")
+        tensors = [torch.from_numpy(one) for one in (x, w, bias)]
+        options = {"stride": step, "dilation": by, "padding": pad, "groups": groups}
+        wanted = getattr(functions, f"conv{rank}d")(*tensors, **options).numpy()
+        given: dict[str, Any] = {
+            "strides": step,
+            "dilations": by,
+            "start_padding": pad,
+            "end_padding": pad,
+            "group_count": groups,
+        }
+        there: Any = [put(one, device) for one in (x, w, bias)]
+        np.testing.assert_allclose(get(dml.convolution(*there, **given, device=device)), wanted, 1e-4, 1e-5)
+        back = w.reshape(4, 8 // groups, *w.shape[2:])
+        tensors[1], there[1] = torch.from_numpy(back), put(back, device)
+        wanted = getattr(functions, f"conv_transpose{rank}d")(*tensors, **options, output_padding=step - 1).numpy()
+        given |= {"direction": "BACKWARD", "output_sizes": wanted.shape}
+        found = dml.convolution(*there, **given, device=device)
+        np.testing.assert_allclose(get(found), wanted, 1e-4, 1e-5)
+
+
+def test_pytorchs_gradients_agree(engine: str) -> None:
+    torch = pytest.importorskip("torch", reason="its gradients are the oracle")
+    functions, rng, device = torch.nn.functional, np.random.default_rng(4), dml.Device(engine)
+    x = rng.standard_normal((2, 3, 8, 9)).astype("float32")
+    given: dict[str, Any] = {"strides": 2, "start_padding": 1, "end_padding": 1, "device": device}
+
+    def gradients(pool: Any) -> tuple[Any, Any]:
+        own = torch.from_numpy(x).requires_grad_()
+        y = pool(own)
+        dy = torch.from_numpy(rng.standard_normal(y.shape).astype("float32"))
+        y.backward(dy)
+        return put(dy.numpy(), device), own.grad.numpy()
+
+    dy, wanted = gradients(lambda own: functions.max_pool2d(own, 3, 2, 1, dilation=2))
+    found = dml.max_pooling_grad(put(x, device), dy, 3, dilations=2, **given)
+    np.testing.assert_allclose(get(found), wanted, 1e-5, 1e-6)
+    for include in (True, False):
+        pool = functools.partial(functions.avg_pool2d, kernel_size=3, stride=2, padding=1, count_include_pad=include)
+        dy, wanted = gradients(pool)
+        found = dml.average_pooling_grad(dy, 3, include_padding=include, output_sizes=x.shape, **given)
+        np.testing.assert_allclose(get(found), wanted, 1e-5, 1e-6)
