@@ -27,7 +27,7 @@ def ours(row: CpuRow, device: dml.Device) -> Contestant:
     graph = row.chain or row.formula
     if graph is not None and row.family == "compile":
         return lambda: graph.compile(device).bind(*row.inputs, out=out).dispatch(), lambda: out
-    compiled = device.compile(row.desc) if graph is None else graph.compile(device)
+    compiled = device.compile(row.desc).initialize(*row.owned) if graph is None else graph.compile(device)
     return compiled.bind(*row.inputs, out=out).dispatch, lambda: out
 
 
@@ -78,7 +78,8 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
     kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
              "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "int64": TensorProto.INT64}  # fmt: skip
     feeds = dict(zip(("x", "second", "third"), row.inputs, strict=False))
-    constants = [numpy_helper.from_array(np.array(c, np.int64), f"c{i}") for i, c in enumerate(row.onnx["constants"])]
+    arrays = [c if isinstance(c, np.ndarray) else np.array(c, np.int64) for c in row.onnx["constants"]]
+    constants = [numpy_helper.from_array(c, f"c{i}") for i, c in enumerate(arrays)]
     node = helper.make_node(
         row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
     )
