@@ -79,6 +79,15 @@ CALLS = {
     "depth_to_space1": 'depth_to_space1(np.array([[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]]), 2, "COLUMN_ROW_DEPTH")',
     "space_to_depth": "space_to_depth(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2).ravel()",
     "space_to_depth1": 'space_to_depth1(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2, "COLUMN_ROW_DEPTH").ravel()',
+    "resample": f'resample({_A.format("float32")}, [1, 2], "LINEAR")',
+    "resample1": f"resample1({_A.format('float32')}, [1, 2], [0, 0], [0, 0])",
+    "resample2": f'resample2({_A.format("float32")}, [1, 2], [0, 0], [0, 0], rounding_direction="DECREASING")',
+    "resample3": f'resample3({_A.format("float32")}, [1, 2], [0, 0], [0, 0], "LINEAR")',
+    "upsample_2d": f'upsample_2d({_A.format("float32")}, [2, 1], "LINEAR")',
+    "resample_grad": f"resample_grad({_A.format('float32')}, [2, 1], [1, 2], [0.5, 0.5], [-0.5, -0.5])",
+    "resample_grad1": f"resample_grad1({_A.format('float32')}, [2, 1], [1, 2], [0, 0], [0, 0])",
+    "unfold": "unfold(np.array([[[1, 2, 3, 4]]]), [3])",
+    "fold": "fold(np.array([[[1, 2], [3, 4], [5, 6]]]), [1, 1, 4], [3])",
     "slice_grad": f"slice_grad({_A.format('int32')}, [3, 3], [0, 0], [3, 3], [2, -2])",
 }
 """The calls whose inputs are of different sizes and types, or of more than one dimension."""

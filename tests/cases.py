@@ -388,6 +388,25 @@ NESTED = [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]
 SQUARE = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 SQUARES = [np.arange(first, first + 4).reshape(1, 1, 2, 2) for first in (1, 5, 9)]
 
+
+def _resampled(operator: type[dml.OperatorDesc], expected: Any, x: Any = ((4, 8), (12, 16)), **more: Any) -> Case:
+    """Twice as many rows and columns, of whole numbers between which there are whole numbers."""
+    attributes: dict[str, Any] = {"interpolation_mode": "LINEAR", "scales": (1.0, 1.0, 2.0, 2.0), **more}
+    if "input_pixel_offsets" in operator.field_types():
+        attributes |= {"input_pixel_offsets": (0.5,) * 4, "output_pixel_offsets": (-0.5,) * 4}
+    return _of(operator, "of middles", np.array(x)[None, None], np.array(expected)[None, None], **attributes)
+
+
+def _resample_gradient(operator: type[dml.OperatorDesc], expected: Any, **more: Any) -> Case:
+    """The documents' own, whose offsets they do not say."""
+    attributes = {
+        "scales": (1.0, 1.0, 0.5, 1.5), "input_pixel_offsets": (0.5,) * 4, "output_pixel_offsets": (-0.5, -0.5, 0, 0),
+    }  # fmt: skip
+    return _of(operator, "example 1", [[[[4, 5, 6]]]], np.array(expected)[None, None], **attributes, **more)
+
+
+NINES = np.arange(18).reshape(2, 1, 3, 3)
+MIDDLES = [[4, 5, 7, 8], [6, 7, 9, 10], [10, 11, 13, 14], [12, 13, 15, 16]]
 DEEP = np.concatenate([np.arange(9 * c, 9 * c + 6) for c in range(8)]).reshape(1, 8, 2, 3)
 DEEP_COLUMN_ROW = np.array([
     [0, 18, 1, 19, 2, 20], [36, 54, 37, 55, 38, 56], [3, 21, 4, 22, 5, 23], [39, 57, 40, 58, 41, 59],
@@ -522,6 +541,16 @@ DOCUMENTS = [
         input_window_strides=(1, 1, 1, -1),
     ),
 ]
+DOCUMENTS += [
+    *(_resampled(cls, MIDDLES) for cls in (dml.Resample, dml.Resample1, dml.Resample2, dml.Resample3)),
+    # The numbers of DxDispatch's dml_upsample_2d, four times as large.
+    _of(dml.Upsample2D, "of middles", [[[[4, 8], [12, 16]]]], [[MIDDLES]], scale_size=[2, 2], interpolation_mode=1),
+    _resample_gradient(dml.ResampleGrad, [[9, 6], [0, 0]]),
+    _resample_gradient(dml.ResampleGrad1, [[4, 11], [0, 0]], rounding_direction="INCREASING"),
+    _of(dml.Unfold, "of squares", NINES, np.stack(
+        [NINES[:, 0, i : i + 2, j : j + 2].reshape(2, 4) for i in range(2) for j in range(2)], 1), window_sizes=(2, 2)),
+    _of(dml.Fold, "of ones", np.ones((2, 4, 4)), [[[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]] * 2, window_sizes=(2, 2)),
+]  # fmt: skip
 CASES = [
     *DOCUMENTS,
     *(_element_wise(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity)),

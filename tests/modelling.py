@@ -99,6 +99,9 @@ def as_json(value: Any) -> Any:
 def as_dispatchable(desc: dml.OperatorDesc, **more: Any) -> dict[str, Any]:
     """A description by its own annotations; what is none is left out."""
     fields = {dml_name(name): as_json(getattr(desc, name)) for name in desc.field_types()}
+    for name, kind in desc.field_types().items():
+        if kind.type == "SIZE_2D":
+            fields[dml_name(name)] = dict(zip(("Width", "Height"), getattr(desc, name), strict=True))
     given = {name: value for name, value in fields.items() if value is not None}
     return {"type": desc.type.dml_name, "desc": given, **more}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
-from drawing import Case, Operator, draw_sizes, draw_tensor, make_case, pick, upto
+from drawing import STYLES, Case, Operator, draw_sizes, draw_tensor, make_case, pick, upto
 from drawing_windows import draw_window
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 LEVELS = tuple(reversed(FeatureLevel))
 NUMBERS = (0, 1, 7, 100)
+SCALES = (1.0, 2.0, 3.0, 0.5, 1.5, 1 / 3, 2 / 3, 0.25, 5.0, 2.75, 0.3)
+OFFSETS = (0.5, -0.5, 0.0, 0.25, -1.5)
+WINDOWS = ("window_sizes", "strides", "dilations", "start_padding", "end_padding")
+WEIGHTED = ("RESAMPLE", "UPSAMPLE", "FOLD")
+"""Operators that compute, and are given numbers that are not too large."""
 
 
 @st.composite
@@ -34,7 +39,8 @@ def moving_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     tensors = {
         name: draw_tensor(draw, data_type, own, is_output=name in cls.output_names()) for name, own in sizes.items()
     }
-    return make_case(draw, cls, level, tensors, attributes)
+    is_computed = cls.type.name.startswith(WEIGHTED)
+    return make_case(draw, cls, level, tensors, attributes, styles=("small", "normal") if is_computed else STYLES)
 
 
 def _padding(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
@@ -103,6 +109,49 @@ def _slice_gradient(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_ty
     return {"input_gradient_tensor": sizes, "output_gradient_tensor": whole}, attributes
 
 
+def _resampled(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes = draw_sizes(draw, count, 24)
+    scales = [pick(draw, SCALES) for _ in sizes]
+    wanted = [max(int(size * scale), 1) for size, scale in zip(sizes, scales, strict=True)]
+    lengths = [min(size if pick(draw, (True, True, False)) else 1 + draw(upto(5)), 12) for size in wanted]
+    attributes: dict[str, Any] = {"interpolation_mode": pick(draw, tuple(dml.InterpolationMode)), "scales": scales}
+    for name in ("input_pixel_offsets", "output_pixel_offsets"):
+        if name in cls.field_types():
+            attributes[name] = [pick(draw, OFFSETS) for _ in sizes]
+    if "rounding_direction" in cls.field_types():
+        attributes["rounding_direction"] = pick(draw, tuple(dml.AxisDirection))
+    if "antialiased" in cls.field_types():
+        attributes["antialiased"] = pick(draw, (False, True))
+    if "GRAD" in cls.type.name:
+        return {"input_gradient_tensor": tuple(lengths), "output_gradient_tensor": sizes}, attributes
+    return {"input_tensor": sizes, "output_tensor": tuple(lengths)}, attributes
+
+
+def _upsampled(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes, (width, height) = draw_sizes(draw, count, 16), (1 + draw(upto(5)) for _ in range(2))
+    whole = (*sizes[:-2], sizes[-2] * height, sizes[-1] * width)
+    attributes = {"scale_size": [width, height], "interpolation_mode": pick(draw, tuple(dml.InterpolationMode))}
+    return {"input_tensor": sizes, "output_tensor": whole}, attributes
+
+
+def _windows(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    image = draw_sizes(draw, pick(draw, range(3, 9)), 24)
+    arrays: dict[str, list[int]] = {name: [] for name in WINDOWS}
+    columns, blocks = image[1], 1
+    for size in image[2:]:
+        window, stride, dilation = (1 + draw(upto(2)) for _ in range(3))
+        low, high = (draw(upto(2)) for _ in range(2))
+        if size + low + high < dilation * (window - 1) + 1 or columns * window * blocks > 200:
+            window, dilation = 1, 1
+        columns *= window
+        blocks *= (size + low + high - dilation * (window - 1) - 1) // stride + 1
+        for name, number in zip(WINDOWS, (window, stride, dilation, low, high), strict=True):
+            arrays[name].append(number)
+    flat = (image[0], columns, blocks)
+    one, other = (image, flat) if cls is dml.Unfold else (flat, image)
+    return {"input_tensor": one, "output_tensor": other}, arrays
+
+
 MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Padding: _padding,
     dml.Padding1: _padding,
@@ -114,4 +163,9 @@ MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.DiagonalMatrix: _diagonal,
     dml.DiagonalMatrix1: _diagonals,
     dml.SliceGrad: _slice_gradient,
+    **dict.fromkeys((dml.Resample, dml.Resample1, dml.Resample2, dml.Resample3), _resampled),
+    **dict.fromkeys((dml.ResampleGrad, dml.ResampleGrad1), _resampled),
+    dml.Upsample2D: _upsampled,
+    dml.Unfold: _windows,
+    dml.Fold: _windows,
 }

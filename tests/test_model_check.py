@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -421,6 +422,19 @@ def test_values_of_several_types_are_no_numpy_array(tmp_path: Path) -> None:
     command = {"type": "writeFile", "resource": "mixed", "targetPath": "x.npy"}
     assert findings(tmp_path, model(resources={"mixed": mixed}, commands=[command])) == [
         ("command", "$.commands[0].resource", "a resource must have values of one type to be written as .npy")
+    ]
+
+
+def test_images_without_pillow_are_told_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    (tmp_path / "dog.JPG").write_bytes(b"a dog")
+    source = {"sourcePath": "dog.JPG"}
+    image = {"initialValuesDataType": "FLOAT32", "initialValues": source, "resampleSize": [1, 3, 2, 2]}
+    command = {"type": "writeFile", "resource": "image", "targetPath": "y.png"}
+    needs = "images need Pillow; pip install 'anydml[image]'"
+    assert findings(tmp_path, model(resources={"image": image}, commands=[command])) == [
+        ("unsupported", "$.resources.image.initialValues.sourcePath", needs),
+        ("unsupported", "$.commands[0].targetPath", needs),
     ]
 
 

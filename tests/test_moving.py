@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from agreement import assert_same
 from cases import DOCUMENTS, ENGINES, FLOAT32
-from moving import MOVING, expected
+from moving import MOVING, assert_moved, expected
 from moving_drawing import moving_cases
 from running import Memory, check_other_bytes, run
 
@@ -24,7 +23,7 @@ FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 @pytest.mark.parametrize("case", [case for case in DOCUMENTS if case.operator in MOVING], ids=str)
 def test_the_oracle_does_as_the_documents_do(case: Example) -> None:
     (wanted,) = case.outputs(FLOAT32)
-    assert_same(expected(case.desc(FLOAT32), case.inputs(FLOAT32))[0], wanted)
+    assert_moved(wanted, expected(case.desc(FLOAT32), case.inputs(FLOAT32))[0])
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
@@ -40,5 +39,5 @@ def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case
         memory = Memory.of(case, engine)
         before = memory.raw.copy()
         for got, want in zip(run(case, memory, engine), wanted, strict=True):
-            assert_same(got, want.ravel(), desc)
+            assert_moved(got, want.ravel(), desc)
         check_other_bytes(case, memory, before)

@@ -193,7 +193,8 @@ class Call(abc.ABC):
         if outputs is None:
             asked = dict.fromkeys(set(self.results).intersection(self.cls.optional_outputs()), True)
             return self._at_level(self.cls.draft(**tensors, **asked, **attributes))
-        padded = [output.padded(self.common_rank) for output in outputs]
+        rank = self.common_rank if self.cls.result_rank is None else self.cls.result_rank
+        padded = [output.padded(rank) for output in outputs]
         return self.cls(**tensors, **_by_field(self.cls, self.results, padded), **attributes)
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:

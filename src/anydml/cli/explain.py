@@ -86,6 +86,15 @@ _EXAMPLES = {
     "diagonal_matrix": "--sizes 3,4 --offset 1 --value 7",
     "diagonal_matrix1": "--sizes 3,4 --diagonal-fill-begin 0 --diagonal-fill-end 2 --value 9",
     "slice_grad": "--sizes 2,2 --output-sizes 3,4 --offsets 0,1 --window 3,3 --strides 2,-2",
+    "resample": "--data 4,8,16 --scales 2 --mode linear",
+    "resample1": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
+    "resample2": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0 --direction decreasing",
+    "resample3": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0 --mode linear",
+    "upsample_2d": "--sizes 1,1,2,2 --scale-size 2,2 --mode linear",
+    "resample_grad": "--data 1,2,3,4 --output-sizes 2 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
+    "resample_grad1": "--data 1,2,3,4 --output-sizes 2 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
+    "unfold": "--sizes 1,1,4 --window-sizes 3",
+    "fold": "--sizes 1,3,2 --output-sizes 1,1,4 --window-sizes 3",
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
 }
 

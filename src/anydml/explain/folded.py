@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from anydml.explain.picture import Element, spoken, written
 from anydml.explain.tale import Landing, Tale, first_few
 from anydml.explain.values import SpreadValues, coordinate_of, number_of, write_value
 from anydml.ir.expressions import FOLDS, Expr
-from anydml.ir.trees import loads, moved, rewrite, walk
+from anydml.ir.trees import fetched, loads, moved, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class FoldedTale(Tale):
         for step in self._steps:
             self._sizes.setdefault(step.target.tensor, step.target.sizes)
         self._known: dict[tuple[str, int], Any] = {}
+        self._fetched: dict[View, np.ndarray[Any, Any]] = {}
         self._read = 0
         count = sum(math.prod(tensor.sizes) for tensor in self._outputs.values())
         self._shown = {step: _shown(step) for step in self._steps}
@@ -85,7 +87,8 @@ class FoldedTale(Tale):
 
     def _told(self, step: Map | Reduce) -> str:
         def name(node: Expr) -> str:
-            return spoken(step.sources[int(node.value)].tensor) if node.op in ("load", ROW) else name_index(node)
+            is_read = node.op in ("load", "fetch", ROW)
+            return spoken(step.sources[int(node.value)].tensor) if is_read else name_index(node)
 
         inner, _ = self._shown[step]
         return Formula(inner, name).text(name)
@@ -126,10 +129,20 @@ class FoldedTale(Tale):
             view, numbers = row.step.sources[slot], row.numbers(slot)
             found = [self._element(view.tensor, int(number)) for number in numbers.flat]
             sources[slot] = np.array(found, view.data_type.dtype).reshape(shape)
+        for slot in fetched(node):
+            sources[slot] = self._whole(row.step.sources[slot])
         kept = len(shape) - row.depth
         cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
         value = np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.depth), shape)
         return value[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))]
+
+    def _whole(self, view: View) -> np.ndarray[Any, Any]:
+        """All elements of what is fetched from."""
+        if view not in self._fetched:
+            numbers = [(view.offset + sum(map(operator.mul, at, view.strides))) for at in np.ndindex(*view.sizes)]
+            found = [self._element(view.tensor, number) for number in numbers]
+            self._fetched[view] = np.array(found, view.data_type.dtype).reshape(view.sizes)
+        return self._fetched[view]
 
     # What is told
 
@@ -151,6 +164,8 @@ class FoldedTale(Tale):
 
     def _name(self, row: _Row, node: Expr) -> str:
         """What a leaf is called: an element, or the part of a tensor that a row goes through."""
+        if node.op == "fetch":
+            return spoken(row.step.sources[int(node.value)].tensor)
         if node.op not in ("load", ROW):
             return name_index(node)
         view, numbers = row.step.sources[int(node.value)], row.numbers(int(node.value))
@@ -174,6 +189,25 @@ class FoldedTale(Tale):
                     yield Element(view.tensor, coordinate_of(int(number), self._sizes[view.tensor]))
                 else:
                     yield from self._sources(self._row(view.tensor, int(number)))
+        for slot in fetched(row.step.value):
+            view = row.step.sources[slot]
+            for number in self._places(row, slot)[:_MOST_SOURCES]:
+                if view.tensor in self._values:
+                    yield Element(view.tensor, coordinate_of(number, self._sizes[view.tensor]))
+                else:
+                    yield from self._sources(self._row(view.tensor, number))
+
+    def _places(self, row: _Row, slot: int) -> list[int]:
+        """Where the elements lie that a row fetches from a source, each once."""
+        view, shape, kept = row.step.sources[slot], row.shape(), len(row.at) - row.depth
+        cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
+        found: dict[int, None] = {}
+        for node in walk(row.step.value):
+            if node.op == "fetch" and node.value == slot and not loads(*node.args):
+                at = [np.broadcast_to(evaluate(moved(index, cuts), [], shape, 0), shape) for index in node.args]
+                places = sum(index * stride for index, stride in zip(at, view.strides, strict=True)) + view.offset
+                found |= dict.fromkeys(np.asarray(places).ravel().tolist())
+        return list(found)
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""

@@ -59,12 +59,17 @@ def same_sizes(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
 
 def one_value_per_dimension(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
     """Check that attribute arrays have DimensionCount values."""
-    count = desc.tensors()["InputTensor"].dimension_count
+    yield from values_for_each(desc, "InputTensor", *names)
+
+
+def values_for_each(desc: OperatorDesc, tensor: str, *names: str) -> Iterator[Fault]:
+    """Check that attribute arrays have a value for each dimension of a tensor."""
+    count = desc.tensors()[tensor].dimension_count
     for name in names:
-        values: Sequence[int] = getattr(desc, name)
+        values: Sequence[float] = getattr(desc, name)
         if len(values) != count:
             field = dml_name(name)
-            rule = f"{field} must have {count} values, one for each dimension of InputTensor"
+            rule = f"{field} must have {count} values, one for each dimension of {tensor}"
             yield Fault(field=field, rule=rule, value=values, found=str(len(values)))
 
 

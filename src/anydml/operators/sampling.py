@@ -1,0 +1,140 @@
+"""Where the elements of a resampled dimension come from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.enums import AxisDirection, DataType
+from anydml.ir.expressions import ceil, const, floor, given, maximum, minimum
+
+if TYPE_CHECKING:
+    from anydml.ir.expressions import Expr
+
+INT64, F64, F32 = DataType.INT64, DataType.FLOAT64, DataType.FLOAT32
+MOST_PHASES = 4
+"""Elements of the output after which it goes on as before, for which each has a walk of its own."""
+_LARGEST = 2048
+"""Of whole numbers whose ratio a scale is: 24 binary digits tell all of these apart."""
+
+
+class Term(NamedTuple):
+    """An element of the input that goes into one of the output: its place, and its part."""
+
+    place: Expr
+    part: Expr
+
+
+class Walk(NamedTuple):
+    """Elements of the output a step apart, which come from elements of the input that are too, with the same parts."""
+
+    start: int
+    step: int
+    number: int
+    sources: tuple[tuple[int, int, float], ...]
+    """Of each the first, the step, and the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension: the element o of the output stands at (o - output_offset)/scale - input_offset of the input."""
+
+    size: int
+    length: int
+    """Of the output."""
+    scale: float
+    input_offset: float
+    output_offset: float
+    rounding: AxisDirection | None = None
+    """Of a place between two elements; None for the nearest, halves up."""
+
+    @property
+    def ratio(self) -> tuple[float, float]:
+        """The scale as a numerator and a denominator: the ratio of small whole numbers that it is the FLOAT of."""
+        near = Fraction(self.scale).limit_denominator(_LARGEST)
+        is_near = near.numerator <= _LARGEST and float(np.float32(float(near))) == self.scale
+        return (near.numerator, near.denominator) if is_near else (self.scale, 1)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether each element stands in its own place."""
+        return self.scale == 1 and self.input_offset == -self.output_offset and self.length <= self.size
+
+    def position(self, at: Expr) -> Expr:
+        """Where an element of the output stands, FLOAT64."""
+        over, under = self.ratio
+        return (at.to(F64) - given(self.output_offset, F64)) * given(under, F64) / given(over, F64) - given(
+            self.input_offset, F64
+        )
+
+    def positions(self) -> np.ndarray[Any, Any]:
+        """Where every element of the output stands."""
+        over, under = self.ratio
+        return (np.arange(self.length) - self.output_offset) * under / over - self.input_offset
+
+    def nearest(self, at: Expr) -> Expr:
+        """The place of the one element that is taken."""
+        x = self.position(at)
+        if self.rounding is None:
+            return self._inside(floor(x + const(0.5, F64))).to(INT64)
+        return self._inside((ceil if self.rounding is AxisDirection.INCREASING else floor)(x)).to(INT64)
+
+    def between(self, at: Expr) -> tuple[Term, Term]:
+        """The two elements around a place, with the part of each; past the ends the last."""
+        x = self._inside(self.position(at))
+        low = floor(x)
+        part, place = (x - low).to(F32), low.to(INT64)
+        return Term(place, 1 - part), Term(minimum(place + 1, given(self.size - 1, INT64)), part)
+
+    def _inside(self, x: Expr) -> Expr:
+        return minimum(maximum(x, 0), given(self.size - 1, F64))
+
+    def walks(self, *, is_linear: bool) -> list[Walk]:
+        """The elements in walks; none where there are too many of them, or the scale is no small ratio."""
+        over, under = self.ratio
+        if not (isinstance(over, int) and isinstance(under, int)) or over > MOST_PHASES:
+            return []
+        found = []
+        for phase in range(min(over, self.length)):
+            x = self._exact(phase)
+            low = math.floor(x)
+            part = float(np.float32(float(x - low))) if is_linear else 0.0
+            if not is_linear:
+                low = self._rounded(x)
+            count = -(-(self.length - phase) // over)
+            last = self.size - 1 - bool(part)
+            # Before the first element, among them, and past the last.
+            begin = min(max(-(low // under), 0), count)
+            end = min(max((last - low) // under + 1, begin), count)
+            first = low + begin * under
+            inside = [(first, under, 1.0)] if not part else [(first, under, 1 - part), (first + 1, under, part)]
+            for start, stop, sources in ((0, begin, [(0, 0, 1.0)]), (begin, end, inside), (end, count, None)):
+                if stop > start:
+                    found.append(
+                        Walk(phase + start * over, over, stop - start, tuple(sources or [(self.size - 1, 0, 1.0)]))
+                    )
+        return found
+
+    @property
+    def repeats(self) -> int:
+        """How often each element follows itself, where the nearest ones are those alone; 0 otherwise."""
+        over, under = self.ratio
+        if under != 1 or not isinstance(over, int) or self.length != self.size * over:
+            return 0
+        is_each = all(self._rounded(self._exact(phase)) == 0 for phase in range(over))
+        return over if is_each else 0
+
+    def _exact(self, at: int) -> Fraction:
+        """Where an element of the output stands."""
+        over, under = self.ratio
+        return (at - Fraction(self.output_offset)) * Fraction(under) / Fraction(over) - Fraction(self.input_offset)
+
+    def _rounded(self, x: Fraction) -> int:
+        """The place that is taken."""
+        if self.rounding is None:
+            return math.floor(x + Fraction(1, 2))
+        return math.ceil(x) if self.rounding is AxisDirection.INCREASING else math.floor(x)
