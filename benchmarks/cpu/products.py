@@ -1,4 +1,4 @@
-"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, and what is fused."""
+"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, 4 bits, and what is fused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.cpu.rows import CpuRow
+from benchmarks.cpu.weights import BLOCK, weights
 
 WEIGHTS = 4096
 """The side of the weights that a few rows are multiplied by."""
@@ -77,7 +78,7 @@ def products(
     """Every row of products whose name has something in it; small ones for a side that is given."""
     sides = (side,) if side else (64, 128, 256, 512, 768, 1024) if quick else (64, 128, 256, 512, 768, 1024, 2048)
     width = side or WEIGHTS
-    made = [
+    made: list[partial[CpuRow]] = [
         partial(product_row, f"product, {n} x {n} x {n}", (n, n, n), rng, goal=1.05 if n < 1024 else 1.0, peak=0.9)
         for n in sides
     ]
@@ -94,4 +95,5 @@ def products(
         for sizes in ((side, side, side),) if side else ((128, 768, 768), (128, 3072, 768), (1, WEIGHTS, WEIGHTS)):
             name = f"product, {' x '.join(map(str, sizes))}, constant{', transposed' if turned else ''}"
             made.append(partial(product_row, name, sizes, rng, turned=turned, owned=True, goal=1.05))
+    made += weights(rng, -(-width // BLOCK) * BLOCK)
     return [make for make in made if only in make.args[0]]
