@@ -33,8 +33,9 @@ BLOCK = 512 if IS_ARM else 256
 64 KiB on an Arm of today, and 32 or 48 on others."""
 COLUMNS = 512
 """The most columns of a unit."""
-LONG = 4096
-"""The most columns of a unit of a few rows."""
+LONG = 4160
+"""The most columns of a unit of a few rows: 4096, in panels of any width. Rows that are read whole come at 15 GB/s on
+one thread, halves of them at 13 (Arm Neoverse-N1)."""
 PANEL = 64
 """The most rows or columns of a tile."""
 RIGHT = 512 * 1024

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from anydml.engines.cpu.kernels.steps import Steps
 
 GROUP = 4
+DEPTH = 4
+"""Steps at once of rows that lie side by side: 16 x 4096 x 4096 takes 21.6 ms so, and 26.9 step by step."""
 SOURCES = {"f32": "float", "f16": "half", "i32": "i32"}
 
 
@@ -55,14 +57,11 @@ class _Pack:
         if packing.lie == "p":  # along all panels: a row of the cache's lines is read once
             with text.when(f"rows % {packing.panel} == 0"):
                 text.let("panel", f"count * {4 * packing.pitch}")
-                with text.loop("k", 0, "count"):
-                    text.let("to_k", f"target + k * {4 * packing.pitch}")
-                    with text.loop("j", 0, f"rows // {packing.panel}"):
-                        text.let("here", f"source + k * step + j * {self.width * packing.panel}")
-                        text.let("to", "to_k + j * panel")
-                        for r in range(0, packing.panel, GROUP):
-                            lanes = min(GROUP, packing.panel - r)
-                            self._store(self._load("here", self.width * r, lanes), "to", 4 * r, lanes)
+                text.let("deep", f"count - count % {DEPTH}")
+                with text.loop("k", 0, "deep", DEPTH):
+                    self._rows("k", DEPTH)
+                with text.loop("z", "deep", "count"):
+                    self._rows("z", 1)
                 text.add("ret void")
                 text.add(f"{text.label()}:")
         with text.loop("r", 0, "rows", GROUP):
@@ -113,6 +112,22 @@ class _Pack:
         text.add("ret void")
         names = ("source", "row_step", "step", "rows", "count", "target")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _rows(self, step: str, depth: int) -> None:
+        """Some steps of all panels: what is written to a panel fills lines of the cache."""
+        text, packing = self.text, self.packing
+        with text.loop(f"{step}j", 0, f"rows // {packing.panel}"):
+            text.let(f"{step}_from", f"source + {step} * step + {step}j * {self.width * packing.panel}")
+            text.let(f"{step}_to", f"target + {step} * {4 * packing.pitch} + {step}j * panel")
+            for d in range(depth):
+                if depth > 1:
+                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+                    far = text.place(f"{step}_from + {d + 2 * depth} * step")
+                    text.add(f"call void @llvm.prefetch.p0(ptr {far}, i32 0, i32 2, i32 1)")
+                for r in range(0, packing.panel, GROUP):
+                    lanes = min(GROUP, packing.panel - r)
+                    found = self._load(f"{step}_from + {d} * step", self.width * r, lanes)
+                    self._store(found, f"{step}_to", 4 * (packing.pitch * d + r), lanes)
 
     def _load(self, line: str, offset: int, lanes: int) -> str:
         place = self.text.place(f"{line} + {offset}")

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import SMALL, make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import (
@@ -60,9 +60,10 @@ PACKING = 8
 """Products in the time that an element is packed in."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
-NEAR = 8192
-"""Elements of a right factor without gaps that the first cache has, packed or not. Rows that lie far apart share its
-places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of a Neoverse-N1)."""
+NEAR = 16384 if IS_ARM else 8192
+"""Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
+panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
+the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
         if right_mode == DOTS:
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
-        right_mode = _side_by_side(sides, units, row_panels) if way == AS_IT_LIES else way
+        right_mode = _side_by_side(sides) if way == AS_IT_LIES else way
     tiles = [
         tile._replace(rows=rows, vectors=vectors)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
@@ -176,13 +177,12 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
 
 
-def _side_by_side(sides: Sides, units: _Units, row_panels: int) -> int:
+def _side_by_side(sides: Sides) -> int:
     """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
     lie = sides.lies(sides.right)[0]
     if lie.along(sides.columns) != lie.width:
         return AS_IT_LIES
-    is_dense = lie.along(sides.folded) == sides.n * lie.width
-    is_near = row_panels <= 2 * units.rows or (is_dense and sides.k * sides.n <= NEAR)
+    is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= NEAR
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 
 
