@@ -16,6 +16,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise as simplify
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.together import together
 from anydml.graph.weights import read_weights
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.ir.patterns import copy_of
@@ -79,7 +80,7 @@ class CompiledGraph(Compiled):
         given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
         self.once, always = split_constants(simplify(given)) if optimise else (_NOTHING, given)
         """What hangs on constants alone, and was computed when the graph was compiled."""
-        self.recipe = guard(always)
+        self.recipe = together(guard(always)) if optimise else guard(always)
         """The steps that a dispatch takes."""
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes
