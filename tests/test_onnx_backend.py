@@ -120,9 +120,10 @@ REFUSED = {
     "test_training_dropout_default": RANDOM,
     "test_training_dropout_default_mask": RANDOM,
     "test_training_dropout_mask": RANDOM,
+    "test_roialign_mode_max": "mode max is not supported",
 }
 """Tests of node types that are here, and why they are refused: what a Dropout drops in training is what NumPy's
-generator says."""
+generator says, and the largest sample of a region is not what ONNX has for it."""
 
 
 ROUNDED = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
@@ -194,7 +195,7 @@ def test_onnx_judges(engine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     for name, reason in lacking.items():
         assert re.search(reason, found.refused[name]), found.refused[name]
     passed_kinds = {kind for name in found.passed for kind in kinds_of(found.models[name])}
-    assert set(lowered_kinds()) - set(CONTRIB) <= passed_kinds
+    assert set(lowered_kinds()) - set(CONTRIB) - {"MaxRoiPool"} <= passed_kinds  # of which ONNX has no test
 
     for category in ("Simple", "PyTorchOperator", "PyTorchConverted"):
         others = run_tests(cases[f"OnnxBackend{category}ModelTest"], engine)
