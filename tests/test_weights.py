@@ -10,6 +10,7 @@ import pytest
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.engines.cpu.programs import weights as programs
+from anydml.graph.rules import constants
 from anydml.graph.weights import FEW
 from anydml.ir.verbs import Reduce
 from anydml.ir.weights import match_weights
@@ -136,11 +137,9 @@ def test_other_engines(case: Weights, engine: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [4, 8])
-@pytest.mark.parametrize("is_arm", [False, True])
-def test_cpus_without_dot_instructions(lanes: int, is_arm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "_has_dots", lambda: False)
     monkeypatch.setattr(programs, "_lanes", lambda: lanes)
-    monkeypatch.setattr(programs, "IS_ARM", is_arm)
     for case in CASES[2::7] + CASES[::7]:
         made, fed, exact, size = case.compile("cpu")
         assert (np.abs(made(*fed) - exact) <= 1.2e-7 * size).all(), case
@@ -159,6 +158,17 @@ def test_others_are_dequantised_before(case: Weights) -> None:
     made, fed, exact, size = case.compile("cpu")
     assert match_weights(product_of(made)) is None
     assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()
+
+
+def test_many_weights_are_unpacked_at_every_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Weights("uint4", FEW + 1, 32, 64, 32)
+    made, fed, *_ = case.compile("cpu")
+    assert made.once.steps
+    assert made.temporary_size == 0
+    monkeypatch.setattr(constants, "MOST_UNPACKED", 4 * 32 * 64 - 1)
+    lean, *_ = case.compile("cpu")
+    assert lean.temporary_size >= 4 * 32 * 64
+    assert np.array_equal(lean(*fed), made(*fed))
 
 
 def test_a_result_that_others_read_is_computed() -> None:

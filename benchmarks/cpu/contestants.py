@@ -27,7 +27,7 @@ def ours(row: CpuRow, device: dml.Device) -> Contestant:
     graph = row.chain or row.formula
     if graph is not None and row.family == "compile":
         return lambda: graph.compile(device).bind(*row.inputs, out=out).dispatch(), lambda: out
-    compiled = device.compile(row.desc) if graph is None else graph.compile(device)
+    compiled = device.compile(row.desc).initialize(*row.owned) if graph is None else graph.compile(device)
     return compiled.bind(*row.inputs, out=out).dispatch, lambda: out
 
 
@@ -78,17 +78,21 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
     kinds = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
              "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "int64": TensorProto.INT64}  # fmt: skip
     feeds = dict(zip(("x", "second", "third"), row.inputs, strict=False))
-    constants = [numpy_helper.from_array(np.array(c, np.int64), f"c{i}") for i, c in enumerate(row.onnx["constants"])]
+    constants = [
+        numpy_helper.from_array(c if isinstance(c, np.ndarray) else np.array(c, np.int64), f"c{i}")
+        for i, c in enumerate(row.onnx["constants"])
+    ]
+    domain = row.onnx.get("domain", "")
     node = helper.make_node(
-        row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], **row.onnx.get("attributes", {})
+        row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], domain=domain, **row.onnx.get("attributes", {})
     )
     graph = helper.make_graph(
         [node], "g",
         [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in feeds.items()],
         [helper.make_tensor_value_info("y", kinds[str(row.inputs[0].dtype)], None)], constants,
     )  # fmt: skip
-    opset = helper.make_opsetid("", row.onnx.get("opset", 14))
-    return helper.make_model(graph, opset_imports=[opset], ir_version=8), feeds
+    opsets = [helper.make_opsetid("", row.onnx.get("opset", 14)), *([helper.make_opsetid(domain, 1)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
 
 
 def ours_as_model(row: CpuRow, device: dml.Device) -> Contestant:

@@ -1,4 +1,4 @@
-"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, and what is fused."""
+"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, 4 bits, and what is fused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.cpu.rows import CpuRow
+from benchmarks.cpu.weights import BLOCK, weights
 
 WEIGHTS = 4096
 """The side of the weights that a few rows are multiplied by."""
@@ -23,10 +24,12 @@ def product_row(
     *,
     turned: bool = False,
     fused: bool = False,
+    owned: bool = False,
     **options: Any,
 ) -> CpuRow:
     """a · b, b transposed or not; fused with a bias and RELU or not. Its limit is arithmetic, or reading b.
 
+    With `owned` b is given ahead: to ours when the operator is initialized, to ONNX Runtime as an initializer.
     In FLOAT16 ONNX Runtime is the one peer, and adds up in FLOAT16: NumPy has no products of its own, and PyTorch takes
     a thousand times as long on some CPUs.
     """
@@ -37,8 +40,11 @@ def product_row(
 
     a, b, bias = draw(m, k), draw(n, k) if turned else draw(k, n), draw(n)
     inputs = [a, b, np.broadcast_to(bias, (m, n))] if fused else [a, b]
+    descs = [dml.TensorDesc.of(array) for array in inputs]
+    if owned:
+        descs[1] = dml.TensorDesc(dtype, b.shape, flags=dml.TensorFlags.OWNED_BY_DML)
     desc = dml.Gemm.infer(
-        **dict(zip(("a_tensor", "b_tensor", "c_tensor"), map(dml.TensorDesc.of, inputs), strict=False)),
+        **dict(zip(("a_tensor", "b_tensor", "c_tensor"), descs, strict=False)),
         trans_b="transpose" if turned else "none",
         fused_activation="relu" if fused else None,
     )
@@ -57,10 +63,11 @@ def product_row(
         return lambda out: torch.matmul(x, y, out=out)
 
     is_read, is_half = m <= 8, dtype == "float16"
-    onnx = {"op": "Gemm", "constants": [], "attributes": {"transB": int(turned)}} if not fused else None
+    onnx = {"op": "Gemm", "constants": [b] if owned else [], "attributes": {"transB": int(turned)}}
+    given = [array for array in inputs if array is not b or not owned]
     return CpuRow(
-        name=name, family="product", inputs=inputs, desc=desc, numpy=None if is_half else by_numpy,
-        torch=None if is_half else by_torch, onnx=onnx, exact=False, rtol=1e-2 if is_half else 1e-4, atol=1e-1 if is_half else 1e-4,
+        name=name, family="product", inputs=given, owned=[b] if owned else [], desc=desc, numpy=None if is_half else by_numpy,
+        torch=None if is_half else by_torch, onnx=None if fused else onnx, exact=False, rtol=1e-2 if is_half else 1e-4, atol=1e-1 if is_half else 1e-4,
         lines=sum(array.nbytes for array in inputs) + m * n * a.itemsize, flops=0 if is_read else 2 * m * n * k, **options,
     )  # fmt: skip
 
@@ -71,7 +78,7 @@ def products(
     """Every row of products whose name has something in it; small ones for a side that is given."""
     sides = (side,) if side else (64, 128, 256, 512, 768, 1024) if quick else (64, 128, 256, 512, 768, 1024, 2048)
     width = side or WEIGHTS
-    made = [
+    made: list[partial[CpuRow]] = [
         partial(product_row, f"product, {n} x {n} x {n}", (n, n, n), rng, goal=1.05 if n < 1024 else 1.0, peak=0.9)
         for n in sides
     ]
@@ -85,4 +92,8 @@ def products(
         made += [
             partial(product_row, name.format(m), (m, width, width), rng, turned=turned, goal=1.2) for m in (1, 2, 4, 8)
         ]
+        for sizes in ((side, side, side),) if side else ((128, 768, 768), (128, 3072, 768), (1, WEIGHTS, WEIGHTS)):
+            name = f"product, {' x '.join(map(str, sizes))}, constant{', transposed' if turned else ''}"
+            made.append(partial(product_row, name, sizes, rng, turned=turned, owned=True, goal=1.05))
+    made += weights(rng, -(-width // BLOCK) * BLOCK)
     return [make for make in made if only in make.args[0]]

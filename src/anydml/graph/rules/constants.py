@@ -6,13 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step
+from anydml.graph.rules.factors import unpacks
 from anydml.ir.patterns import copy_of, is_copy
+from anydml.ir.verbs import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from anydml.graph.recipe import Store, StoreKind
     from anydml.ir.views import View
+
+
+MOST_UNPACKED = 2**30
+"""Bytes of what is unpacked once, numbers of 4 bits as FLOAT32 for instance: more is unpacked at every dispatch, into
+memory that a graph's steps share. A language model's weights would take eight times their memory."""
 
 
 def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
@@ -26,8 +33,19 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
     one that hangs on constants alone, and is more than a copy of one, is computed once into a constant that is named
     after it, and copied from there.
     """
+    once, always = _split(recipe)
+    large = {
+        step.target.tensor for step in once.steps if not isinstance(step.primitive, Scan) and unpacks(step.primitive)
+    }
+    if sum(store.size_in_bytes for name, store in once.stores.items() if name in large) > MOST_UNPACKED:
+        return _split(recipe, large)
+    return once, always
+
+
+def _split(recipe: Recipe, left: Collection[str] = ()) -> tuple[Recipe, Recipe]:
+    """The same, but for what is left for every dispatch though it depends on constants alone."""
     stores = dict(recipe.stores)
-    shared = recipe.shared()
+    shared = {*recipe.shared(), *left}
     known = {name for name, store in stores.items() if store.kind == "constant"}
     once: list[Step] = []
     always: list[Step] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anydml as dml
 from anydml.enums import ReduceFunction
@@ -37,7 +37,7 @@ def roi_align(node: Node) -> list[Value]:
     shape = (rois.shape[0], x.shape[1], node.integer("output_height"), node.integer("output_width"))
     if min(shape[2:]) < 1 or samples < 0:
         node.refuse("output_height", "output_height and output_width must be at least 1, sampling_ratio at least 0")
-    counts = {"minimum_samples_per_output": max(samples, 1)}
+    counts: dict[str, Any] = {"minimum_samples_per_output": max(samples, 1)}
     if samples:
         counts["maximum_samples_per_output"] = samples
     inputs = [x, convert(node, rois, x.element), retyped(node, convert(node, images, INT64), UINT64)]
@@ -73,5 +73,5 @@ def max_roi_pool(node: Node) -> list[Value]:
     if pooled is None or len(pooled) != 2 or min(pooled) < 1:
         node.refuse("pooled_shape", "pooled_shape must be a height and a width, at least 1", found=show(pooled))
     shape = (rois.shape[0], x.shape[1], *pooled)
-    options = {"spatial_scale": node.real("spatial_scale")}
-    return [node.tracer.apply(dml.roi_pooling, [x, rois], shape, (pooled[1], pooled[0]), **options)]
+    scale = node.real("spatial_scale")
+    return [node.tracer.apply(dml.roi_pooling, [x, rois], shape, (pooled[1], pooled[0]), spatial_scale=scale)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from anydml.engines.cpu.kernels.digits import PLACES, PORTION, TOGETHER
-from anydml.engines.cpu.kernels.octets import write_dot
+from anydml.engines.cpu.kernels.fours import add_fours, shuffled
 from anydml.engines.cpu.kernels.steps import Steps
 
 MOST_ROWS = 4
@@ -64,10 +64,11 @@ class Quantised(NamedTuple):
 
     @property
     def raised(self) -> int:
-        """What weights are more as they are multiplied: to 0 .. 15, or to the sign of bytes that a CPU takes."""
+        """What weights are more as they are multiplied: 0 .. 15 or 0 .. 255, but for an Arm that takes signed bytes."""
         if self.bits == 4:
             return 8 if self.is_signed else 0
-        return 0 if self.is_signed == self.is_arm else -128 if self.is_arm else 128
+        takes_signed = self.is_arm and self.dots
+        return 0 if self.is_signed == takes_signed else -128 if takes_signed else 128
 
 
 def make_quantised(shape: Quantised) -> str:
@@ -151,7 +152,7 @@ class _Columns:
                     at += f" + {count * PORTION * digit + 4 * shape.lanes * v}"
                     factor = text.new(f"load {self.octets}, ptr {text.place(at)}, align 4")
                     for c in columns:
-                        totals[i, c] = self._multiply(weights[c][v], factor, totals[i, c])
+                        totals[i, c] = add_fours(text, shape, weights[c][v], factor, totals[i, c])
             for one, total in totals.items():
                 parts[one].append(total)
         scales = {c: self._by_scale(f"scales_{c}", name, count, "float", 4) for c in columns}
@@ -216,22 +217,7 @@ class _Columns:
         ]
 
     def _shuffled(self, a: str, b: str, lanes: list[int], scalar: str, count: int) -> str:
-        kind, mask = f"<{count} x {scalar}>", ", ".join(f"i32 {lane}" for lane in lanes)
-        return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
-
-    def _multiply(self, weight: str, digit: str, total: str) -> str:
-        """Add the products of four bytes each."""
-        text, shape = self.text, self.shape
-        if shape.dots:
-            a, b = (text.new(f"bitcast {self.octets} {x} to {self.ints}") for x in (weight, digit))
-            return write_dot(text, shape.lanes, shape.is_arm, a, b, total)
-        long, count = f"<{4 * shape.lanes} x i32>", 4 * shape.lanes
-        a = text.new(f"{'sext' if shape.is_arm else 'zext'} {self.octets} {weight} to {long}")
-        product = text.new(f"mul {long} {a}, {text.new(f'sext {self.octets} {digit} to {long}')}")
-        for k in range(4):
-            part = self._shuffled(product, "poison", list(range(k, count, 4)), "i32", count)
-            total = text.new(f"add {self.ints} {total}, {part}")
-        return total
+        return shuffled(self.text, a, b, lanes, scalar, count)
 
     # Scales
 

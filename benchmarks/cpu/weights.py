@@ -1,0 +1,45 @@
+"""The rows of products with weights of 4 bits, against ONNX Runtime's MatMulNBits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+from benchmarks.cpu.rows import CpuRow
+from benchmarks.formula import Formula
+
+BLOCK = 32
+"""Weights that share a scale."""
+
+
+def weights_row(name: str, rows: int, side: int, rng: np.random.Generator, level: int = 0) -> CpuRow:
+    """Some rows times a square of weights, whose limit is to read them.
+
+    At the level 4 ONNX Runtime rounds the rows to 8 bits first: its answer has two digits.
+    """
+    a = rng.random((rows, side), np.float32) - np.float32(0.5)
+    packed = rng.integers(0, 256, (side, side // BLOCK, BLOCK // 2), np.uint8)
+    scales = rng.random((side, side // BLOCK), np.float32) / 64
+
+    def compute(x: Any) -> Any:
+        whole = x.graph.constant(packed.tobytes(), desc=dml.TensorDesc("uint4", (side, side)))
+        return dml.gemm(x, dml.dequantize(whole, x.graph.constant(scales)), trans_b="transpose")
+
+    formula = Formula(name=name, count=1, ours=compute, numpy=None, torch=lambda _: compute, shape=(rows, side))
+    attributes = {"K": side, "N": side, "bits": 4, "block_size": BLOCK, "accuracy_level": level}
+    onnx = {"op": "MatMulNBits", "domain": "com.microsoft", "constants": [packed, scales], "attributes": attributes}
+    return CpuRow(
+        name=name, family="product", inputs=[a], desc=formula.desc, formula=formula, numpy=None, onnx=onnx, exact=False,
+        rtol=5e-2 if level else 1e-4, atol=5e-2 if level else 1e-4, lines=packed.nbytes + scales.nbytes + 2 * a.nbytes,
+        goal=1.0,
+    )  # fmt: skip
+
+
+def weights(rng: np.random.Generator, side: int) -> list[partial[CpuRow]]:
+    """Every row."""
+    name = f"product, {{}} rows by {side} x {side} of 4 bits"
+    made = [partial(weights_row, name.format(m), m, side, rng) for m in (1, 2, 4, 8)]
+    return [*made, partial(weights_row, f"{name.format(1)}, peer rounds rows", 1, side, rng, level=4)]

@@ -1,0 +1,55 @@
+"""Products of weights' bytes with digits, four to a sum: by a CPU's dot instructions, or by what it has instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.kernels.octets import write_dot
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.quantised import Quantised
+    from anydml.engines.cpu.kernels.steps import Steps
+
+
+def add_fours(text: Steps, shape: Quantised, weight: str, digit: str, total: str) -> str:
+    """Add the products of four bytes each to 32-bit sums: weights as they are raised, digits signed."""
+    ints, octets = f"<{shape.lanes} x i32>", f"<{4 * shape.lanes} x i8>"
+    if shape.dots:
+        a, b = (text.new(f"bitcast {octets} {x} to {ints}") for x in (weight, digit))
+        return write_dot(text, shape.lanes, shape.is_arm, a, b, total)
+    if shape.bits == 4:
+        return text.new(f"add {ints} {total}, {_fours(text, shape, weight, digit)}")
+    low = _fours(text, shape, text.new(f"and {octets} {weight}, splat (i8 15)"), digit)
+    high = _fours(text, shape, text.new(f"lshr {octets} {weight}, splat (i8 4)"), digit)
+    both = text.new(f"add {ints} {low}, {text.new(f'shl {ints} {high}, splat (i32 4)')}")
+    return text.new(f"add {ints} {total}, {both}")
+
+
+def _fours(text: Steps, shape: Quantised, weight: str, digit: str) -> str:
+    """The sums of four products of bytes that are at most 15 with signed ones: two of them fit 16 bits."""
+    lanes, octets = shape.lanes, f"<{4 * shape.lanes} x i8>"
+    if not shape.is_arm:
+        pairs, ints = f"<{2 * lanes} x i16>", f"<{lanes} x i32>"
+        name = "@llvm.x86.avx2.pmadd.ub.sw" if lanes == 8 else "@llvm.x86.ssse3.pmadd.ub.sw.128"
+        text.declared[f"declare {pairs} {name}({octets}, {octets})"] = None
+        two = text.new(f"call {pairs} {name}({octets} {weight}, {octets} {digit})")
+        name = f"@llvm.x86.{'avx2' if lanes == 8 else 'sse2'}.pmadd.wd"
+        text.declared[f"declare {ints} {name}({pairs}, {pairs})"] = None
+        return text.new(f"call {ints} {name}({pairs} {two}, {pairs} splat (i16 1))")
+    count = 4 * lanes
+    a, b = (text.new(f"sext {octets} {x} to <{count} x i16>") for x in (weight, digit))
+    value = text.new(f"mul <{count} x i16> {a}, {b}")
+    value = _pairs(text, value, "i16", count)
+    return _pairs(text, text.new(f"sext <{count // 2} x i16> {value} to <{count // 2} x i32>"), "i32", count // 2)
+
+
+def _pairs(text: Steps, value: str, scalar: str, count: int) -> str:
+    """The sums of neighbours."""
+    a, b = (shuffled(text, value, "poison", list(range(k, count, 2)), scalar, count) for k in (0, 1))
+    return text.new(f"add <{count // 2} x {scalar}> {a}, {b}")
+
+
+def shuffled(text: Steps, a: str, b: str, lanes: list[int], scalar: str, count: int) -> str:
+    """Lanes of two vectors of so many."""
+    kind, mask = f"<{count} x {scalar}>", ", ".join(f"i32 {lane}" for lane in lanes)
+    return text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
