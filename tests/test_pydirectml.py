@@ -320,20 +320,12 @@ def test_gaps_between_indices_are_refused_when_the_graph_is_built() -> None:
         builder.build(dml.NONE, [x + 1])
 
 
-def test_an_operator_that_is_not_built_is_said_to_be() -> None:
-    net = Net()
-    x = net(1, 1, 2, 3)
-    kinds = ["CONVOLUTION", "GRU", "MAX_POOLING2"]
-    calls: list[Callable[[], Any]] = [
-        lambda: dml.convolution(x, x),
-        lambda: dml.gru(x, x, x, activation_descs=[], direction=dml.RecurrentNetworkDirection.FORWARD,
-                        output_options=dml.OutputOptions.Both),
-        lambda: dml.max_pooling(x, [1, 1]),
-    ]  # fmt: skip
-    for kind, call in zip(kinds, calls, strict=True):
-        if anydml.OperatorType[kind] not in OPERATORS:
-            with pytest.raises(anydml.UnsupportedError, match=f"{kind}: the operator is not built yet"):
-                call()
+def test_an_operator_that_is_not_built_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(OPERATORS, anydml.OperatorType.GRU, raising=False)
+    x = Net()(1, 1, 2, 3)
+    direction = dml.RecurrentNetworkDirection.FORWARD
+    with pytest.raises(anydml.UnsupportedError, match="GRU: the operator is not built yet"):
+        dml.gru(x, x, x, activation_descs=[], direction=direction, output_options=dml.OutputOptions.Both)
 
 
 def test_microsofts_module_is_not_shadowed(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import pydirectml as dml
-from anydml.operators import OPERATORS
 
 Array = np.ndarray[Any, Any]
 RELU = dml.OperatorType.ACTIVATION_RELU
@@ -227,7 +226,6 @@ def test_another_style() -> None:
     net.check(Layer(dml.add(colours, shift.expr), 150 * x.values * scale.values + shift.values))
 
 
-@pytest.mark.skipif("UPSAMPLE_2D" not in {kind.name for kind in OPERATORS}, reason="UPSAMPLE_2D is not built yet")
 @pytest.mark.parametrize("mode", [dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.LINEAR])
 def test_images_grow(mode: dml.InterpolationMode) -> None:
     """`up_sample_2d`: centres of pixels are compared, and the edge is repeated."""

@@ -27,7 +27,7 @@ def ours(row: CpuRow, device: dml.Device) -> Contestant:
     graph = row.chain or row.formula
     if graph is not None and row.family == "compile":
         return lambda: graph.compile(device).bind(*row.inputs, out=out).dispatch(), lambda: out
-    compiled = device.compile(row.desc) if graph is None else graph.compile(device)
+    compiled = device.compile(row.desc).initialize(*row.owned) if graph is None else graph.compile(device)
     return compiled.bind(*row.inputs, out=out).dispatch, lambda: out
 
 

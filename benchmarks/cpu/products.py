@@ -24,10 +24,12 @@ def product_row(
     *,
     turned: bool = False,
     fused: bool = False,
+    owned: bool = False,
     **options: Any,
 ) -> CpuRow:
     """a · b, b transposed or not; fused with a bias and RELU or not. Its limit is arithmetic, or reading b.
 
+    With `owned` b is given ahead: to ours when the operator is initialized, to ONNX Runtime as an initializer.
     In FLOAT16 ONNX Runtime is the one peer, and adds up in FLOAT16: NumPy has no products of its own, and PyTorch takes
     a thousand times as long on some CPUs.
     """
@@ -38,8 +40,11 @@ def product_row(
 
     a, b, bias = draw(m, k), draw(n, k) if turned else draw(k, n), draw(n)
     inputs = [a, b, np.broadcast_to(bias, (m, n))] if fused else [a, b]
+    descs = [dml.TensorDesc.of(array) for array in inputs]
+    if owned:
+        descs[1] = dml.TensorDesc(dtype, b.shape, flags=dml.TensorFlags.OWNED_BY_DML)
     desc = dml.Gemm.infer(
-        **dict(zip(("a_tensor", "b_tensor", "c_tensor"), map(dml.TensorDesc.of, inputs), strict=False)),
+        **dict(zip(("a_tensor", "b_tensor", "c_tensor"), descs, strict=False)),
         trans_b="transpose" if turned else "none",
         fused_activation="relu" if fused else None,
     )
@@ -58,10 +63,11 @@ def product_row(
         return lambda out: torch.matmul(x, y, out=out)
 
     is_read, is_half = m <= 8, dtype == "float16"
-    onnx = {"op": "Gemm", "constants": [], "attributes": {"transB": int(turned)}} if not fused else None
+    onnx = {"op": "Gemm", "constants": [b] if owned else [], "attributes": {"transB": int(turned)}}
+    given = [array for array in inputs if array is not b or not owned]
     return CpuRow(
-        name=name, family="product", inputs=inputs, desc=desc, numpy=None if is_half else by_numpy,
-        torch=None if is_half else by_torch, onnx=onnx, exact=False, rtol=1e-2 if is_half else 1e-4, atol=1e-1 if is_half else 1e-4,
+        name=name, family="product", inputs=given, owned=[b] if owned else [], desc=desc, numpy=None if is_half else by_numpy,
+        torch=None if is_half else by_torch, onnx=None if fused else onnx, exact=False, rtol=1e-2 if is_half else 1e-4, atol=1e-1 if is_half else 1e-4,
         lines=sum(array.nbytes for array in inputs) + m * n * a.itemsize, flops=0 if is_read else 2 * m * n * k, **options,
     )  # fmt: skip
 
@@ -86,5 +92,8 @@ def products(
         made += [
             partial(product_row, name.format(m), (m, width, width), rng, turned=turned, goal=1.2) for m in (1, 2, 4, 8)
         ]
+        for sizes in ((side, side, side),) if side else ((128, 768, 768), (128, 3072, 768), (1, WEIGHTS, WEIGHTS)):
+            name = f"product, {' x '.join(map(str, sizes))}, constant{', transposed' if turned else ''}"
+            made.append(partial(product_row, name, sizes, rng, turned=turned, owned=True, goal=1.05))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
     return [make for make in made if only in make.args[0]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,8 @@ class CpuRow(Row):
     torch: Callable[[Any], Any] | None = None
     """Given the torch module, makes a function that computes into a tensor."""
     onnx: dict[str, Any] | None = None
+    owned: list[np.ndarray] = field(default_factory=list)
+    """Inputs of ours that the operator owns, given when it is initialized."""
     is_model: bool = False
     """Whether ours is an ONNX model's run, results allocated by it, beside the operator called likewise."""
 

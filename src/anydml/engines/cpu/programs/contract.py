@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import SMALL, make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import (
@@ -22,6 +22,7 @@ from anydml.engines.cpu.kernels.contract import (
     SIDE_BY_SIDE,
     STRIP,
     UNPACKED,
+    WINDOWS,
     WORDS,
     make_contract,
 )
@@ -31,12 +32,11 @@ from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
 from anydml.engines.cpu.programs.octets import plan_octets
 from anydml.engines.cpu.programs.panels import lay_out_panels
-from anydml.engines.cpu.programs.sides import SUMS, Sides
+from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.scratch import get_scratch
 from anydml.engines.cpu.tiles import tile_for
 from anydml.engines.threads import get_num_threads
-from anydml.enums import DataType
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -60,9 +60,10 @@ PACKING = 8
 """Products in the time that an element is packed in."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
-NEAR = 8192
-"""Elements of a right factor without gaps that the first cache has, packed or not. Rows that lie far apart share its
-places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of a Neoverse-N1)."""
+NEAR = 16384 if IS_ARM else 8192
+"""Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
+panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
+the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
 def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
     """The same bits, from a right factor that is a constant, and is laid out in panels ahead; None for others."""
     sides = _sides(primitive)
-    if sides is None:
+    if sides is None or sides.windows is not None:
         return None
     tile = tile_for(sides.kind, sides.m)
     skinny = plan_skinny(sides, tile)
@@ -129,8 +130,9 @@ def _sides(primitive: Reduce) -> Sides | None:
 
 
 def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
-    skinny = None if panels else plan_skinny(sides, tile)
-    octets = None if skinny or panels else plan_octets(sides, tile)
+    is_plain = not panels and sides.windows is None
+    skinny = plan_skinny(sides, tile) if is_plain else None
+    octets = plan_octets(sides, tile) if is_plain and not skinny else None
     if octets:
         tile = tile._replace(kind="i8")
     columns = tile.vectors * tile.lanes
@@ -151,7 +153,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
         if right_mode == DOTS:
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
-        right_mode = _side_by_side(sides, units, row_panels) if way == AS_IT_LIES else way
+        right_mode = _side_by_side(sides) if way == AS_IT_LIES else way
     tiles = [
         tile._replace(rows=rows, vectors=vectors)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
@@ -175,13 +177,12 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
 
 
-def _side_by_side(sides: Sides, units: _Units, row_panels: int) -> int:
+def _side_by_side(sides: Sides) -> int:
     """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
     lie = sides.lies(sides.right)[0]
     if lie.along(sides.columns) != lie.width:
         return AS_IT_LIES
-    is_dense = lie.along(sides.folded) == sides.n * lie.width
-    is_near = row_panels <= 2 * units.rows or (is_dense and sides.k * sides.n <= NEAR)
+    is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= NEAR
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 
 
@@ -225,9 +226,12 @@ def _block(steps: int, columns: int, together: int) -> int:
 
 def _factor(sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
     """The section of a factor, how it is brought, and what packs it."""
-    leaf = value.args[0] if value.op == "cast" and value.args[0].type is DataType.FLOAT16 else value
-    kind = sides.kind
-    if leaf.op == "load":
+    leaf, kind = element_of(value), sides.kind
+    if value is sides.windows:
+        lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
+        on, step = sides.tables()
+        section = sides.section((), [sides.lie(leaf)], [step], [on])
+    elif leaf.op == "load":
         lie, kind = sides.lie(leaf), kind if leaf is value else "f16"
         step, on = lie.along(sides.folded), lie.along(across)
         lies = "p" if on == lie.width else "t" if step == lie.width else "s"
