@@ -10,6 +10,7 @@ import pytest
 
 import anydml as dml
 from places import get, put
+from products import expected
 
 T = dml.TensorDesc
 X, W, SMALL = T("float32", (1, 4, 5, 6)), T("float32", (6, 2, 3, 3)), T("float32", (1, 4, 2, 2))
@@ -200,3 +201,25 @@ def test_pytorchs_gradients_agree(engine: str) -> None:
         dy, wanted = gradients(pool)
         found = dml.average_pooling_grad(dy, 3, include_padding=include, output_sizes=x.shape, **given)
         np.testing.assert_allclose(get(found), wanted, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+def test_windows_of_many_pixels_are_summed_exactly(kind: str) -> None:
+    """By the tiles of the cpu engine: whole panels and parts of them, strides, gaps, and filters from their ends."""
+    rng, device = np.random.default_rng(6), dml.Device("cpu")
+    x = rng.integers(-2, 3, (2, 18, 19, 23)).astype(kind)
+    for step, by, groups, mode, direction in (
+        (1, 1, 1, "CROSS_CORRELATION", "FORWARD"), (2, 1, 2, "CONVOLUTION", "FORWARD"),
+        (1, 2, 18, "CROSS_CORRELATION", "FORWARD"), (2, 1, 1, "CROSS_CORRELATION", "BACKWARD"),
+        (3, 2, 3, "CONVOLUTION", "BACKWARD"),
+    ):  # fmt: skip
+        sizes = (18, 36 // groups) if direction == "BACKWARD" else (36, 18 // groups)
+        w = rng.integers(-2, 3, (*sizes, 3, 2)).astype(kind)
+        bias = rng.integers(-9, 10, (1, 36, 1, 1)).astype(kind)
+        desc = dml.Convolution.infer(
+            **{f"{name}_tensor": T.of(one) for name, one in (("input", x), ("filter", w), ("bias", bias))},
+            strides=step, dilations=by, group_count=groups, mode=mode, direction=direction, start_padding=(1, 0),
+            end_padding=(0, 1), fused_activation="RELU",
+        )  # fmt: skip
+        (wanted,) = expected(desc, {"InputTensor": x, "FilterTensor": w, "BiasTensor": bias})
+        np.testing.assert_array_equal(device.compile(desc)(x, w, bias), wanted)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault
 from anydml.ir.expressions import fold, load
+from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.margins import around, framed, walked, zeros
+from anydml.operators.margins import around, framed, store, walked, zeros
 from anydml.operators.rules import exact_sizes, same_dimension_count
 from anydml.operators.sizes import pad
 from anydml.operators.windows import Windowed
@@ -198,14 +199,12 @@ class Filtered(Windowed):
     def lower(self) -> tuple[Primitive, ...]:
         """The input with its padding, a contraction over its windows, and zeros where the output is padded."""
         output = View.of("OutputTensor", self.output_tensor)
-        sizes = (
-            *output.sizes[:2],
-            *(a - b for a, b in zip(output.sizes[2:], self.each("output_padding"), strict=True)),
-        )
+        ends = (0, 0, *self.each("output_padding"))
+        sizes = tuple(size - end for size, end in zip(output.sizes, ends, strict=True))
         zero, one = (0,) * len(sizes), (1,) * len(sizes)
         beside = around(output, zero, one, sizes, zeros) if sizes != output.sizes else []
-        whole, filling = self._framed(sizes[2:])
-        return (*filling, self._contraction(whole, output.window(zero, one, sizes)), *beside)
+        (whole, filling), (filters, laid_out) = self._framed(sizes[2:]), self._filters()
+        return (*filling, *laid_out, self._contraction(whole, filters, output.window(zero, one, sizes)), *beside)
 
     def _framed(self, convolved: Sizes) -> tuple[View, list[Map]]:
         """The input as windows walk over it: with padding, and backward with room between its elements."""
@@ -224,7 +223,7 @@ class Filtered(Windowed):
             sizes = [(size - 1) * step + reach for size, step, reach in walk]
         return framed(x, (0, 0, *starts), (1, 1, *steps), (*x.sizes[:2], *sizes), "padded", self.fill)
 
-    def _contraction(self, x: View, target: View) -> Reduce:
+    def _contraction(self, x: View, filters: View, target: View) -> Reduce:
         """Over batch, group, channel of the output and place; of the channels of the input and the window's places."""
         window, groups, (inner, outer) = self._window(), self.group_count, self._channels()
         kept = (target.sizes[0], groups, outer, *target.sizes[2:])
@@ -234,8 +233,12 @@ class Filtered(Windowed):
         across, within = (
             [stride * step for stride, step in zip(places, by, strict=True)] for by in (steps, self.each("dilations"))
         )
-        views = {"InputTensor": walked(x, sizes, (batch, channel * inner, 0, *across, channel, *within))}
-        views["FilterTensor"] = self._filter(sizes)
+        offset = 0
+        if self.is_turned() != self.is_backward():  # windows are walked from their ends: filters stay as they lie
+            offset = sum((size - 1) * stride for size, stride in zip(window, within, strict=True))
+            within = [-stride for stride in within]
+        views = {"InputTensor": walked(x, sizes, (batch, channel * inner, 0, *across, channel, *within), offset)}
+        views["FilterTensor"] = walked(filters, sizes, (0, *filters.strides[:2], *none, *filters.strides[2:]))
         for field in self.inputs():
             if field not in views:
                 step = sum(View.of(field, self.tensors()[field]).strides)  # of the one dimension that is not of size 1
@@ -248,13 +251,15 @@ class Filtered(Windowed):
         ending = walked(target, (*kept, *ones), (batch, channel * outer, channel, *places, *(0 for _ in ones)))
         return Reduce(tuple(views.values()), ending, value, len(ones))
 
-    def _filter(self, sizes: Sizes) -> View:
+    def _filters(self) -> tuple[View, list[Map]]:
+        """The filters of each group and channel of the output, each in one piece: copied, where it is not."""
         view, (inner, outer) = View.of("FilterTensor", self.filter_tensor), self._channels()
-        (first, second, *within), none = view.strides, (0,) * (len(view.sizes) - 2)
-        offset = 0
-        if self.is_turned() != self.is_backward():
-            offset = sum((size - 1) * stride for size, stride in zip(view.sizes[2:], within, strict=True))
-            within = [-stride for stride in within]
-        if self.is_backward():
-            return walked(view, sizes, (0, first * inner, second, *none, first, *within), offset)
-        return walked(view, sizes, (0, first * outer, first, *none, second, *within), offset)
+        first, second, *within = view.strides
+        sizes = (self.group_count, outer, inner, *view.sizes[2:])
+        group, kept, summed = (inner, second, first) if self.is_backward() else (outer, first, second)
+        own = walked(view, sizes, (first * group, kept, summed, *within))
+        packed = store("filters", view.data_type, sizes)
+        pieces = zip(sizes[2:], own.strides[2:], packed.strides[2:], strict=True)
+        if all(stride == wanted or size == 1 for size, stride, wanted in pieces):
+            return own, []
+        return packed, [copy_of(own, packed)]

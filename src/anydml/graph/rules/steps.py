@@ -34,12 +34,14 @@ class Draft:
     def _note(self, number: int, step: Step) -> None:
         for view in step.sources:
             self._readers.setdefault(view.tensor, set()).add(number)
-        self._writers.setdefault(step.target.tensor, set()).add(number)
+        for target in step.targets:
+            self._writers.setdefault(target.tensor, set()).add(number)
 
     def _forget(self, number: int, step: Step) -> None:
         for view in step.sources:
             self._readers[view.tensor].discard(number)
-        self._writers[step.target.tensor].discard(number)
+        for target in step.targets:
+            self._writers[target.tensor].discard(number)
 
     def is_scratch(self, view: View) -> bool:
         """Whether a view is of scratch memory."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.enums import ReduceFunction
 from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attention,
@@ -26,6 +27,7 @@ from anydml.onnx.lowerings import (
     running,
     shaping,
     slicing,
+    windows,
 )
 from anydml.onnx.lowerings.elementwise import is_one_to_one, one_to_one, operator_of
 
@@ -50,6 +52,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "ArgMax": {1: reducing.extreme("argmax")},
     "ArgMin": {1: reducing.extreme("argmin")},
     "Attention": {23: by_definition},
+    "AveragePool": {1: windows.average_pool},
     "BatchNormalization": {1: normalising.batch_norm},
     "BitCast": {26: moving.bit_cast},
     "BitShift": {1: detours.shift},
@@ -61,6 +64,9 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Concat": {1: moving.concat_default, 4: moving.concat},
     "Constant": {1: filling.constant},
     "ConstantOfShape": {9: filling.constant_of_shape},
+    "Conv": {1: windows.convolution},
+    "ConvInteger": {10: windows.convolution_integer},
+    "ConvTranspose": {1: windows.transposed},
     "CumProd": {26: running.cum_prod},
     "CumSum": {11: running.cum_sum},
     "DepthToSpace": {1: rearranging.depth_to_space},
@@ -75,6 +81,9 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "GatherND": {11: gathering.gather_nd},
     "Gelu": {1: composing.gelu},
     "Gemm": {1: products.gemm},
+    "GlobalAveragePool": {1: windows.global_pool(ReduceFunction.AVERAGE)},
+    "GlobalLpPool": {1: windows.global_lp_pool},
+    "GlobalMaxPool": {1: windows.global_pool(ReduceFunction.MAX)},
     "GroupNormalization": {18: normalising.group_norm},
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
@@ -83,10 +92,13 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "LayerNormalization": {17: normalising.layer_norm},
     "LogSoftmax": {1: reducing.along_rest("log_softmax1"), 13: reducing.along_axis("log_softmax1")},
     "LpNormalization": {1: normalising.lp_norm},
+    "LpPool": {1: windows.lp_pool},
     "LRN": {1: normalising.local_response_norm},
     "MatMul": {1: products.matmul},
     "MatMulInteger": {10: products.matmul_integer},
     "Max": {1: composing.fold("max")},
+    "MaxPool": {1: windows.max_pool},
+    "MaxUnpool": {9: windows.max_unpool},
     "Mean": {1: composing.mean},
     "MeanVarianceNormalization": {9: normalising.mean_variance_norm},
     "Min": {1: composing.fold("min")},
@@ -100,6 +112,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     },
     "Pow": {1: composing.power},
     "PRelu": {1: detours.prelu},
+    "QLinearConv": {10: windows.convolution_quantised},
     "QLinearMatMul": {10: products.qlinear_matmul},
     "QuantizeLinear": {10: quantising.quantize},
     "Range": {11: filling.range_of},

@@ -44,10 +44,10 @@ RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, STRIP, DOTS = range(8)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, WINDOWS, STRIP, DOTS = range(9)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
-once, for its columns lie side by side; not packed; packed ahead; or by a kernel for few rows, which the section
-names."""
+once, for its columns lie side by side; not packed; packed ahead; packed by tables of distances; or by a kernel for few
+rows, which the section names."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -202,7 +202,11 @@ def _pack_right(text: Steps) -> None:
                 "stage_memory", "steps * 4",
             )  # fmt: skip
             text.invoke("pack_right", "stage_memory", "steps * 4", 4, "width_p", "steps", "to_p")
-        with text.when(f"right_mode != {ALONG_STEPS}"):
+        with text.when(f"right_mode == {WINDOWS}"):
+            text.invoke(
+                "pack_right", "right_base", "right_across + jp * 8", "right_step + k0 * 8", "width_p", "steps", "to_p"
+            )
+        with text.when(f"right_mode != {ALONG_STEPS} and right_mode != {WINDOWS}"):
             text.let("from_p", "right_base + jp * right_across + k0 * right_step")
             text.invoke("pack_right", "from_p", "right_across", "right_step", "width_p", "steps", "to_p")
 

@@ -3,6 +3,8 @@
 `kernel(source, row.step, step, rows, count, target)` lays out the element of row r and step k at target[k·pitch + r],
 converted. Rows come by groups of `GROUP`; in the last group the last row stands for those that there are not: nobody
 reads what is computed from them. Rows that lie side by side may be those of several whole panels, one after the other.
+
+Of windows, which lie w, the steps are addresses of tables: of each row's distance from the source, and of each step's.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ class Packing(NamedTuple):
     """What the text of a packing is written for."""
 
     lie: str
-    """How elements lie: p where rows are side by side, t where steps are, s otherwise."""
+    """How elements lie: p where rows are side by side, t where steps are, w where tables say it, s otherwise."""
     kind: str
     """Of the source; the target's is `f32` for floats."""
     panel: int
@@ -49,6 +51,9 @@ class _Pack:
 
     def write(self) -> str:
         text, packing = self.text, self.packing
+        if packing.lie == "w":
+            self._write_windows()
+            return self._define()
         if packing.lie == "p":  # along all panels: a row of the cache's lines is read once
             with text.when(f"rows % {packing.panel} == 0"):
                 text.let("panel", f"count * {4 * packing.pitch}")
@@ -79,6 +84,31 @@ class _Pack:
                     one = text.new(f"load {self.source}, ptr {text.place(f'row{i} + t * step')}, align 1")
                     value = text.new(f"insertelement <{GROUP} x {self.source}> {value}, {self.source} {one}, i32 {i}")
                 self._store(self._widen(value, GROUP), f"to_0 + t * {4 * packing.pitch}", 0, GROUP)
+        return self._define()
+
+    def _write_windows(self) -> None:
+        """Four rows at once, which lie side by side but where a line of windows ends, or they are strides apart."""
+        text, pitch = self.text, 4 * self.packing.pitch
+        with text.loop("r", 0, "rows", GROUP):
+            text.let("to_0", "target + r * 4")
+            for i in range(GROUP):
+                text.read(f"far{i}", f"row_step + min(r + {i}, rows - 1) * 8")
+                text.let(f"row{i}", f"source + far{i}")
+            tests = (f"far{i} == far0 + {i * self.width}" for i in range(1, GROUP))
+            text.let("beside", f"1 if {' and '.join(tests)} else 0")
+            with text.when("beside != 0"), text.loop("q", 0, "count"):
+                text.read("far_q", "step + q * 8")
+                self._store(self._load("row0 + far_q", 0, GROUP), f"to_0 + q * {pitch}", 0, GROUP)
+            with text.when("beside == 0"), text.loop("t", 0, "count"):
+                text.read("far_t", "step + t * 8")
+                value = "poison"
+                for i in range(GROUP):
+                    one = text.new(f"load {self.source}, ptr {text.place(f'row{i} + far_t')}, align 1")
+                    value = text.new(f"insertelement <{GROUP} x {self.source}> {value}, {self.source} {one}, i32 {i}")
+                self._store(self._widen(value, GROUP), f"to_0 + t * {pitch}", 0, GROUP)
+
+    def _define(self) -> str:
+        text = self.text
         text.add("ret void")
         names = ("source", "row_step", "step", "rows", "count", "target")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")

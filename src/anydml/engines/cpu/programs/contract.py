@@ -22,6 +22,7 @@ from anydml.engines.cpu.kernels.contract import (
     SIDE_BY_SIDE,
     STRIP,
     UNPACKED,
+    WINDOWS,
     WORDS,
     make_contract,
 )
@@ -31,12 +32,11 @@ from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
 from anydml.engines.cpu.programs.octets import plan_octets
 from anydml.engines.cpu.programs.panels import lay_out_panels
-from anydml.engines.cpu.programs.sides import SUMS, Sides
+from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.scratch import get_scratch
 from anydml.engines.cpu.tiles import tile_for
 from anydml.engines.threads import get_num_threads
-from anydml.enums import DataType
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -105,7 +105,7 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
 def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
     """The same bits, from a right factor that is a constant, and is laid out in panels ahead; None for others."""
     sides = _sides(primitive)
-    if sides is None:
+    if sides is None or sides.windows is not None:
         return None
     tile = tile_for(sides.kind, sides.m)
     skinny = plan_skinny(sides, tile)
@@ -130,8 +130,9 @@ def _sides(primitive: Reduce) -> Sides | None:
 
 
 def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
-    skinny = None if panels else plan_skinny(sides, tile)
-    octets = None if skinny or panels else plan_octets(sides, tile)
+    is_plain = not panels and sides.windows is None
+    skinny = plan_skinny(sides, tile) if is_plain else None
+    octets = plan_octets(sides, tile) if is_plain and not skinny else None
     if octets:
         tile = tile._replace(kind="i8")
     columns = tile.vectors * tile.lanes
@@ -225,9 +226,12 @@ def _block(steps: int, columns: int, together: int) -> int:
 
 def _factor(sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
     """The section of a factor, how it is brought, and what packs it."""
-    leaf = value.args[0] if value.op == "cast" and value.args[0].type is DataType.FLOAT16 else value
-    kind = sides.kind
-    if leaf.op == "load":
+    leaf, kind = element_of(value), sides.kind
+    if value is sides.windows:
+        lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
+        on, step = sides.tables()
+        section = sides.section((), [sides.lie(leaf)], [step], [on])
+    elif leaf.op == "load":
         lie, kind = sides.lie(leaf), kind if leaf is value else "f16"
         step, on = lie.along(sides.folded), lie.along(across)
         lies = "p" if on == lie.width else "t" if step == lie.width else "s"

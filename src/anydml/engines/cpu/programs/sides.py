@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
 from anydml.engines.cpu.kernels.row import Shape, givens
@@ -55,6 +58,25 @@ class Section:
         return (*self.words[:3], *addresses, *self.words[3:])
 
 
+FEW = 64
+"""Rows or columns that are too few for a product of windows: others may be counted with them."""
+
+
+@functools.cache  # a kernel may read a table as long as its program is bound somewhere
+def distances(sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The distance from the first of each element, in the order of the dimensions."""
+    found = np.zeros(1, np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        found = (found[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
+    return found
+
+
+def element_of(factor: Expr) -> Expr:
+    """The load that a factor is, or is converted from."""
+    is_half = factor.op == "cast" and factor.args[0].type is DataType.FLOAT16
+    return factor.args[0] if is_half else factor
+
+
 NOWHERE = Lie("", 0, (), 4)
 """What lies in the scratch, where the kernel says."""
 
@@ -92,18 +114,51 @@ class Sides:
 
     def _sort(self) -> None:
         found = self.found
+        sides = (found.rows, found.columns, found.folded)
         everyone = [*self.lies(self.left, self.right, self.finish), self.target]
-        self.rows, more_rows = self._merge(found.rows, everyone)
-        self.columns, more_columns = self._merge(found.columns, everyone)
-        self.folded, self.unmerged = self._merge(found.folded, everyone)
+        merged = [self._merge(side, everyone) for side in sides]
+        self.windows = self._windows(merged)
+        if self.windows is not None:
+            other = self.right if self.windows is self.left else self.left
+            merged = [self._merge(side, [*self.lies(other, self.finish), self.target]) for side in sides]
+        (self.rows, more_rows), (self.columns, more_columns), (self.folded, self.unmerged) = merged
         self.batch = (*found.batch, *more_rows, *more_columns)
         m, n = self.target.along(self.rows), self.target.along(self.columns)
         # A few rows rather than a few columns; and columns that lie side by side in the target.
         few = min(self.count(self.rows), self.count(self.columns)) <= SKINNY
         turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
+        turned = self.windows is self.left if self.windows is not None else turned
         if turned:
             self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
         self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
+
+    def _windows(self, merged: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Expr | None:
+        """A factor whose elements alone keep dimensions from being one: windows that overlap, as a convolution's.
+
+        Tables say where they lie. It takes longer to pack them so, which few rows or columns do not make up for.
+        """
+        found = self.found
+        (rows, _), (columns, _), (_, unmerged) = merged
+        for factor, own in ((self.left, rows), (self.right, columns)):
+            other = self.right if factor is self.left else self.left
+            lies = [*self.lies(other, self.finish), self.target]
+            whole = self._merge(found.rows if factor is self.left else found.columns, lies)[0]
+            is_longer = self.count(own) <= FEW < self.count(whole)
+            if element_of(factor).op != "load" or self._merge(found.folded, lies)[1]:
+                continue
+            if unmerged or is_longer:
+                return factor
+        return None
+
+    def tables(self) -> tuple[int, int]:
+        """The addresses of tables of the columns' distances in bytes, and of the steps', in windows."""
+        lie = self.lie(element_of(self.right))
+        sizes = self.found.sizes
+        first, second = (
+            distances(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
+            for side in (self.columns, self.folded)
+        )
+        return int(first.ctypes.data), int(second.ctypes.data)
 
     def count(self, dimensions: Sequence[int]) -> int:
         """The elements of some dimensions."""
@@ -150,7 +205,9 @@ class Sides:
         widths = [lie.width for lie in (*lies, target)]
         letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
         widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
-        row = row_kernel(value, Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False))
+        row = row_kernel(
+            (value,), Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False)
+        )
         numbers = [word_of(node) for node in givens(nodes)]
         across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
         return self.section((row.address, *numbers), [*lies, target], [*steps, step], across)
