@@ -52,6 +52,7 @@ class CpuEngine:
 
     name = "cpu"
     memory = HOST
+    reads_weights = True
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:

@@ -28,6 +28,7 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
+    reads_weights = False
     reserve = staticmethod(reserve_host)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> ReferenceProgram:  # noqa: ARG002 - the protocol's

@@ -28,8 +28,8 @@ class Draft:
             self._note(number, step)
         self._fixed = {name for name, store in self.stores.items() if store.kind == "constant"}
         for step in self.steps.values():
-            if self.is_constant(step) and len(self._writers[step.target.tensor]) == 1:
-                self._fixed.add(step.target.tensor)
+            if self.is_constant(step):
+                self._fixed |= {view.tensor for view in step.targets if len(self._writers[view.tensor]) == 1}
 
     def _note(self, number: int, step: Step) -> None:
         for view in step.sources:

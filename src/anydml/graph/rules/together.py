@@ -18,6 +18,7 @@ from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_contraction, match_filled, match_scaled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Map, Reduce, Write, computing, targets_of, values_of
+from anydml.ir.weights import match_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ def _is_ours(primitive: Primitive) -> bool:
     """Whether no schedule of an engine's is made for it alone."""
     if isinstance(primitive, Reduce):
         product = match_contraction(primitive)
-        return product is None or not (product.rows or product.columns)
+        return (product is None or not (product.rows or product.columns)) and match_weights(primitive) is None
     matches: tuple[Callable[[Map], object], ...] = (
         is_copy, match_filled, match_scaled, match_gathered, match_turned,
     )  # fmt: skip
