@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.fetch import write_lanes, write_start
 from anydml.engines.cpu.kernels.folds import vector_of
-from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text
 from anydml.engines.cpu.kernels.passes import find_passes
 from anydml.engines.cpu.kernels.row import givens
+from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
