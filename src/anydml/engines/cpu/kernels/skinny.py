@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import SCALARS
+from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Skinny(NamedTuple):
     """Rows that a step of a has room for."""
     by_lane: bool
     """As a tile has it."""
+    is_short: bool
+    """Whether there are few steps."""
     leaves: tuple[Expr, ...]
     lie: str
     """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""
