@@ -40,8 +40,8 @@ class Shape(NamedTuple):
     starts: dict[Expr, Expr]
     """Loads of lines that begin, in each row, where a fetch says."""
     letters: str
-    """One for each leaf, then for the target, along the vectors: p for packed, r for repeated, s for strided; of other
-    fetches u for usually packed, a for anywhere."""
+    """One for each leaf, then for the target, along the vectors: p for packed, r for repeated, d for every other one,
+    s for strided; of other fetches u for usually packed, a for anywhere."""
     varies: str
     """Whether each of them varies along the row: y or n."""
     rank: int
@@ -59,6 +59,8 @@ class Shape(NamedTuple):
     """Whether the sources are more than caches hold that are near."""
     stream: bool
     """Whether the target is written past the cache."""
+    window: tuple[int, ...] = ()
+    """The sizes of a row's dimensions, where its elements are few and vectors lie across the rows."""
 
     @property
     def varying(self) -> set[Expr]:
@@ -208,6 +210,13 @@ class Writer:
             at = self.move(place, self.times(index, self.widths[view]))
             return text.new(f"load <{lanes} x {kind}>, ptr {at}, align 1")
         at, value = self.move(place, self.times(index, step)), "poison"
+        if letter == "d" and lanes > 1:  # every other one: of two vectors, which reach no further than the last
+            last = self.move(at, str((lanes - 1) * self.widths[view]))
+            both = ", ".join(
+                f"<{lanes} x {kind}> {text.new(f'load <{lanes} x {kind}>, ptr {p}, align 1')}" for p in (at, last)
+            )
+            chosen = ", ".join(f"i32 {e if e < lanes else e + 1}" for e in range(0, 2 * lanes, 2))
+            return text.new(f"shufflevector {both}, <{lanes} x i32> <{chosen}>")
         for lane in range(lanes):
             at = self.move(at, step) if lane else at
             element = text.new(f"load {kind}, ptr {at}, align 1")
