@@ -69,16 +69,17 @@ def check(made: Recipe) -> None:
         name: np.full(store.size_in_bytes, store.kind in ("input", "constant")) for name, store in made.stores.items()
     }
     for step in made.steps:
-        for part in (*step.sources, step.target):
+        for part in (*step.sources, *step.targets):
             low, high = span(part.sizes, part.strides)
             end = (part.offset + high + 1) * part.data_type.size_in_bytes
             assert part.offset + low >= 0, step
             assert end <= made.stores[part.tensor].size_in_bytes, step
         for source in step.sources:
             assert there[source.tensor][_bytes_of(source)].all(), step
-        written = _bytes_of(step.target)
-        assert not there[step.target.tensor][written].any(), step
-        there[step.target.tensor][written] = True
+        for target in step.targets:
+            written = _bytes_of(target)
+            assert not there[target.tensor][written].any(), step
+            there[target.tensor][written] = True
     assert all(there[name].any() for name, store in made.stores.items() if store.kind == "output")
 
 

@@ -176,7 +176,7 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
             texts += [make_octets(octets), make_total(octets)]
         texts.append(make_mend())
     else:
-        shape = Skinny(5, tile.lanes, 8, tile.by_lane, (number,), "p")
+        shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f16", *panel)) for lie in "pts" for panel in panels]
     for text in texts:
@@ -187,7 +187,7 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
 def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
     """LLVM 22 adds the low half of a vector to itself where the lanes that nobody asks for are given."""
     number = load(0, dml.DataType.INT8)
-    shape = Skinny(2, 16, 8, False, (number,), "p")
+    shape = Skinny(2, 16, 8, False, False, (number,), "p")
     written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
     assert re.search(r"vpshufd\s+\$238", written)
     assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from anydml.graph.arena import ALIGNMENT, Arena, lay_out
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Store
+from anydml.graph.rules.together import together
+from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map, Scan
-from recipes import RANDOM, Drawn, random_recipes, recipe, view
+from anydml.ir.verbs import Map, Scan, Write
+from recipes import F32, RANDOM, Drawn, random_recipes, recipe, view
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step, StoreKind
@@ -54,23 +56,36 @@ def test_a_scan_writes_beside_what_lies_otherwise_or_is_read_again() -> None:
         assert lay_out(recipe(stores, *steps)) == Arena({"a": 0, "b": 512}, 1024)
 
 
+def test_each_of_several_targets_writes_over_a_source_of_its_own() -> None:
+    stores: dict[str, StoreKind] = {**dict.fromkeys("abcd", "scratch"), "x": "input", "y": "output", "z": "output"}
+    x, a, b, c, d = (view(name, (100,)) for name in "xabcd")
+    first, second = load(0, F32), load(1, F32)
+    one = Map((a,), b, first * first, also=(Write(c, first + first),))
+    ends = [copy_of(source, view(name, (100,))) for source, name in ((b, "y"), (c, "z"))]
+    assert lay_out(recipe(stores, copy_of(x, a), one, *ends)).offsets == {"a": 0, "b": 0, "c": 512}
+    two = Map((a, d), b, first * second, also=(Write(c, first + second),))
+    made = lay_out(recipe(stores, copy_of(x, a), copy_of(x, d), two, *ends))
+    assert made.offsets == {"a": 0, "d": 512, "b": 0, "c": 512}
+
+
 def test_nothing_to_lay_out() -> None:
     assert lay_out(chain("copy")) == Arena({}, 0)
 
 
 def lives(made: Recipe) -> dict[str, tuple[int, int]]:
     """The first steps that write scratch stores, and the last that write or read them."""
-    used = {view.tensor: i for i, step in enumerate(made.steps) for view in (*step.sources, step.target)}
+    used = {view.tensor: i for i, step in enumerate(made.steps) for view in (*step.sources, *step.targets)}
     return {
-        step.target.tensor: (i, used[step.target.tensor])
+        target.tensor: (i, used[target.tensor])
         for i, step in reversed(list(enumerate(made.steps)))
-        if made.stores[step.target.tensor].kind == "scratch"
+        for target in step.targets
+        if made.stores[target.tensor].kind == "scratch"
     }
 
 
-def works_in_place(step: Step, store: str) -> bool:
-    """Whether a step reads each element of a store where, at most, it writes that very one."""
-    target = replace(step.target, tensor=store)
+def works_in_place(step: Step, store: str, written: str) -> bool:
+    """Whether a step reads each element of a store where, at most, it writes that very one of another."""
+    target = next(replace(target, tensor=store) for target in step.targets if target.tensor == written)
     views = [view for view in step.sources if view.tensor == store]
     alike = all(replace(view, data_type=target.data_type) == target for view in views)
     widths = {view.data_type.size_in_bytes for view in (*views, target)}
@@ -88,7 +103,7 @@ def test_the_largest_lies_lowest(sizes: tuple[int, int], offsets: tuple[int, int
 @RANDOM
 @given(drawn=random_recipes(), factors=st.lists(st.integers(1, 40), min_size=40, max_size=40))
 def test_stores_that_are_needed_together_lie_apart(drawn: Drawn, factors: list[int]) -> None:
-    for simple in (drawn.recipe, optimise(drawn.recipe)):
+    for simple in (drawn.recipe, optimise(drawn.recipe), together(optimise(drawn.recipe))):
         sizes = {
             n: Store(s.kind, s.size_in_bytes * f) for (n, s), f in zip(simple.stores.items(), factors, strict=False)
         }
@@ -103,4 +118,4 @@ def test_stores_that_are_needed_together_lie_apart(drawn: Drawn, factors: list[i
                 continue
             apart = ends[a] <= arena.offsets[b] or ends[b] <= arena.offsets[a]
             (_, last_a), (first_b, _) = needed[a], needed[b]
-            assert apart or last_a < first_b or (last_a == first_b and works_in_place(made.steps[first_b], a))
+            assert apart or last_a < first_b or (last_a == first_b and works_in_place(made.steps[first_b], a, b))

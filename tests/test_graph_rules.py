@@ -19,6 +19,7 @@ from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.same import same
+from anydml.graph.rules.together import together
 from anydml.ir.fetches import gathered as gather
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import copy_of, scaled
@@ -413,10 +414,14 @@ def test_random_recipes_keep_their_bits(engines: list[str], drawn: Drawn) -> Non
     assert simple.bytes_moved <= drawn.recipe.bytes_moved
     assert len(simple.steps) <= len(drawn.recipe.steps)
     once, always = split_constants(simple)
+    whole = together(simple)
+    assert whole.bytes_moved <= simple.bytes_moved
     for engine in engines:
         wanted = run(drawn.recipe, engine, drawn.contents)
         for shares in (False, True):
             assert_same_outputs(run(simple, engine, drawn.contents, shares=shares), wanted, drawn)
+            if whole is not simple:
+                assert_same_outputs(run(whole, engine, drawn.contents, shares=shares), wanted, drawn)
         folded = {name: np.frombuffer(data, np.uint8) for name, data in run(once, engine, drawn.contents).items()}
         assert_same_outputs(run(always, engine, drawn.contents | folded), wanted, drawn)
 

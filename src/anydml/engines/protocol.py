@@ -37,6 +37,8 @@ class Engine(Protocol):
     name: str
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
+    reads_weights: bool
+    """Whether products of a few rows are quicker with weights of few bits as they lie than with what they stand for."""
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""

@@ -14,6 +14,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.together import together
 from anydml.graph.views import trace
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
 from anydml.ir.views import View
@@ -47,7 +48,7 @@ def recipes_of(desc: GraphDesc) -> Recipes:
     """What a graph in which nothing is at fault becomes when it is compiled."""
     before = lower(desc)
     once, after = split_constants(optimise(before))
-    return Recipes(before, guard(after), once)
+    return Recipes(before, together(guard(after)), once)
 
 
 def explain_desc(
@@ -130,8 +131,9 @@ def explain_graph(
                 described[store] = described[made[1]]
         layouts = {store: View.of(store, desc) for store, desc in described.items()}
         for step in recipe.steps:
-            layouts.setdefault(step.target.tensor, step.target)
-        views = {view.tensor: view for step in reversed(recipe.steps) for view in (*step.sources, step.target)}
+            for target in step.targets:
+                layouts.setdefault(target.tensor, target)
+        views = {view.tensor: view for step in reversed(recipe.steps) for view in (*step.sources, *step.targets)}
         for store, view in {**views, **{s: v for s, v in layouts.items() if s in recipe.stores}}.items():
             held = recipe.stores[store]
             name = short(_name(store, known))
@@ -149,7 +151,7 @@ def explain_graph(
     own = {number for group in groups.values() for number in group}
     drawn = tuple(replace(one, operator=kinds[one.nodes[0]] if k in own else "copy") for k, one in enumerate(drawn))
     became = _became(
-        drawn, run, made_once, [_place(step) for step in before.steps], [_place(step) for step in after.steps]
+        drawn, run, made_once, [_places(step)[0] for step in before.steps], [_places(step) for step in after.steps]
     )
     return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80))
 
@@ -162,13 +164,14 @@ def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str
 
 def _pass(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> Pass:
     reads = tuple(dict.fromkeys(view.tensor for view in step.sources))
-    return Pass(step.nodes, word_step(step, layouts, names), reads, step.target.tensor, step.bytes_moved)
+    writes = tuple(target.tensor for target in step.targets)
+    return Pass(step.nodes, word_step(step, layouts, names), reads, writes, step.bytes_moved)
 
 
-def _place(step: Step) -> View:
+def _places(step: Step) -> tuple[View, ...]:
     """What a step writes, and where something is made beside an output, what that will be of the output."""
-    made = _MADE.fullmatch(step.target.tensor)
-    return replace(step.target, tensor=made[1]) if made else step.target
+    made = [(target, _MADE.fullmatch(target.tensor)) for target in step.targets]
+    return tuple(replace(target, tensor=match[1]) if match else target for target, match in made)
 
 
 def _became(
@@ -176,7 +179,7 @@ def _became(
     after: Sequence[Pass],
     once: Sequence[Pass],
     places_before: Sequence[View],
-    places_after: Sequence[View],
+    places_after: Sequence[tuple[View, ...]],
 ) -> tuple[Became, ...]:
     """By name, and by where it is written where a node has several passes: parts of its result, or copies of it."""
     homes: dict[str, list[int]] = {}
@@ -191,8 +194,8 @@ def _became(
     for one, place in zip(before, places_before, strict=True):
         numbers = sorted({number for node in one.nodes for number in homes.get(node, ())})
         if len(places[one.nodes]) > 1:
-            own = [number for number in numbers if _is_part(places_after[number], place)]
-            numbers = own or [n for n in numbers if places_after[n] not in places[one.nodes]] or numbers
+            own = [number for number in numbers if any(_is_part(view, place) for view in places_after[number])]
+            numbers = own or [n for n in numbers if places[one.nodes].isdisjoint(places_after[n])] or numbers
         found.append(Became(tuple(numbers), any(node in made_once for node in one.nodes)))
     return tuple(found)
 

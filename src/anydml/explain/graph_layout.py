@@ -85,7 +85,7 @@ def arrange(picture: GraphPicture) -> Plan:
     hues = _hues(picture)
     groups = group_passes(picture.before)
     nodes = [_node_box(picture, numbers, hues) for numbers in groups]
-    writers = {picture.before[n].writes: box for box, numbers in zip(nodes, groups, strict=True) for n in numbers}
+    writers = {picture.before[n].writes[0]: box for box, numbers in zip(nodes, groups, strict=True) for n in numbers}
     reads = {
         box: list(dict.fromkeys(store for n in numbers for store in picture.before[n].reads))
         for box, numbers in zip(nodes, groups, strict=True)

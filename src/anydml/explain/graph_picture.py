@@ -40,8 +40,8 @@ class Pass:
     """What that is, in words."""
     reads: tuple[str, ...]
     """The stores that it reads."""
-    writes: str
-    """The store that it writes."""
+    writes: tuple[str, ...]
+    """The stores that it writes."""
     bytes_moved: int
     operator: str = ""
     """That of the node, where it is a node's own pass; a pass may also be a copy of a node's result."""
@@ -160,7 +160,7 @@ def group_passes(passes: Sequence[Pass]) -> list[list[int]]:
         else:
             groups.append([number])
             homes.setdefault(one.nodes, groups[-1])
-        results.add(one.writes)
+        results.update(one.writes)
     return groups
 
 

@@ -56,8 +56,8 @@ def _passes(labels: Mapping[str, str], head: str, passes: Sequence[Pass]) -> Ite
 
 
 def _cells(labels: Mapping[str, str], number: int, one: Pass) -> tuple[str, ...]:
-    names = [labels[store] for store in (*one.reads, one.writes)]
-    data = f"{word_list(names[:-1])} → {names[-1]}".strip()
+    reads, writes = ([labels[store] for store in stores] for stores in (one.reads, one.writes))
+    data = f"{word_list(reads)} → {word_list(writes)}".strip()
     return str(number), f"{one.operator} {word_list(one.nodes)}".strip(), one.does, data, word_bytes(one.bytes_moved)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.explain.formula import Formula, name_index
@@ -11,7 +12,7 @@ from anydml.explain.values import write_number, write_single
 from anydml.graph.views import trace
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
-from anydml.ir.verbs import Map, Primitive, Reduce, Scan
+from anydml.ir.verbs import Map, Primitive, Reduce, Scan, values_of
 from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
@@ -49,10 +50,18 @@ def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str])
 
     `layouts` are the whole tensors that stores hold, where that is known.
     """
-    words = _Words(layouts, names)
-    parts, target = _VERBS[type(step.primitive)].told(step.primitive, words)
+    words, primitive = _Words(layouts, names), step.primitive
+    if isinstance(primitive, Scan) or not primitive.also:
+        return _word_target(primitive, words, is_only=True)
+    pairs = zip(step.targets, values_of(primitive), strict=True)
+    each = [replace(primitive, target=target, value=value, also=()) for target, value in pairs]
+    return "; ".join(_word_target(one, words, is_only=False) for one in each)
+
+
+def _word_target(primitive: Primitive, words: _Words, *, is_only: bool) -> str:
+    parts, target = _VERBS[type(primitive)].told(primitive, words)
     where = words.of(target)
-    return ", ".join(parts) + ("" if where == names[target.tensor] else f", into {where}")
+    return ", ".join(parts) + ("" if is_only and where == words.names[target.tensor] else f", into {where}")
 
 
 def word_kind(step: Step) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anydml.ir.patterns import is_copy
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Reduce, Scan
+from anydml.ir.verbs import Reduce, Scan, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -118,16 +118,19 @@ def lay_out(recipe: Recipe) -> Arena:
     store laid out like its own result writes it there, if its verb can.
     """
     blocks: dict[str, _Block] = {}
-    last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in (step.target, *step.sources)}
+    last = {view.tensor: number for number, step in enumerate(recipe.steps) for view in (*step.targets, *step.sources)}
     for number, step in enumerate(recipe.steps):
-        name = step.target.tensor
-        if recipe.stores[name].kind == "scratch" and name not in blocks:
+        free = {view.tensor for view in step.sources if view.tensor in blocks and last[view.tensor] == number}
+        for target in step.targets:
+            name = target.tensor
+            if recipe.stores[name].kind != "scratch" or name in blocks:
+                continue
             size = -(-recipe.stores[name].size_in_bytes // ALIGNMENT) * ALIGNMENT
-            over = [source for source in _may_overwrite(step) if source in blocks and last[source] == number]
-            before = next((blocks[source] for source in over if blocks[source].size == size), None)
-            if before:
+            over = [source for source in _may_overwrite(step, target) if source in free and blocks[source].size == size]
+            if over:
+                before = blocks[name] = blocks[over[0]]
                 before.end = last[name]
-                blocks[name] = before
+                free -= {source for source in free if blocks[source] is before}
             else:
                 blocks[name] = _Block(size, number, last[name])
     busy = _Busy(len(recipe.steps))
@@ -138,16 +141,16 @@ def lay_out(recipe: Recipe) -> Arena:
     return Arena(offsets, max((block.offset + block.size for block in blocks.values()), default=0))
 
 
-def _may_overwrite(step: Step) -> list[str]:
-    """The stores that a step may write its result into while it reads them: all that it reads there lies alike."""
-    is_by_row = isinstance(step.primitive, Reduce) and step.primitive.is_by_row
-    if is_copy(step.primitive) or is_by_row:
+def _may_overwrite(step: Step, target: View) -> list[str]:
+    """The stores that a step may write a result into while it reads them: all that it reads there lies alike."""
+    primitive = step.primitive
+    if is_copy(primitive) or (isinstance(primitive, Reduce) and primitive.has_rows(target)):
         return []
-    if not isinstance(step.primitive, Scan) and fetched(step.primitive.value):
+    if not isinstance(primitive, Scan) and fetched(*values_of(primitive)):
         return []
     found = {view.tensor: True for view in step.sources}
     for view in step.sources:
-        found[view.tensor] &= _lies(view) == _lies(step.target)
+        found[view.tensor] &= _lies(view) == _lies(target)
     return [name for name, is_alike in found.items() if is_alike]
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from anydml.graph.check import byte_span
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
-from anydml.graph.weights import read_weights
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Scan
@@ -77,7 +76,7 @@ def lower(graph: GraphDesc) -> Recipe:
             places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
         steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in primitives]
-    return read_weights(Recipe(stores, (*steps, *copies)))
+    return Recipe(stores, (*steps, *copies))
 
 
 def lower_operator(desc: OperatorDesc) -> Recipe:

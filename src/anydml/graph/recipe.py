@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Primitive, Scan, checks_of, reading, views_of
+from anydml.ir.verbs import Primitive, Scan, checks_of, reading, sources_of, targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,12 +41,17 @@ class Step:
     @property
     def sources(self) -> tuple[View, ...]:
         """What it reads."""
-        return views_of(self.primitive)[:-1]
+        return sources_of(self.primitive)
 
     @property
     def target(self) -> View:
-        """What it writes."""
+        """What it writes, or the first of it: rules make steps of one target, and `together` joins them at last."""
         return self.primitive.target
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """All that it writes."""
+        return targets_of(self.primitive)
 
     def reading(self, change: Callable[[View], View]) -> Step:
         """The same with other sources."""
@@ -64,11 +69,11 @@ class Step:
     @property
     def bytes_moved(self) -> int:
         """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
-        primitive, target = self.primitive, self.target
-        moved = math.prod(target.sizes) * target.data_type.size_in_bytes
+        primitive = self.primitive
+        moved = sum(math.prod(target.sizes) * target.data_type.size_in_bytes for target in self.targets)
         if isinstance(primitive, Scan):
             return moved + math.prod(distinct_sizes(primitive.source)) * primitive.source.data_type.size_in_bytes
-        fetches = Counter(int(node.value) for node in walk(primitive.value) if node.op == "fetch")
+        fetches = Counter(int(node.value) for node in walk(*values_of(primitive)) if node.op == "fetch")
         for slot, view in enumerate(primitive.sources):
             count = fetches[slot] * math.prod(primitive.sizes) if slot in fetches else math.prod(distinct_sizes(view))
             moved += count * view.data_type.size_in_bytes
@@ -94,7 +99,7 @@ class Recipe:
 
     def shared(self) -> frozenset[str]:
         """The stores that several steps write parts of."""
-        writes = Counter(step.target.tensor for step in self.steps)
+        writes = Counter(target.tensor for step in self.steps for target in step.targets)
         return frozenset(name for name, count in writes.items() if count > 1)
 
     @property

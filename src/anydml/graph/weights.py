@@ -38,7 +38,7 @@ def read_weights(recipe: Recipe) -> Recipe:
     """
     if not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
         return recipe
-    makers = {step.target.tensor: step for step in recipe.steps}
+    makers = {view.tensor: step for step in recipe.steps for view in step.targets}
     readers: dict[str, set[int]] = {}
     for number, step in enumerate(recipe.steps):
         for view in step.sources:
@@ -82,9 +82,8 @@ def _constants(recipe: Recipe, shared: Collection[str]) -> set[str]:
     """The stores that depend on constants alone."""
     known = {name for name, store in recipe.stores.items() if store.kind == "constant"}
     for step in recipe.steps:
-        name = step.target.tensor
-        if step.sources and name not in shared and all(view.tensor in known for view in step.sources):
-            known.add(name)
+        if step.sources and all(view.tensor in known for view in step.sources):
+            known |= {view.tensor for view in step.targets if view.tensor not in shared}
     return known
 
 
@@ -129,7 +128,14 @@ def _merged(
     column, few = (found.rows, found.columns) if is_left else (found.columns, found.rows)
     other = found.right if is_left else found.left
     summed = len(found.sizes) - 1
-    is_plain = not (found.batch or product.checks or fetched(product.value) or _is_odd(product.value, weights, summed))
+    is_plain = not (
+        found.batch
+        or product.checks
+        or product.also
+        or made.also
+        or fetched(product.value)
+        or _is_odd(product.value, weights, summed)
+    )
     is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
     parts = match_dequantised(*made.value.args) if made.value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
 from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
 from anydml.ir.trees import fetched, loads, rewrite, walk
-from anydml.ir.verbs import Check, Map, Reduce
+from anydml.ir.verbs import Check, Map, computing, values_of
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Computed
 
 INT64 = DataType.INT64
-Computed = TypeVar("Computed", bound=Map | Reduce)
 
 
 class Gathered(NamedTuple):
@@ -106,7 +106,7 @@ def gathered(source: View, indices: View, target: View, batch_rank: int, *, clam
 def match_gathered(primitive: Map) -> Gathered | None:
     """What `gathered` makes, and what narrowing leaves of it; None for other maps. The checks may be any."""
     value, target = primitive.value, primitive.target
-    if value.op != "fetch":
+    if value.op != "fetch" or primitive.also:
         return None
     source = primitive.sources[int(value.value)]
     slots = [_chosen_by(index, size) for index, size in zip(value.args, source.sizes, strict=True)]
@@ -137,7 +137,7 @@ def turned(source: View, lengths: View, target: View, axis: int) -> Map:
 def match_turned(primitive: Map) -> Turned | None:
     """What `turned` makes, and what narrowing leaves of it, but not along the axis; None for other maps."""
     value, target = primitive.value, primitive.target
-    if value.op != "fetch" or primitive.checks:
+    if value.op != "fetch" or primitive.checks or primitive.also:
         return None
     source = primitive.sources[int(value.value)]
     others = [k for k, index in enumerate(value.args) if not _is_at(index, k)]
@@ -157,10 +157,10 @@ def match_turned(primitive: Map) -> Turned | None:
 
 def settled(primitive: Computed) -> Computed:
     """The same verb, which fetches at i what it fetched at start + step·i: from a window of the source."""
-    value, sources, sizes = primitive.value, list(primitive.sources), primitive.sizes
+    values, sources, sizes = values_of(primitive), list(primitive.sources), primitive.sizes
     lines: dict[tuple[int, int], Line] = {}
-    for slot in fetched(value):
-        nodes = [node for node in walk(value) if node.op == "fetch" and node.value == slot]
+    for slot in fetched(*values):
+        nodes = [node for node in walk(*values) if node.op == "fetch" and node.value == slot]
         start, steps, kept = [0] * len(sources[slot].sizes), [1] * len(sources[slot].sizes), list(sources[slot].sizes)
         for k in range(len(kept)):
             found = {line_of(node.args[k]) for node in nodes}
@@ -183,7 +183,7 @@ def settled(primitive: Computed) -> Computed:
         args = [lines[slot, k].inside if (slot, k) in lines else index for k, index in enumerate(node.args)]
         return fetch(slot, node.type, args)
 
-    return replace(primitive, sources=tuple(sources), value=rewrite(value, change))
+    return computing(replace(primitive, sources=tuple(sources)), lambda value: rewrite(value, change))
 
 
 class Line(NamedTuple):

@@ -56,8 +56,8 @@ def is_copy(primitive: Primitive) -> TypeGuard[Map]:
 
 
 def is_plain(primitive: Primitive) -> TypeGuard[Map]:
-    """Whether it is a map that checks nothing."""
-    return isinstance(primitive, Map) and not primitive.checks
+    """Whether it is a map that checks nothing, of one target."""
+    return isinstance(primitive, Map) and not primitive.checks and not primitive.also
 
 
 def filled(target: View, start: float, delta: float = 0) -> Map:
@@ -75,7 +75,7 @@ def filled(target: View, start: float, delta: float = 0) -> Map:
 
 def match_filled(primitive: Map) -> Filled | None:
     """The start and the delta of what `filled` makes; None for other maps."""
-    if primitive.sources or primitive.checks:
+    if primitive.sources or not is_plain(primitive):
         return None
     numbers = [node.value for node in walk(primitive.value) if node.op == "given"]
     if not 1 <= len(numbers) <= 2:
@@ -98,7 +98,7 @@ def scaled(source: View, target: View, scale: float = 1.0, bias: float = 0.0) ->
 
 def match_scaled(primitive: Map) -> Scaled | None:
     """The scale and the bias of what `scaled` makes; None for other maps."""
-    if len(primitive.sources) != 1 or primitive.checks:
+    if len(primitive.sources) != 1 or not is_plain(primitive):
         return None
     node, numbers = primitive.value, []
     if node.op == "cast":
@@ -149,6 +149,8 @@ def varies_along(value: Expr, sources: Sequence[View]) -> frozenset[int]:
 
 def match_contraction(primitive: Reduce) -> Contraction | None:
     """The two factors of a reduce that sums products of what varies along different dimensions; None for others."""
+    if primitive.also:
+        return None
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
     if len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
         return None

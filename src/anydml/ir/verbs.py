@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +47,13 @@ class Check:
     """What asks for it, in a graph."""
 
 
+class Write(NamedTuple):
+    """A target beside the first, and what it holds."""
+
+    target: View
+    value: Expr
+
+
 @dataclass(frozen=True, slots=True)
 class Map:
     """target[i] = value, an expression of source[i] for each source, and of i: all views have the same sizes.
@@ -59,12 +66,17 @@ class Map:
     end of the range, and NaN is 0. Between integer types bits are cut off, or the sign continued; from an integer a
     float is the nearest, rounded once. A load alone moves bits, whatever they mean. The target may be the very memory
     of a source whose elements lie alike and are equally wide.
+
+    A map may have several targets, each with a value of its own, in one walk. No two of them share memory, and each may
+    be the memory of a source: all values of an element are computed before one of them is written.
     """
 
     sources: tuple[View, ...]
     target: View
     value: Expr
     checks: tuple[Check, ...] = ()
+    also: tuple[Write, ...] = ()
+    """The targets beside the first."""
 
     @property
     def source(self) -> View:
@@ -85,7 +97,8 @@ class Reduce:
     it holds a value for each row, and what stands outside of the folds does not vary along the row. Otherwise it holds
     one for each element, as a softmax does. The order in which a fold goes through a row is the schedule's, and the
     same for any number of threads. With a value for each element the target may be the very memory of a source whose
-    elements lie alike and are equally wide. Fetches and checks are as in a `Map`.
+    elements lie alike and are equally wide. Fetches and checks are as in a `Map`, and so are several targets: each has
+    a value for each row, or for each element.
     """
 
     sources: tuple[View, ...]
@@ -95,6 +108,8 @@ class Reduce:
     checks: tuple[Check, ...] = ()
     rows: tuple[int, ...] = ()
     """The sizes of the dimensions that are folded. Left out, they are the first source's, which is then loaded from."""
+    also: tuple[Write, ...] = ()
+    """The targets beside the first."""
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -108,8 +123,12 @@ class Reduce:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether there is one value for each row."""
-        return self.target.sizes[len(self.target.sizes) - self.depth :] != self.rows
+        """Whether there is one value for each row, in every target."""
+        return all(map(self.has_rows, targets_of(self)))
+
+    def has_rows(self, target: View) -> bool:
+        """Whether a target has one value for each row."""
+        return target.sizes[len(target.sizes) - self.depth :] != self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +149,8 @@ class Scan:
 
 
 Primitive: TypeAlias = Map | Reduce | Scan
+Computed = TypeVar("Computed", bound=Map | Reduce)
+AnyVerb = TypeVar("AnyVerb", bound=Primitive)
 
 
 def sources_of(primitive: Primitive) -> tuple[View, ...]:
@@ -144,9 +165,34 @@ def checks_of(primitive: Primitive) -> tuple[Check, ...]:
     return () if isinstance(primitive, Scan) else primitive.checks
 
 
+def targets_of(primitive: Primitive) -> tuple[View, ...]:
+    """The views that a primitive writes."""
+    also = () if isinstance(primitive, Scan) else primitive.also
+    return (primitive.target, *(write.target for write in also)) if also else (primitive.target,)
+
+
+def values_of(primitive: Map | Reduce) -> tuple[Expr, ...]:
+    """What is computed for each target."""
+    return (primitive.value, *(write.value for write in primitive.also))
+
+
 def views_of(primitive: Primitive) -> tuple[View, ...]:
-    """The views that a primitive reads and writes, the written one last."""
-    return (*sources_of(primitive), primitive.target)
+    """The views that a primitive reads and writes, those written last."""
+    return (*sources_of(primitive), *targets_of(primitive))
+
+
+def writing(primitive: AnyVerb, change: Callable[[View], View]) -> AnyVerb:
+    """The same primitive with the views that it writes changed."""
+    if isinstance(primitive, Scan) or not primitive.also:
+        return replace(primitive, target=change(primitive.target))
+    also = tuple(write._replace(target=change(write.target)) for write in primitive.also)
+    return replace(primitive, target=change(primitive.target), also=also)
+
+
+def computing(primitive: Computed, change: Callable[[Expr], Expr]) -> Computed:
+    """The same verb with its values changed."""
+    also = tuple(write._replace(value=change(write.value)) for write in primitive.also)
+    return replace(primitive, value=change(primitive.value), also=also)
 
 
 def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:

@@ -87,7 +87,7 @@ class Weights(NamedTuple):
 def match_weights(primitive: Reduce) -> Weights | None:
     """The parts of a sum of a·q·s; None for other reduces."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+    if primitive.also or len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
         return None
     product, scale = folds[0].args[0].args
     if product.op != "mul":

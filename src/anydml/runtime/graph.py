@@ -16,6 +16,8 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import optimise as simplify
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.together import together
+from anydml.graph.weights import read_weights
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
@@ -75,9 +77,10 @@ class CompiledGraph(Compiled):
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
         self.lowered = lower(desc)
         """A step for every node that an output needs."""
-        self.once, always = split_constants(simplify(self.lowered)) if optimise else (_NOTHING, self.lowered)
+        given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
+        self.once, always = split_constants(simplify(given)) if optimise else (_NOTHING, given)
         """What hangs on constants alone, and was computed when the graph was compiled."""
-        self.recipe = guard(always)
+        self.recipe = together(guard(always)) if optimise else guard(always)
         """The steps that a dispatch takes."""
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce, Scan, checks_of, views_of
+from anydml.ir.verbs import Map, Reduce, Scan, checks_of, computing, values_of, views_of
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ class CpuEngine:
 
     name = "cpu"
     memory = HOST
+    reads_weights = True
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:
@@ -60,9 +60,7 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
-        written = (
-            replace(primitive, value=_expand(primitive.value)) if isinstance(primitive, (Map, Reduce)) else primitive
-        )
+        written = computing(primitive, _expand) if isinstance(primitive, (Map, Reduce)) else primitive
         program: Program | None = None
         if not needs_more(written):
             ahead = AHEAD.get(type(written), ()) if constants and not checks_of(written) else ()
@@ -91,7 +89,7 @@ def needs_more(primitive: Primitive) -> bool:
 def _computes(primitive: Primitive) -> tuple[set[str], set[DataType | None]]:
     """The operations, and the types that are computed with, not only moved."""
     if isinstance(primitive, (Map, Reduce)):
-        nodes = [node for node in walk(primitive.value) if node.op not in _MOVES]
+        nodes = [node for node in walk(*values_of(primitive)) if node.op not in _MOVES]
         return {node.op for node in nodes}, {part.type for node in nodes for part in (node, *node.args)}
     return set(), {view.data_type for view in views_of(primitive)}
 

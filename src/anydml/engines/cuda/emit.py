@@ -76,19 +76,21 @@ class Emitted:
     """What is fetched, each by a pointer and its source's strides."""
 
 
-def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitted:
-    """A kernel for a tree of operations alone, which writes nothing where one of so many verdicts finds a fault.
+def emit(values: Sequence[Expr], sources: Sequence[View] = (), verdicts: int = 0) -> Emitted:
+    """A kernel for trees of operations alone, one for each target.
 
-    Of the sources it must know the strides of those that are fetched from.
+    It writes nothing where one of so many verdicts finds a fault. Of the sources it must know the strides of those that
+    are fetched from.
     """
-    value = rewrite(value, bounded)
-    nodes = list(walk(value))
+    values = [rewrite(value, bounded) for value in values]
+    nodes = list(walk(*values))
     loads, coordinates, given, fetches = (
         [node for node in nodes if node.op == op] for op in ("load", "coordinate", "given", "fetch")
     )
     names = {node: f"v{number}" for number, node in enumerate(nodes)}
-    views = range(len(loads) + len(coordinates) + 1)
-    pointers = [*(f"p{view}" for view in range(len(loads))), "target"]
+    views = range(len(loads) + len(coordinates) + len(values))
+    targets = [f"target{number}" for number in range(len(values))]
+    pointers = [*(f"p{view}" for view in range(len(loads))), *targets]
     fetched = {node: f"f{number}" for number, node in enumerate(fetches)}
     strides = [f"strides_{name}" for name in fetched.values()]
     guards = [f"verdict{number}" for number in range(verdicts)]
@@ -97,14 +99,14 @@ def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitte
     chosen = [f"given{number}" for number in range(len(given))]
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"REACH{view}" for view in views))]
     firsts = [f"{start}.to(tl.int64) * REACH{view}.align" for view, start in enumerate(starts, len(loads))]
-    bases = [*pointers[:-1], *firsts, "target"]
+    bases = [*pointers[: len(loads)], *firsts, *targets]
     walked = [f"steps{view}, sizes, strides{view}, TILE, REACH{view}" for view in views]
     places = [f"reach({base}, row, first, number, {how})" for base, how in zip(bases, walked, strict=True)]
     computed = {
         **{
             node: f"fetch(p{view}, row, first, number, mask, counts, {walked[view]})" for view, node in enumerate(loads)
         },
-        **dict(zip(coordinates, places[len(loads) : -1], strict=True)),
+        **dict(zip(coordinates, places[len(loads) :], strict=False)),
         **{node: from_bits(f"{number}.to(tl.int64)", node.type) for node, number in zip(given, chosen, strict=True)},
     }
     for node in nodes:  # loads come first
@@ -119,7 +121,10 @@ def emit(value: Expr, sources: Sequence[View] = (), verdicts: int = 0) -> Emitte
         *(f"    if tl.load({guard}) != NONE_OUTSIDE:\n        return" for guard in guards),
         "    row, first, number, mask = begin(counts, blocks, TILE)",
         *(f"    {names[node]} = {text}" for node, text in computed.items()),
-        f"    tl.store({places[-1]}, {names[value]}, mask=mask)",
+        *(
+            f"    tl.store({place}, {names[value]}, mask=mask)"
+            for place, value in zip(places[-len(values) :], values, strict=True)
+        ),
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
     operations = sum(bool(node.args) for node in nodes)

@@ -25,7 +25,8 @@ class Form:
     """Whether a tile holds whole rows: each element is read once, whatever is folded how often."""
     is_even: bool
     """Whether chunks fill rows."""
-    is_by_row: bool
+    by_row: tuple[bool, ...]
+    """By target, whether it has a value for each row."""
     is_parted: bool = False
     """Whether several programs have a part of a row each, and put down what the folds make of it."""
 
@@ -55,26 +56,29 @@ def neutral(fold: Expr) -> Expr:
     return const(int(limits.min if fold.op == "fold_max" else limits.max), kind)
 
 
-def levels_of(value: Expr) -> dict[Expr, int]:
+def levels_of(*values: Expr) -> dict[Expr, int]:
     """How deep in one another the folds up to each node are."""
     found: dict[Expr, int] = {}
-    for node in walk(value):
+    for node in walk(*values):
         found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in FOLDS)
     return found
 
 
-def leaves_of(value: Expr) -> list[list[Expr]]:
-    """The loads, the coordinates and the user's numbers of a tree."""
-    nodes = list(walk(value))
+def leaves_of(*values: Expr) -> list[list[Expr]]:
+    """The loads, the coordinates and the user's numbers of trees."""
+    nodes = list(walk(*values))
     return [[node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")]
 
 
-def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int = 0) -> EmittedRows:
-    """A kernel for a tree of operations and folds; `spans` says if a leaf varies from row to row, and along a row.
+def emit_rows(
+    values: Sequence[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int = 0
+) -> EmittedRows:
+    """A kernel for trees of operations and folds, one for each target.
 
-    It writes nothing where one of so many verdicts finds a fault.
+    `spans` says if a leaf varies from row to row, and along a row. It writes nothing where one of so many verdicts
+    finds a fault.
     """
-    writer = _Writer(rewrite(value, bounded), form, spans, verdicts)
+    writer = _Writer([rewrite(value, bounded) for value in values], form, spans, verdicts)
     return EmittedRows(
         function_of(writer.text()),
         tuple(int(node.value) for node in writer.loads),
@@ -85,11 +89,13 @@ def emit_rows(value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]
 
 
 class _Writer:
-    def __init__(self, value: Expr, form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int) -> None:
-        self.value, self.form = value, form
+    def __init__(
+        self, values: list[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int
+    ) -> None:
+        self.values, self.form = values, form
         self.guards = [f"verdict{number}" for number in range(verdicts)]
-        self.loads, self.coordinates, self.given = leaves_of(value)
-        self.levels = levels_of(value)
+        self.loads, self.coordinates, self.given = leaves_of(*values)
+        self.levels = levels_of(*values)
         self.folds = [node for node in self.levels if node.op in FOLDS]
         self.fetches = {node: f"f{k}" for k, node in enumerate(node for node in self.levels if node.op == "fetch")}
         self.views = {node: number for number, node in enumerate((*self.loads, *self.coordinates))}
@@ -106,8 +112,9 @@ class _Writer:
         self.fresh = itertools.count()
 
     def text(self) -> str:
-        views = range(len(self.views) + (not self.form.is_parted))
-        targets = [f"target{number}" for number in range(len(self.folds))] if self.form.is_parted else ["target"]
+        written = self.folds if self.form.is_parted else self.values
+        views = range(len(self.views) + (0 if self.form.is_parted else len(written)))
+        targets = [f"target{number}" for number in range(len(written))]
         pointers = [*(f"p{view}" for view in range(len(self.loads))), *targets, *self.fetches.values(), *self.guards]
         numbers = ["count", "length", "parts", "chunks", "row_sizes", "sizes"]
         numbers += [f"{of}{view}" for view in views for of in ("row_strides", "strides")]
@@ -130,8 +137,8 @@ class _Writer:
             at = f"rows.to_rows({base}, row, row_sizes, row_strides{view}, LINE{view})" if self.spans[node][0] else base
             self.say(f"at{view} = {at}")
         if not self.form.is_parted:
-            last = len(self.views)
-            self.say(f"at{last} = rows.to_rows(target, row, row_sizes, row_strides{last}, LINE{last})")
+            for target, last in zip(targets, range(len(self.views), len(views)), strict=True):
+                self.say(f"at{last} = rows.to_rows({target}, row, row_sizes, row_strides{last}, LINE{last})")
         if self.form.is_whole:
             self.whole()
         else:
@@ -196,11 +203,15 @@ class _Writer:
             name = f"tl.where(there, {name}, {constant(neutral(fold))})"
         return f"rows.spread({name}, TILE.rows, TILE.length)"
 
-    def store(self) -> None:
-        view, name = len(self.views), self.names[self.value]
-        if self.form.is_by_row:
-            self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1), mask=is_row)")
-        else:
+    def store(self, *, by_row: bool) -> None:
+        """Write the targets that have a value for each row, or those that have one for each element."""
+        for view, (value, is_by_row) in enumerate(zip(self.values, self.form.by_row, strict=True), len(self.views)):
+            if is_by_row != by_row:
+                continue
+            name = self.names[value]
+            if by_row:
+                self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1), mask=is_row)")
+                continue
             place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})"
             self.say(f"tl.store({place}, rows.spread({name}, TILE.rows, TILE.length){self.mask(True, True)})")
 
@@ -208,8 +219,9 @@ class _Writer:
 
     def whole(self) -> None:
         self.begin("0")
-        self.compute(list(walk(self.value)))
-        self.store()
+        self.compute(list(walk(*self.values)))
+        self.store(by_row=True)
+        self.store(by_row=False)
 
     def chunks(self) -> None:
         """A loop along the rows for each level of folds, and one for what is written."""
@@ -225,13 +237,14 @@ class _Writer:
             self.loop([])
 
     def loop(self, folds: list[Expr]) -> None:
-        """Go along the rows, and fold; without folds, compute the value and write it."""
-        roots = [fold.args[0] for fold in folds] or [self.value]
+        """Go along the rows, and fold; without folds, compute the values and write them."""
+        roots = [fold.args[0] for fold in folds] or self.values
         needed = list(walk(*roots, known=self.names))
         self.compute([node for node in needed if not self.varies[node]])
-        if not folds and self.form.is_by_row:
-            self.store()
-            return
+        if not folds:
+            self.store(by_row=True)
+            if all(self.form.by_row):
+                return
         sums = [f"sum{next(self.fresh)}" for _ in folds]
         for name, fold in zip(sums, folds, strict=True):
             self.say(f"{name} = rows.spread(rows.wide({constant(neutral(fold))}), TILE.rows, TILE.length)")
@@ -243,7 +256,7 @@ class _Writer:
         for name, fold in zip(sums, folds, strict=True):
             self.say(f"{name} = rows.both_{fold.op.removeprefix('fold_')}({name}, rows.wide({self.filled(fold)}))")
         if not folds:
-            self.store()
+            self.store(by_row=False)
         self.indent = outside
         self.names = kept
         for name, fold in zip(sums, folds, strict=True):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
-from anydml.engines.reference.reducing import reduce
+from anydml.engines.reference.reducing import apart, reduce
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexFault, Map, Reduce, Scan, checks_of, views_of
+from anydml.ir.verbs import IndexFault, Map, Reduce, Scan, checks_of, sources_of, values_of, views_of
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
+    reads_weights = False
     reserve = staticmethod(reserve_host)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> ReferenceProgram:  # noqa: ARG002 - the protocol's
@@ -95,22 +96,24 @@ def scan(primitive: Scan, source: Array, target: Array) -> None:
 
 def compute(primitive: Map, *arrays: Array) -> None:
     """Evaluate the expression for every element, all of them before one is written."""
-    *sources, target = arrays
+    read = len(primitive.sources)
+    sources, targets = arrays[:read], arrays[read:]
     if is_copy(primitive):
-        copy(sources[0], target)
+        copy(sources[0], targets[0])
         return
-    np.copyto(target, evaluate(primitive.value, sources, target.shape))
+    found = [evaluate(value, sources, primitive.sizes) for value in values_of(primitive)]
+    for target, values in zip(targets, apart(found), strict=True):
+        np.copyto(target, values)
 
 
 def _checked(primitive: Primitive, *arrays: Array) -> None:
-    """The checks first, whose indices come before the target."""
-    checks = checks_of(primitive)
-    *sources, target = arrays
-    read = len(sources) - len(checks)
-    for check, indices in zip(checks, sources[read:], strict=True):
+    """The checks first, whose indices come between the sources and the targets."""
+    checks, end = checks_of(primitive), len(sources_of(primitive))
+    read = end - len(checks)
+    for check, indices in zip(checks, arrays[read:end], strict=True):
         if fault := find_outside(check, indices):
             raise fault
-    _VERBS[type(primitive)](primitive, *sources[:read], target)
+    _VERBS[type(primitive)](primitive, *arrays[:read], *arrays[end:])
 
 
 _VERBS: dict[type[Primitive], Callable[..., None]] = {

@@ -10,6 +10,7 @@ import numpy as np
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import loads
+from anydml.ir.verbs import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,18 @@ Array = np.ndarray[Any, Any]
 
 def reduce(primitive: Reduce, *arrays: Array) -> None:
     """Evaluate the expression along every row, all of it before an element is written."""
-    *sources, target = arrays
+    read = len(primitive.sources)
+    sources, targets = arrays[:read], arrays[read:]
     product = match_contraction(primitive)
     known = {product.fold: _product(product, sources)} if product else {}
-    values = evaluate(primitive.value, sources, primitive.sizes, primitive.depth, known)
-    np.copyto(target, np.broadcast_to(values, primitive.sizes)[tuple(map(slice, target.shape))])
+    found = [evaluate(value, sources, primitive.sizes, primitive.depth, known) for value in values_of(primitive)]
+    for target, values in zip(targets, apart(found), strict=True):
+        np.copyto(target, np.broadcast_to(values, primitive.sizes)[tuple(map(slice, target.shape))])
+
+
+def apart(values: list[Array]) -> list[Array]:
+    """The values of several targets, none of them in the memory of a source, which may be another's target."""
+    return values if len(values) == 1 else list(map(np.array, values))
 
 
 def _product(found: Contraction, sources: Sequence[Array]) -> Array:

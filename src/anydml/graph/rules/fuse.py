@@ -16,7 +16,7 @@ from anydml.ir.fetches import match_gathered, match_turned, settled
 from anydml.ir.numerics import expand
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.trees import fetched, rewrite, walk
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, computing, values_of
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
-    from anydml.ir.fetches import Computed
+    from anydml.ir.verbs import Computed
 
 MOST_SOURCES = 8
 """Of a map, each of which takes an address that a loop must keep."""
@@ -116,9 +116,9 @@ def _taken(target: View, reader: Map) -> list[int] | None:
     return [*(math.prod(view.sizes) for view in loaded), *[math.prod(reader.target.sizes)] * len(fetches)]
 
 
-def work(value: Expr) -> int:
-    """The operations of a tree, about."""
-    return sum(map(work_of, walk(value)))
+def work(*values: Expr) -> int:
+    """The operations of trees, about."""
+    return sum(map(work_of, walk(*values)))
 
 
 def work_of(node: Expr) -> int:
@@ -155,10 +155,10 @@ class Sources:
 def inlined(made: Map, reader: Computed) -> Computed | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
     sources = Sources()
-    places = fetched(reader.value)
+    places = fetched(*values_of(reader))
     halves = any(
         node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0].op in ("load", "fetch")
-        for node in walk(reader.value)
+        for node in walk(*values_of(reader))
     )
 
     def stored(value: Expr) -> Expr:
@@ -187,11 +187,11 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
             return sources.fetch(view, at)
         return stored(_read_by(sources, made, find(at))).bits(view.data_type)
 
-    value = with_leaves(reader.value, loads, fetches=read if places else None)
+    fused = computing(reader, lambda value: with_leaves(value, loads, fetches=read if places else None))
     views = sources.views()
-    if len(views) > MOST_SOURCES or work(value) > MOST_WORK:
+    if len(views) > MOST_SOURCES or work(*values_of(fused)) > MOST_WORK:
         return None
-    fused = replace(reader, sources=views, value=value, checks=(*made.checks, *reader.checks))
+    fused = replace(fused, sources=views, checks=(*made.checks, *reader.checks))
     return settled(fused) if places or fetched(made.value) else fused
 
 

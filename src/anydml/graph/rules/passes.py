@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from anydml.graph.rules.fuse import work_of
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Reduce
+from anydml.ir.verbs import Reduce, values_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
 
@@ -17,17 +19,17 @@ if TYPE_CHECKING:
 def reads_in_passes(reader: Map | Reduce) -> list[set[int]]:
     """What is read in each fold, and outside of all of them."""
     read: dict[Expr | None, set[int]] = {None: set()}
-    for node, around in _homes(reader.value).items():
+    for node, around in _homes(values_of(reader)).items():
         if node.op == "load":
             for one in around:
                 read.setdefault(one, set()).add(int(node.value))
     return list(read.values())
 
 
-def _homes(value: Expr) -> dict[Expr, set[Expr | None]]:
+def _homes(values: Sequence[Expr]) -> dict[Expr, set[Expr | None]]:
     """The folds that each node is computed in; None stands for outside of all."""
-    homes: dict[Expr, set[Expr | None]] = {value: {None}}
-    for node in reversed(list(walk(value))):
+    homes: dict[Expr, set[Expr | None]] = {value: {None} for value in values}
+    for node in reversed(list(walk(*values))):
         around = {node} if node.op in FOLDS else homes[node]
         for arg in node.args:
             homes.setdefault(arg, set()).update(around)
@@ -37,8 +39,8 @@ def _homes(value: Expr) -> dict[Expr, set[Expr | None]]:
 def work_in_passes(primitive: Map | Reduce) -> int:
     """The operations for an element, over all passes along its row; what is the same along the row is none."""
     kept = len(primitive.sizes) - primitive.depth if isinstance(primitive, Reduce) else 0
-    homes, varying, total = _homes(primitive.value), set(), 0
-    for node in walk(primitive.value):
+    homes, varying, total = _homes(values_of(primitive)), set(), 0
+    for node in walk(*values_of(primitive)):
         if node.op == "load":
             varies = any(primitive.sources[int(node.value)].strides[kept:])
         elif node.op == "coordinate":

@@ -17,7 +17,7 @@ from anydml.ir.expressions import const, coordinate
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.verbs import Map, Reduce, Write, targets_of, values_of
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
             may = not raises(draft, (i for i in range(before + 1, number) if i not in taken))
         before_it = (draft.steps[makers[view.tensor]].primitive for view in made.sources if view.tensor in makers)
         is_first = not any(isinstance(one, Reduce) for one in before_it)
-        merged = _merged(made, current, is_first=is_first) if may else None
-        if merged is None or len(merged.sources) > MOST_SOURCES or work(merged.value) > MOST_WORK:
+        merged = merged_with(made, current, is_first=is_first) if may else None
+        if merged is None or len(merged.sources) > MOST_SOURCES or work(*values_of(merged)) > MOST_WORK:
             continue
         if work_in_passes(merged) > apart + work_in_passes(made) + WORK_IN_ROWS:
             continue
@@ -97,7 +97,8 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
             draft.drop(one)
 
 
-def _merged(made: Computed, reader: Computed, *, is_first: bool) -> Computed | None:
+def merged_with(made: Computed, reader: Computed, *, is_first: bool) -> Computed | None:
+    """A reader that computes what it would read along its rows; None where that is none of them, or too much work."""
     if any(view.tensor == made.target.tensor for view in _needed_in_memory(reader)):
         return None
     if isinstance(made, Reduce):
@@ -117,7 +118,10 @@ def _merged(made: Computed, reader: Computed, *, is_first: bool) -> Computed | N
 
 def _needed_in_memory(reader: Computed) -> list[View]:
     """What a step fetches from, and the indices that it checks."""
-    return [*(reader.sources[slot] for slot in fetched(reader.value)), *(check.indices for check in reader.checks)]
+    return [
+        *(reader.sources[slot] for slot in fetched(*values_of(reader))),
+        *(check.indices for check in reader.checks),
+    ]
 
 
 class _Home(NamedTuple):
@@ -150,8 +154,7 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
     to = {k: place[m] for k, m in home.both.items()}
     if added:
         to |= {k: len(order) + k - kept for k in range(kept, len(made.sizes))}
-    rows_of = made.sizes[kept:] if added else ()
-    walk_of = (*(sizes[m] for m in order), *rows_of)
+    walk_of = (*(sizes[m] for m in order), *(made.sizes[kept:] if added else ()))
 
     def turned(one: View) -> View:
         moved = one.pick(order)
@@ -167,7 +170,7 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
     sources = Sources()
 
     def fetches_of(primitive: Computed) -> Callable[[int, Sequence[Expr]], Expr] | None:
-        places = fetched(primitive.value)
+        places = fetched(*values_of(primitive))
         return (lambda slot, indices: sources.fetch(primitive.sources[slot], indices)) if places else None
 
     value = with_leaves(
@@ -180,19 +183,24 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
         slot: value if reader.sources[slot] == view else sources.load(turned(reader.sources[slot]))
         for slot in _loaded(reader)
     }
-    target = reader.target.pick(order)
-    if added:
-        target = replace(target, sizes=(*target.sizes, *(1,) * added), strides=(*target.strides, *(0,) * added))
     moved = {m: coordinate(position) for m, position in place.items()}
-    whole = with_leaves(reader.value, instead, moved, fetches_of(reader))
-    depth = added or len(inner)
-    checks = (*made.checks, *reader.checks)
-    return Reduce(sources.views(), target, whole, depth, checks, walk_of[len(walk_of) - depth :])
+
+    def picked(one: View) -> View:
+        target = one.pick(order)
+        return replace(target, sizes=(*target.sizes, *(1,) * added), strides=(*target.strides, *(0,) * added))
+
+    depth, fetches = added or len(inner), fetches_of(reader)
+    (target, whole), *also = (
+        Write(picked(one), with_leaves(root, instead, moved, fetches))
+        for one, root in zip(targets_of(reader), values_of(reader), strict=True)
+    )
+    rows_of, checks = walk_of[len(walk_of) - depth :], (*made.checks, *reader.checks)
+    return Reduce(sources.views(), target, whole, depth, checks, rows_of, tuple(also))
 
 
 def _loaded(primitive: Computed) -> list[int]:
     """The sources that are not fetched from, by position."""
-    places = fetched(primitive.value)
+    places = fetched(*values_of(primitive))
     return [slot for slot in range(len(primitive.sources)) if slot not in places]
 
 

@@ -28,18 +28,20 @@ class Draft:
             self._note(number, step)
         self._fixed = {name for name, store in self.stores.items() if store.kind == "constant"}
         for step in self.steps.values():
-            if self.is_constant(step) and len(self._writers[step.target.tensor]) == 1:
-                self._fixed.add(step.target.tensor)
+            if self.is_constant(step):
+                self._fixed |= {view.tensor for view in step.targets if len(self._writers[view.tensor]) == 1}
 
     def _note(self, number: int, step: Step) -> None:
         for view in step.sources:
             self._readers.setdefault(view.tensor, set()).add(number)
-        self._writers.setdefault(step.target.tensor, set()).add(number)
+        for target in step.targets:
+            self._writers.setdefault(target.tensor, set()).add(number)
 
     def _forget(self, number: int, step: Step) -> None:
         for view in step.sources:
             self._readers[view.tensor].discard(number)
-        self._writers[step.target.tensor].discard(number)
+        for target in step.targets:
+            self._writers[target.tensor].discard(number)
 
     def is_scratch(self, view: View) -> bool:
         """Whether a view is of scratch memory."""

@@ -31,9 +31,9 @@ BESIDE_WIDE = 2
 """Those that come from far, where a fold's type is wider: float64 sums of 64 MiB of float32 take 6.3 ms, not 8.3."""
 
 
-def make_across(value: Expr, shape: Shape) -> str:
-    """The text of a reduce with vectors across the rows."""
-    return _Across(value, shape).make()
+def make_across(values: Sequence[Expr], shape: Shape) -> str:
+    """The text of a reduce with vectors across the rows, with a value for each target."""
+    return _Across(values, shape).make()
 
 
 class _Across(Writer):
@@ -43,7 +43,8 @@ class _Across(Writer):
         held = {node for step in self.passes for node in (*step.folds, *step.once)}
         self.held = {node: text.new(f"alloca [{strip * width_of(node)} x i8], align 64") for node in held}
         """Where on the stack the strip's results lie."""
-        self.part = text.new(f"alloca {vector_of(self.value, lanes)}, align 64")
+        targets = [*self.by_row, *self.by_element] if self.by_element else []
+        self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in targets}
         self.last = text.new(f"sub i64 %n, {lanes}")
         self.beginning = self.started(self.places)
         """Where the rows' first elements lie."""
@@ -62,15 +63,26 @@ class _Across(Writer):
             if step.folds and self.shape.window and size_of(step) <= SMALL:
                 self._fold_window(step)
                 continue
+            if not step.folds:
+                self._write_rows(known)
             self._nest(self.places, functools.partial(self._fold if step.folds else self._write, step))
-        if self.shape.by_row:
-
-            def finish(slot: str) -> None:
-                (value,) = self._compute([self.value], slot, known)
-                self.write(value, self.places[-1], self._column(slot), self.row_steps[-1], self.shape.lanes)
-
-            self._slots(finish)
+        if not self.by_element:
+            self._write_rows(known)
         return []
+
+    def _write_rows(self, known: set[Expr]) -> None:
+        """The values for whole rows; before those of their elements, which may take the place of a source."""
+
+        def body(slot: str) -> None:
+            found, column = self._compute([value for _, value in self.by_row], slot, known), self._column(slot)
+            if self.by_element:
+                self._put(self.by_row, found, self.places, slot, column)
+                return
+            for (view, _), value in zip(self.by_row, found, strict=True):
+                self.write(view, value, self.places[view], column, self.row_steps[view], self.shape.lanes)
+
+        if self.by_row:
+            self._slots(body)
 
     # The vectors of a strip
 
@@ -245,7 +257,7 @@ class _Across(Writer):
             self.fetch(self.move(on, self.times(column, self.widths[view])))
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
-        text, lanes = self.text, self.shape.lanes
+        text = self.text
         hint = ", !nontemporal !0" if self.shape.stream else ""
 
         def element(i: str, _: list[str]) -> list[str]:
@@ -254,36 +266,50 @@ class _Across(Writer):
 
             def body(slot: str) -> None:
                 column = self._column(slot)
-                (value,) = self._vectors(step, moved, at, slot, column)
-                own = text.new(f"sub i64 {self.end}, {slot}")
-                is_whole = text.new(f"icmp sge i64 {own}, {lanes}")
-                whole, part, done = (text.label(stem) for stem in ("whole", "part", "done"))
-                text.add(f"br i1 {is_whole}, label %{whole}, label %{part}")
-                text.open(whole)
-                self.write(value, moved[-1], column, self.row_steps[-1], lanes, hint)
-                text.add(f"br label %{done}")
-                text.open(part)
-                text.add(
-                    f"store {vector_of(self.value, lanes)} {value}, ptr {self.part}, align {self._align(self.value)}"
-                )
-                self._write_part(moved[-1], column, own)
-                text.add(f"br label %{done}")
-                text.open(done)
+                values = self._vectors(step, moved, at, slot, column)
+                self._put(self.by_element, values, moved, slot, column, hint)
 
             self._slots(body)
             return []
 
         self.loop("0", self.sizes[-1], 1, [], element)
 
-    def _write_part(self, place: str, column: str, own: str) -> None:
-        """The last lanes of the vector in `part`."""
-        text, lanes, kind, width = self.text, self.shape.lanes, self.kinds[-1], self.widths[-1]
+    def _put(
+        self,
+        targets: Sequence[tuple[int, Expr]],
+        values: Sequence[str],
+        places: Sequence[str],
+        slot: str,
+        column: str,
+        hint: str = "",
+    ) -> None:
+        """Write vectors whole, or where rows before were written already, their last lanes."""
+        text, lanes = self.text, self.shape.lanes
+        own = text.new(f"sub i64 {self.end}, {slot}")
+        is_whole = text.new(f"icmp sge i64 {own}, {lanes}")
+        whole, part, done = (text.label(stem) for stem in ("whole", "part", "done"))
+        text.add(f"br i1 {is_whole}, label %{whole}, label %{part}")
+        text.open(whole)
+        for (view, _), value in zip(targets, values, strict=True):
+            self.write(view, value, places[view], column, self.row_steps[view], lanes, hint)
+        text.add(f"br label %{done}")
+        text.open(part)
+        for (view, node), value in zip(targets, values, strict=True):
+            place = f"ptr {self.parts[view]}, align {self._align(node)}"
+            text.add(f"store {vector_of(node, lanes)} {value}, {place}")
+            self._write_part(view, places[view], column, own)
+        text.add(f"br label %{done}")
+        text.open(done)
+
+    def _write_part(self, view: int, place: str, column: str, own: str) -> None:
+        """The last lanes of the vector in a target's part."""
+        text, lanes, kind, width = self.text, self.shape.lanes, self.kinds[view], self.widths[view]
 
         def one(lane: str, _: list[str]) -> list[str]:
-            source = self.move(self.part, self.times(lane, width))
+            source = self.move(self.parts[view], self.times(lane, width))
             element = text.new(f"load {kind}, ptr {source}, align 1")
             row = text.new(f"add i64 {column}, {lane}")
-            target = self.move(place, self.times(row, self.row_steps[-1]))
+            target = self.move(place, self.times(row, self.row_steps[view]))
             text.add(f"store {kind} {element}, ptr {target}, align 1")
             return []
 

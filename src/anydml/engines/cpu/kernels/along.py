@@ -28,9 +28,9 @@ BLOCK = 2048
 """Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
 
 
-def make_along(value: Expr, shape: Shape) -> str:
-    """The text of a reduce with vectors along the rows."""
-    return _Along(value, shape).make()
+def make_along(values: Sequence[Expr], shape: Shape) -> str:
+    """The text of a reduce with vectors along the rows, with a value for each target."""
+    return _Along(values, shape).make()
 
 
 class _Along(Writer):
@@ -49,11 +49,17 @@ class _Along(Writer):
             if step.folds:
                 self._fold(step, places, found, lanes)
             else:
+                self._write_rows(places)
                 self._write(step, places, found, lanes)
-        if self.shape.by_row:
-            (value,) = self._compute([self.value], places)
-            self.write(value, places[-1], "0", "0", 1)
+        if not self.by_element:
+            self._write_rows(places)
         return []
+
+    def _write_rows(self, places: Sequence[str]) -> None:
+        """The values for the whole row; before those of its elements, which may take the place of a source."""
+        computed = self._compute([node for _, node in self.by_row], places)
+        for (view, _node), value in zip(self.by_row, computed, strict=True):
+            self.write(view, value, places[view], "0", "0", 1)
 
     def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
         """What is the same for the whole row."""
@@ -108,6 +114,7 @@ class _Along(Writer):
         if dimension == self.shape.rank - 1:
             on = self.times(before, self.sizes[-1])
             spaces = {node: self.move(space, self.times(on, width_of(node))) for node, space in self.spaces.items()}
+            spaces |= {node: places[view] for node, view in self.early.items()}
             if self.shape.keep == "target":
                 spaces = {node: places[-1] for step in self.passes for node in step.keeps}
             return body(places, spaces, [value for _, value in carried])
@@ -204,30 +211,34 @@ class _Along(Writer):
         """
         for view in self.packed(step):
             self.fetch(self.move(self.move(places[view], self.row_steps[view]), self.times(i, self.widths[view])))
-        if not self.shape.by_row and self.shape.letters[-1] == "p":
-            self.fetch(self.move(places[-1], self.times(i, self.widths[-1])), to_write=True)
+        for view, _ in self.by_element:
+            if self.shape.letters[view] == "p":
+                self.fetch(self.move(places[view], self.times(i, self.widths[view])), to_write=True)
 
     def _write(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
-        stride = self.strides[-1][-1]
         whole, last, over = self._split(lanes)
         is_fetched = any(size_of(other) > SMALL for other in self.passes[:-1])
         hint = ", !nontemporal !0" if self.shape.stream and not is_fetched else ""
-        kind = vector_of(self.value, lanes)
+        kinds = [(vector_of(value, lanes), "zeroinitializer") for _, value in self.by_element]
 
         def run(places: Sequence[str], spaces: dict[Expr, str], _: list[str]) -> list[str]:
-            def compute(i: str) -> str:
-                return self._vectors(step, places, spaces, same, i, lanes)[0][0]
+            def compute(i: str) -> list[str]:
+                return self._vectors(step, places, spaces, same, i, lanes)[0]
+
+            def put(values: Sequence[str], i: str, hint: str = "") -> None:
+                for (view, _), value in zip(self.by_element, values, strict=True):
+                    self.write(view, value, places[view], i, self.strides[-1][view], lanes, hint)
 
             def write(i: str, _: list[str]) -> list[str]:
-                self.write(compute(i), places[-1], i, stride, lanes, hint)
+                put(compute(i), i, hint)
                 return []
 
             def write_end(_i: str, _: list[str]) -> list[str]:
-                self.write(rest, places[-1], last, stride, lanes)
+                put(rest, last)
                 return []
 
             if lanes > 1:
-                (rest,) = self.loop("0", over, lanes, [(kind, "zeroinitializer")], lambda _i, _: [compute(last)])
+                rest = self.loop("0", over, lanes, kinds, lambda _i, _: compute(last))
             self.loop("0", whole, lanes, [], write)
             if lanes > 1:
                 self.loop("0", over, lanes, [], write_end)

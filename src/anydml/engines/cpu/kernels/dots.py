@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 AHEAD = 2048
 """Bytes ahead that are fetched for one row or two, which wait for memory alone: 4.1 ms in place of 4.9."""
 
+SHORT = 128
+"""The most steps that are few."""
+
 
 def make_dots(value: Expr, shape: Skinny) -> str:
     """The text of the kernel for steps that lie side by side."""
@@ -28,7 +31,9 @@ class _Dots(Reader):
     def write(self) -> str:
         text, rows = self.text, self.shape.rows
         # One row waits for memory alone: its columns come one after the other, as they lie, with several sums each.
-        columns, self.apart = (1, 4) if rows == 1 else (4 if rows <= 4 else 2, 1)
+        # Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by four.
+        is_alone = rows == 1 and not self.shape.is_short
+        columns, self.apart = (1, 4) if is_alone else (4 if rows <= 4 else 2, 1)
         words = self.apart * rows * self.shape.lanes // 2
         text.room("n_sums", columns * words)
         text.room("o_sums", words)

@@ -83,8 +83,8 @@ def _each(text: Text, node: Expr, base: str, offset: str, lanes: int) -> str:
 class FetchingRow(RowText):
     """A row with fetches in it."""
 
-    def __init__(self, value: Expr, shape: Shape) -> None:
-        super().__init__(value, shape)
+    def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
+        super().__init__(values, shape)
         self.fetches = any(view.is_fetch for view in self.sources.values())
         """Whether there are any."""
         self.strides: dict[Expr, tuple[str, list[str]]] = {}

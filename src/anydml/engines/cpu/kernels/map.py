@@ -1,7 +1,7 @@
 """Maps: what happens along one innermost row of several views, written in LLVM itself from a tree.
 
 A row is `kernel(words, places, count)`, called by the walk of `rows`: after each view's address and step its words hold
-the numbers that the user chose, then of each fetch the step of its rows, and its source's strides. The target is the
+the numbers that the user chose, then of each fetch the step of its rows, and its source's strides. Targets are the
 last of the views; a coordinate is one whose address is the number, and a fetch's source does not move.
 
 A row goes by whole vectors. What is left at its end is computed first, by a vector that overlaps the last whole one,
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.fetch import FetchingRow
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
-from anydml.engines.cpu.kernels.row import LINE, body_of
+from anydml.engines.cpu.kernels.row import LINE
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.engines.cpu.kernels.row import Shape
     from anydml.ir.expressions import Expr
 
@@ -28,17 +31,17 @@ FAR = 128
 read one."""
 
 
-def make_map(value: Expr, shape: Shape) -> str:
-    """The text of a map's row."""
-    return _Row(value, shape).write()
+def make_map(values: Sequence[Expr], shape: Shape) -> str:
+    """The text of a map's row, with a value for each target."""
+    return _Row(values, shape).write()
 
 
 class _Row(FetchingRow):
     """The blocks of a row."""
 
-    def __init__(self, value: Expr, shape: Shape) -> None:
-        super().__init__(value, shape)
-        self.nodes = body_of(value, shape.leaves, shape.rows)
+    def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
+        super().__init__(values, shape)
+        self.values = values
         self.has_lanes = "a" in shape.rows
         """Whether an index of every lane counts, those past the end of a row too."""
 
@@ -53,18 +56,18 @@ class _Row(FetchingRow):
         return "\n".join([*numbers, *head, *self.text.lines, "}", *self.text.declared, "!0 = !{i32 1}"])
 
     def _enter(self) -> None:
-        text, lanes, count = self.text, self.lanes, len(self.sources) + 1
-        text.add(f"%scratch = alloca {self.target.vector}")
+        text, lanes, count = self.text, self.lanes, len(self.sources) + len(self.targets)
+        text.add(*(f"%scratch{name} = alloca {view.vector}" for name, view in self.targets.items()))
         early: dict[Expr, str] = {}
         """Vectors of one, of a row's first element."""
-        for i, (name, view) in enumerate({**self.sources, "t": self.target}.items()):
+        for i, (name, view) in enumerate({**self.sources, **self.targets}.items()):
             if view.is_fetch:
                 self.word(f"%base{name}", "%places", i, "ptr")
                 continue
             self.word(f"%p{name}", "%places", i, "i64" if view.is_coordinate else "ptr")
             if view.is_coordinate and self.fetches:
                 early[self.shape.leaves[i]] = text.spread(f"%p{name}", "i64", 1)
-            if view.row == "r":
+            if view.row == "r" and name in self.sources:
                 self.repeat(name, view, self.shape.leaves[i], early)
                 continue
             self.word(f"%step{name}", "%w", count + i)
@@ -87,16 +90,17 @@ class _Row(FetchingRow):
             "br i1 %is.short, label %short, label %long",
             "long:",
             "%is.whole = icmp eq i64 %over, 0",
-            f"%back = mul i64 %rest, {-self.target.width}",
-            "%scratch.rest = getelementptr i8, ptr %scratch, i64 %back",
             "%i.long = select i1 %is.whole, i64 0, i64 %rest",
-            "%t.long = select i1 %is.whole, ptr %pt, ptr %scratch.rest",
             "%state.long = select i1 %is.whole, i32 0, i32 1",
-            f"%step.long = select i1 %is.whole, i64 %stept, i64 {self.target.width}",
-            "br label %enter",
-            "again:",
-            "br label %enter",
         )
+        for name, view in self.targets.items():
+            text.add(
+                f"%back{name} = mul i64 %rest, {-view.width}",
+                f"%scratch.rest{name} = getelementptr i8, ptr %scratch{name}, i64 %back{name}",
+                f"%long{name} = select i1 %is.whole, ptr %p{name}, ptr %scratch.rest{name}",
+                f"%step.long{name} = select i1 %is.whole, i64 %step{name}, i64 {view.width}",
+            )
+        text.add("br label %enter", "again:", "br label %enter")
 
     @property
     def _counts(self) -> str:
@@ -144,9 +148,13 @@ class _Row(FetchingRow):
             "%i0 = phi i64 [ %i.long, %long ], [ 0, %again ], [ 0, %shorter ]",
             f"%stop = phi i64 [ %n, %long ], [ %whole, %again ], [ {self.lanes}, %shorter ]",
             "%state = phi i32 [ %state.long, %long ], [ 2, %again ], [ 3, %shorter ]",
-            "%t = phi ptr [ %t.long, %long ], [ %pt, %again ], [ %scratch, %shorter ]",
-            f"%t.step = phi i64 [ %step.long, %long ], [ %stept, %again ], [ {self.target.width}, %shorter ]",
         )
+        for name, view in self.targets.items():
+            text.add(
+                f"%{name} = phi ptr [ %long{name}, %long ], [ %p{name}, %again ], [ %scratch{name}, %shorter ]",
+                f"%{name}.step = phi i64 [ %step.long{name}, %long ], [ %step{name}, %again ], "
+                f"[ {view.width}, %shorter ]",
+            )
         for name, view in self.sources.items():
             if view.is_moved:
                 text.add(
@@ -174,21 +182,29 @@ class _Row(FetchingRow):
                 if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
                     self.prefetch(self.at(f"%q{name}", "%i", view.width), FAR * (int(name) + 1))
                 self.found[node] = self.read(view, f"%q{name}", f"%q.step{name}")
-        value = write_tree(text, self.nodes, self.found, self.lanes, self.write_fetch)
-        self.write_target(value, "%t", "%i", "%t.step", ", !nontemporal !0" if self.shape.stream else "")
+        for value in self.values:
+            if nodes := list(walk(value, known=self.found)):
+                write_tree(text, nodes, self.found, self.lanes, self.write_fetch)
+        hint = ", !nontemporal !0" if self.shape.stream else ""
+        for value, (name, view) in zip(self.values, self.targets.items(), strict=True):
+            self.write_target(view, self.found[value], f"%{name}", "%i", f"%{name}.step", hint)
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
 
     def _finish(self) -> None:
         """What lies in the scratch: nothing, the end of a row, or all of a short one."""
-        text, target = self.text, self.target
+        text = self.text
         text.add(
             "after:",
             "switch i32 %state, label %done [ i32 1, label %again i32 2, label %end i32 3, label %out ]",
             "end:",
         )
-        self.write_target(text.new(f"load {target.vector}, ptr %scratch"), "%pt", "%rest", "%stept")
+        for name, view in self.targets.items():
+            rest = text.new(f"load {view.vector}, ptr %scratch{name}")
+            self.write_target(view, rest, f"%p{name}", "%rest", f"%step{name}")
         text.add("br label %done", "out:", "%o = phi i64 [ 0, %after ], [ %o1, %out ]")
-        self.move(target.scalar, self.at("%scratch", "%o", target.width), self.at("%pt", "%o", "%stept"))
+        for name, view in self.targets.items():
+            there = self.at(f"%p{name}", "%o", f"%step{name}")
+            self.move(view.scalar, self.at(f"%scratch{name}", "%o", view.width), there)
         text.add("%o1 = add i64 %o, 1", "%is.out = icmp slt i64 %o1, %n")
         text.add("br i1 %is.out, label %out, label %done", "done:", "ret void")

@@ -26,7 +26,7 @@ class Pass(NamedTuple):
     folds: list[Expr]
     """What it folds; nothing in the pass that writes."""
     roots: list[Expr]
-    """What it computes of each element: the folds' arguments, or the value."""
+    """What it computes of each element: the folds' arguments, or the values of targets that have one for each."""
     once: list[Expr]
     """What it takes that is the same for the whole row, without leaves: each folded before, or computed of those."""
     leaves: list[Expr]
@@ -42,9 +42,19 @@ class Pass(NamedTuple):
         return [*self.once, *self.leaves, *self.kept]
 
 
-def find_passes(value: Expr, varying: Collection[Expr], *, by_row: bool, keep: bool) -> list[Pass]:
-    """The passes of a tree of which some leaves vary along the row."""
-    nodes = list(walk(value))
+def find_passes(
+    values: Sequence[Expr],
+    by_element: Sequence[Expr],
+    varying: Collection[Expr],
+    *,
+    keep: bool,
+    early: Collection[Expr] = (),
+) -> list[Pass]:
+    """The passes of trees of which some leaves vary along the row; some of them have a value for each element.
+
+    Of those some are written `early`: by the first pass that computes them, and later ones read them there.
+    """
+    nodes = list(walk(*values))
     level: dict[Expr, int] = {}
     changes: dict[Expr, bool] = {}
     for node in nodes:
@@ -52,17 +62,19 @@ def find_passes(value: Expr, varying: Collection[Expr], *, by_row: bool, keep: b
         level[node] = max((level[arg] for arg in node.args), default=0) + is_fold
         changes[node] = node in varying or (not is_fold and any(changes[arg] for arg in node.args))
     steps: list[tuple[list[Expr], list[Expr]]] = []
-    for k in range(1, level[value] + 1):
+    for k in range(1, max(level.values()) + 1):
         folds = [node for node in nodes if node.op in FOLDS and level[node] == k]
         steps.append((folds, [fold.args[0] for fold in folds]))
-    if not by_row:
-        steps.append(([], [value]))
+    if rest := [value for value in by_element if value not in early]:
+        steps.append(([], rest))
     passes: list[Pass] = []
     known: set[Expr] = set()
     for k, (folds, roots) in enumerate(steps):
         later = [root for _, others in steps[k + 1 :] for root in others]
-        keeps = _shared(roots, later, changes, known) if keep else []
         taken = _reached(roots, changes, known)
+        keeps = [node for node in taken if node in early and node not in known]
+        if keep:
+            keeps += [node for node in _shared(roots, later, changes, {*known, *keeps}) if node not in keeps]
         known.update(keeps)
         passes.append(
             Pass(

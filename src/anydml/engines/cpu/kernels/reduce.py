@@ -3,7 +3,7 @@
 It is `kernel(words, places, count)`, called by the walk of `rows` for rows that follow one another. Its words hold,
 after each view's address and its step from row to row, the numbers that the user chose; of what is fetched its step
 from row to row, which the walk does not take, and its source's strides; then of each folded dimension its size and each
-view's stride, outermost first. The target is the last of the views; a coordinate is one whose address is the number.
+view's stride, outermost first. Targets are the last of the views; a coordinate is one whose address is the number.
 Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
 """
 
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
     starts: dict[Expr, Expr]
     """Loads of lines that begin, in each row, where a fetch says."""
     letters: str
-    """One for each leaf, then for the target, along the vectors: p for packed, r for repeated, d for every other one,
+    """One for each leaf, then for each target, along the vectors: p for packed, r for repeated, d for every other one,
     s for strided; of other fetches u for usually packed, a for anywhere."""
     varies: str
     """Whether each of them varies along the row: y or n."""
@@ -50,7 +50,10 @@ class Shape(NamedTuple):
     """The most, a power of two."""
     strip: int
     """Rows whose vectors lie across and that are done together; 0 where vectors lie along the row."""
-    by_row: bool
+    by_row: str
+    """Whether each target has a value for each row: y or n."""
+    early: str
+    """Whether each target is written by the first pass that computes it: y or n."""
     keep: str
     """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
     long: bool
@@ -67,23 +70,31 @@ class Shape(NamedTuple):
         """The leaves that vary along the row."""
         return {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
 
-    def passes(self, value: Expr) -> list[Pass]:
+    def passes(self, values: Sequence[Expr]) -> list[Pass]:
         """What is done to a row."""
-        return find_passes(value, self.varying, by_row=self.by_row, keep=bool(self.keep))
+        by_element = [value for value, letter in zip(values, self.by_row, strict=True) if letter == "n"]
+        early = [value for value, letter in zip(values, self.early, strict=True) if letter == "y"]
+        return find_passes(values, by_element, self.varying, keep=bool(self.keep), early=early)
 
 
 class Writer:
     """A kernel in the making."""
 
-    def __init__(self, value: Expr, shape: Shape) -> None:
-        self.value, self.shape, self.text = value, shape, Text()
-        self.passes = shape.passes(value)
-        self.views = len(shape.leaves) + 1
+    def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
+        self.shape, self.text = shape, Text()
+        self.passes = shape.passes(values)
+        self.first_target = len(shape.leaves)
+        self.views = len(shape.leaves) + len(values)
         indices = (index for node in shape.starts.values() for index in node.args)
-        self.given = {node: i for i, node in enumerate(givens(list(walk(value, *indices))))}
-        self.target = self.views - 1
-        self.kinds = [scalar_text(kind_of(node.type)) for node in (*shape.leaves, value)]
-        self.widths = [width_of(node) for node in (*shape.leaves, value)]
+        self.given = {node: i for i, node in enumerate(givens(list(walk(*values, *indices))))}
+        self.kinds = [scalar_text(kind_of(node.type)) for node in (*shape.leaves, *values)]
+        self.widths = [width_of(node) for node in (*shape.leaves, *values)]
+        targets = list(zip(range(self.first_target, self.views), values, shape.by_row, shape.early, strict=True))
+        self.by_row = [(view, node) for view, node, by_row, _ in targets if by_row == "y"]
+        """The views and values of targets with a value for each row."""
+        self.by_element = [(view, node) for view, node, *how in targets if how == ["n", "n"]]
+        """Those with one for each element, but for those that are written early."""
+        self.early = {node: view for view, node, _, early in targets if early == "y"}
         self.spaces: dict[Expr, str] = {}
         """Where on the stack the elements of a row lie that are kept."""
 
@@ -129,13 +140,13 @@ class Writer:
             at = first + k * (views + 1)
             self.sizes.append(self.word(f"size{k}", at))
             self.strides.append([self.word(f"stride{k}.{v}", at + 1 + v) for v in range(views)])
-        kept = [node for step in self.passes for node in step.keeps]
+        kept = [node for step in self.passes for node in step.keeps if node not in self.early]
         for node in kept if shape.keep == "stack" else []:
             self.spaces[node] = self.text.new(f"alloca [{ROOM // len(kept)} x i8], align 64")
 
     def is_coordinate(self, view: int) -> bool:
         """Whether a view is a coordinate, its address the number."""
-        return view != self.target and self.shape.leaves[view].op == "coordinate"
+        return view < self.first_target and self.shape.leaves[view].op == "coordinate"
 
     def varies(self, leaf: Expr) -> bool:
         """Whether a leaf is a view that varies along the row."""
@@ -223,10 +234,10 @@ class Writer:
             value = text.new(f"insertelement <{lanes} x {kind}> {value}, {kind} {element}, i32 {lane}")
         return value
 
-    def write(self, value: str, place: str, index: str, step: str, lanes: int, hint: str = "") -> None:
-        """The target's vector at an index along the vectors."""
-        kind, width, text = self.kinds[-1], self.widths[-1], self.text
-        if self.shape.letters[-1] == "p":
+    def write(self, view: int, value: str, place: str, index: str, step: str, lanes: int, hint: str = "") -> None:
+        """A target's vector at an index along the vectors."""
+        kind, width, text = self.kinds[view], self.widths[view], self.text
+        if self.shape.letters[view] == "p":
             at = self.move(place, self.times(index, width))
             text.add(f"store <{lanes} x {kind}> {value}, ptr {at}, align 1{hint}")
             return

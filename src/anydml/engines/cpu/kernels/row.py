@@ -22,7 +22,7 @@ class Shape(NamedTuple):
     leaves: tuple[Expr, ...]
     """The loads, coordinates and fetches that are views, in the words' order."""
     rows: str
-    """A letter for each of them, then for the target: p for packed, r for repeated, s for strided; a for anywhere."""
+    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided; a for anywhere."""
     lanes: int
     """A power of two."""
     stream: bool
@@ -36,11 +36,10 @@ def givens(nodes: Sequence[Expr]) -> list[Expr]:
     return [node for node in nodes if node.op == "given"]
 
 
-def body_of(value: Expr, leaves: Sequence[Expr], rows: str) -> list[Expr]:
+def body_of(values: Sequence[Expr], leaves: Sequence[Expr], rows: str) -> list[Expr]:
     """What is computed for each element: all but the indices of fetches that a row has one start for."""
     fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row != "a"]
-    found = list(walk(value, known=fetches))
-    return [*(leaf for leaf in fetches if leaf is not value), *(found or [value])]
+    return [*fetches, *walk(*values, known=fetches)]
 
 
 class RowView:
@@ -59,17 +58,22 @@ class RowView:
 
 
 class RowText:
-    """A row in the making: the names of a view's values end in its number, the target's in `t`."""
+    """A row in the making: the names of a view's values end in its number, those of targets in `t`, `t1` and so on."""
 
-    def __init__(self, value: Expr, shape: Shape) -> None:
+    def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
         self.shape, self.lanes, self.text = shape, shape.lanes, Text()
         self.sources = {
             str(v): RowView(node, row, shape.lanes)
-            for v, (node, row) in enumerate(zip(shape.leaves, shape.rows[:-1], strict=True))
+            for v, (node, row) in enumerate(zip(shape.leaves, shape.rows, strict=False))
         }
-        self.target = RowView(value, shape.rows[-1], shape.lanes)
-        self.target.is_coordinate = self.target.is_fetch = False
-        self.givens = givens(list(walk(value)))
+        last = shape.rows[len(shape.leaves) :]
+        self.targets = {
+            f"t{v or ''}": RowView(node, row, shape.lanes)
+            for v, (node, row) in enumerate(zip(values, last, strict=True))
+        }
+        for view in self.targets.values():
+            view.is_coordinate = view.is_fetch = False
+        self.givens = givens(list(walk(*values)))
         self.found: dict[Expr, str] = {}
         """The vectors of leaves."""
 
@@ -106,9 +110,9 @@ class RowText:
             value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
         return value
 
-    def write_target(self, value: str, base: str, index: str, step: str, hint: str = "") -> None:
-        """The target's vector at an index."""
-        view, text = self.target, self.text
+    def write_target(self, view: RowView, value: str, base: str, index: str, step: str, hint: str = "") -> None:
+        """A target's vector at an index."""
+        text = self.text
         if view.row == "p":
             text.add(f"store {view.vector} {value}, ptr {self.at(base, index, view.width)}, align 1{hint}")
             return

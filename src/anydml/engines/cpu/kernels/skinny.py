@@ -39,6 +39,8 @@ class Skinny(NamedTuple):
     """Rows that a step of a has room for."""
     by_lane: bool
     """As a tile has it."""
+    is_short: bool
+    """Whether there are few steps."""
     leaves: tuple[Expr, ...]
     lie: str
     """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""

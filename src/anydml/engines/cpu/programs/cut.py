@@ -15,14 +15,18 @@ import numpy as np
 
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
 from anydml.ir.trees import loads, rewrite, walk
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.verbs import Map, Reduce, Write, computing, targets_of, values_of, writing
 from anydml.ir.views import View
 from anydml.memory import numpy_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.protocol import Program
+
+
+TEMPORARY = "a temporary of a reduce:"
+"""What the names of temporaries begin with."""
 
 
 def cut(primitive: Reduce, dimension: int, length: int) -> list[Map | Reduce]:
@@ -37,38 +41,50 @@ class _Cutting:
         self.kept = primitive.sizes[: self.first]
         self.segments = -(-primitive.sizes[dimension] // length)
         self.steps: list[Map | Reduce] = []
-        self.elsewhere = {*range(len(primitive.sources))} - {node.value for node in loads(primitive.value)}
+        values, targets = values_of(primitive), targets_of(primitive)
+        self.elsewhere = {*range(len(primitive.sources))} - {node.value for node in loads(*values)}
         """Sources that are fetched from, which stay whole."""
         self.sources = list(primitive.sources)
         """With results of folds, repeated along the rows."""
         self.known: dict[Expr, Expr] = {}
         """Loads of these results."""
-        self._names = (f"a temporary of a reduce: {k}" for k in itertools.count())
-        value, is_by_row = primitive.value, primitive.is_by_row
-        inner = {part for node in walk(value) if node.op in FOLDS for part in walk(node.args[0])}
+        self._names = (f"{TEMPORARY} {k}" for k in itertools.count())
+        folds = [node for node in walk(*values) if node.op in FOLDS]
+        inner = {part for node in folds for part in walk(node.args[0])}
         parts: dict[Expr, View] = {}
-        for node in [node for node in walk(value) if node.op in FOLDS]:
-            partial = self._partial(node)
-            if is_by_row and node not in inner:
-                parts[node] = partial
-            else:
-                self._result(node, partial)
-        if is_by_row:
+        for beside in _levels(values, folds):
+            for node, partial in zip(beside, self._partials(beside), strict=True):
+                if primitive.is_by_row and node not in inner:
+                    parts[node] = partial
+                else:
+                    self._result(node, partial)
+        if primitive.is_by_row:
             self._finish(parts)
-        else:
-            self.steps.append(Map(tuple(self.sources), primitive.target, self._with_results(value)))
+            return
+        pairs = [Write(target, self._with_results(value)) for target, value in zip(targets, values, strict=True)]
+        by_row = [pair for pair in pairs if primitive.has_rows(pair.target)]
+        if by_row:  # before the others, which may be written over a source
+            sources = (view if slot in self.elsewhere else self._once(view) for slot, view in enumerate(self.sources))
+            self._map(tuple(sources), by_row)
+        self._map(tuple(self.sources), [pair for pair in pairs if pair not in by_row])
+
+    def _map(self, sources: tuple[View, ...], pairs: list[Write]) -> None:
+        first, *others = pairs
+        self.steps.append(Map(sources, *first, also=tuple(others)))
+
+    def _once(self, view: View) -> View:
+        """A view of the rows' first elements alone."""
+        return replace(view, sizes=(*self.kept, *(1,) * self.primitive.depth))
 
     def _with_results(self, root: Expr) -> Expr:
         return replaced(root, self.known)
 
-    def _partial(self, node: Expr) -> View:
-        """Fold each segment; the last may be shorter, and is then a primitive of its own."""
+    def _partials(self, nodes: Sequence[Expr]) -> list[View]:
+        """Fold each segment, several folds in one pass; the last may be shorter, and is then a primitive of its own."""
         size, length, k, first = self.primitive.sizes[self.dimension], self.length, self.dimension, self.first
-        assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
-        count = math.prod(self.kept)
-        packed = _packed(self.kept)
-        partial = View(next(self._names), node.type, (*self.kept, self.segments), (*packed, count))
-        term = self._with_results(node.args[0])
+        count, packed = math.prod(self.kept), _packed(self.kept)
+        kinds = [node.type for node in nodes if node.type is not None]  # truths are not folded
+        partials = [View(next(self._names), kind, (*self.kept, self.segments), (*packed, count)) for kind in kinds]
         whole = size // length
         for start, number, part in ((0, whole, length), (whole, 1, size - whole * length)):
             if not number or not part:
@@ -86,18 +102,17 @@ class _Cutting:
                 return View(view.tensor, view.data_type, sizes, strides, view.offset + start * length * view.strides[k])
 
             ones = (1,) * self.primitive.depth
-            target = View(
-                partial.tensor,
-                node.type,
-                (*self.kept, number, *ones),
-                (*partial.strides, *(0 for _ in ones)),
-                start * count,
-            )
-            value = fold(node.op.removeprefix("fold_"), rewrite(term, moved))
+            pairs = []
+            for node, partial in zip(nodes, partials, strict=True):
+                sizes, strides = (*self.kept, number, *ones), (*partial.strides, *(0 for _ in ones))
+                term = rewrite(self._with_results(node.args[0]), moved)
+                target = replace(partial, sizes=sizes, strides=strides, offset=start * count)
+                pairs.append(Write(target, fold(node.op.removeprefix("fold_"), term)))
             sources = tuple(s if slot in self.elsewhere else split(s) for slot, s in enumerate(self.sources))
             rows = (*self.primitive.rows[: k - first], part, *self.primitive.rows[k - first + 1 :])
-            self.steps.append(Reduce(sources, target, value, self.primitive.depth, rows=rows))
-        return partial
+            main, *others = pairs
+            self.steps.append(Reduce(sources, *main, self.primitive.depth, rows=rows, also=tuple(others)))
+        return partials
 
     def _result(self, node: Expr, partial: View) -> None:
         """Fold the segments' results, to be read by what follows."""
@@ -124,10 +139,19 @@ class _Cutting:
             assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
             known[node] = fold(node.op.removeprefix("fold_"), load(len(sources), node.type))
             sources.append(partial)
-        target = self.primitive.target
-        row = replace(target, sizes=(*self.kept, 1), strides=(*target.strides[:first], 0))
-        value = replaced(self.primitive.value, known)
-        self.steps.append(Reduce(tuple(sources), row, value, 1, rows=(self.segments,)))
+        rest = Reduce(tuple(sources), self.primitive.target, self.primitive.value, 1, (), (self.segments,))
+        rest = computing(replace(rest, also=self.primitive.also), lambda value: replaced(value, known))
+        self.steps.append(
+            writing(rest, lambda view: replace(view, sizes=(*self.kept, 1), strides=(*view.strides[:first], 0)))
+        )
+
+
+def _levels(values: Sequence[Expr], folds: Sequence[Expr]) -> list[list[Expr]]:
+    """Folds that need no other, those that need these, and so on."""
+    level: dict[Expr, int] = {}
+    for node in walk(*values):
+        level[node] = max((level[arg] for arg in node.args), default=0) + (node.op in FOLDS)
+    return [[node for node in folds if level[node] == k] for k in sorted({level[node] for node in folds})]
 
 
 def replaced(root: Expr, known: Mapping[Expr, Expr]) -> Expr:
@@ -153,9 +177,11 @@ class CutProgram:
 
     @classmethod
     def of(cls, primitives: list[Map | Reduce], steps: tuple[Program, ...]) -> CutProgram:
-        """The programs of what `cut` gave: all of it but the last writes temporaries."""
+        """The programs of what `cut` gave."""
         sizes: dict[str, int] = {}
-        for view in (primitive.target for primitive in primitives[:-1]):
+        for view in (view for primitive in primitives for view in targets_of(primitive)):
+            if not view.tensor.startswith(TEMPORARY):
+                continue
             elements = 1 + view.offset + sum((n - 1) * s for n, s in zip(view.sizes, view.strides, strict=True))
             sizes[view.tensor] = max(sizes.get(view.tensor, 0), elements * view.data_type.size_in_bytes)
         return cls(steps, sizes)

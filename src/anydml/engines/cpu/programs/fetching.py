@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, load
 from anydml.ir.trees import walk
+from anydml.ir.verbs import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,9 +53,9 @@ def fetch_steps(
 
 
 class Fetched(NamedTuple):
-    """A reduce's fetches: those that are lines along vectors, which begin where indices say, are loads in `value`."""
+    """A reduce's fetches: those that are lines along vectors, which begin where indices say, are loads in `values`."""
 
-    value: Expr
+    values: tuple[Expr, ...]
     starts: dict[Expr, Expr]
     """Of each such load the fetch that it begins with."""
     usual: dict[Expr, tuple[int, ...]]
@@ -63,14 +64,15 @@ class Fetched(NamedTuple):
     @property
     def nodes(self) -> list[Expr]:
         """All of them, each after its arguments."""
-        return list(walk(self.value, *(index for node in self.starts.values() for index in node.args)))
+        return list(walk(*self.values, *(index for node in self.starts.values() for index in node.args)))
 
 
 def fetches_of(primitive: Reduce, dimensions: Iterable[int]) -> Fetched:
     """Find the lines along some dimensions of the walk."""
-    nodes, rank = list(walk(primitive.value)), len(primitive.sizes)
+    values, rank = values_of(primitive), len(primitive.sizes)
+    nodes = list(walk(*values))
     if all(node.op != "fetch" for node in nodes):
-        return Fetched(primitive.value, {}, {})
+        return Fetched(values, {}, {})
     exact, usual = (
         [fetch_steps(nodes, _steps(primitive, nodes, k), primitive.sources, usual=is_usual) for k in range(rank)]
         for is_usual in (False, True)
@@ -88,7 +90,7 @@ def fetches_of(primitive: Reduce, dimensions: Iterable[int]) -> Fetched:
                 line = load(len(primitive.sources) + len(starts), node.type)
                 starts[line], made[node] = made[node], line
             steps[made[node]] = tuple(each)
-    return Fetched(made[primitive.value], starts, steps)
+    return Fetched(tuple(made[value] for value in values), starts, steps)
 
 
 def _steps(primitive: Reduce, nodes: Sequence[Expr], dimension: int) -> dict[Expr, int]:

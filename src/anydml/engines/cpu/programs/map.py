@@ -20,6 +20,7 @@ from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
 from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk, write
+from anydml.ir.verbs import targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -85,39 +86,42 @@ class MapProgram:
 
 
 def plan_map(primitive: Map) -> MapProgram | None:
-    """Let each load, coordinate and fetch be a view, and walk them together for the target's memory."""
-    value, target = primitive.value, primitive.target
-    nodes = list(walk(value))
+    """Let each load, coordinate and fetch be a view, and walk them together for the first target's memory."""
+    values, targets = values_of(primitive), targets_of(primitive)
+    nodes = list(walk(*values))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate", "fetch"))
     sources = [None if leaf.op == "coordinate" else primitive.sources[int(leaf.value)] for leaf in leaves]
-    views = (*sources, target)
+    views = (*sources, *targets)
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
-    loops = _lengthen(simplify(_loops(leaves, sources, target), len(leaves)), VECTOR // widest_of(nodes))
+    loops = _lengthen(simplify(_loops(leaves, sources, targets), len(leaves)), VECTOR // widest_of(nodes))
     *outer, count = loops.sizes or (1,)
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
     fetches = fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
     along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
-    rows, number = "".join(map(row_letter, (*along, steps[-1]))), math.prod(outer)
+    rows, number = "".join(map(row_letter, (*along, *steps[len(leaves) :]))), math.prod(outer)
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
-    body = body_of(value, leaves, rows)
+    body = body_of(values, leaves, rows)
     lanes = lanes_of(body, widest_of(body), rows, count if outer else VECTOR)
     numbers = [word_of(node) for node in givens(nodes)]
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
         if leaf.op == "fetch" and source is not None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
-    shape = Shape(leaves, rows, lanes, _streams(loops, widths[-1]))
+    shape = Shape(leaves, rows, lanes, len(targets) == 1 and _streams(loops, widths[-1]))
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.
-        numbers += _words_ahead(loops, widths)
+        first = len(leaves)
+        numbers += _words_ahead(loops, widths, first)
         place = (*[0] * (len(outer) - 1), 1, 0)
         loops = Loops(
-            loops.sizes, (*loops.strides[:-1], place, loops.strides[-1]), (*loops.offsets[:-1], 0, loops.offsets[-1])
+            loops.sizes,
+            (*loops.strides[:first], place, *loops.strides[first:]),
+            (*loops.offsets[:first], 0, *loops.offsets[first:]),
         )
-        views, widths, steps = (*sources, None, target), [*widths[:-1], 1, widths[-1]], [*steps[:-1], 0, steps[-1]]
-        shape = shape._replace(leaves=(*leaves, coordinate(-1)), rows=f"{rows[:-1]}r{rows[-1]}", ahead=True)
+        views, widths[first:first], steps[first:first] = (*sources, None, *targets), [1], [0]
+        shape = shape._replace(leaves=(*leaves, coordinate(-1)), rows=f"{rows[:first]}r{rows[first:]}", ahead=True)
     table = [
         word
         for k, size in enumerate(outer)
@@ -125,12 +129,12 @@ def plan_map(primitive: Map) -> MapProgram | None:
     ]
     get_kernel("rows", make_rows)
     return MapProgram(
-        row_kernel(value, shape),
+        row_kernel(values, shape),
         tuple("" if view is None else view.tensor for view in views),
         tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
         (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, len(outer)),
         (*(step * width for step, width in zip(steps, widths, strict=True)), *numbers, *table),
-        number * -(-count // length) if all(target.sizes) else 0,
+        number * -(-count // length) if all(primitive.sizes) else 0,
         loops.count * sum(widths) * weight,
         widths[-1] if shape.stream and not outer else 0,
     )
@@ -143,19 +147,19 @@ def _comes_from_far(shape: Shape, sources: Sequence[View | None]) -> bool:
     return any(math.prod(source.sizes) * source.data_type.size_in_bytes >= FAR for source in found)
 
 
-def _words_ahead(loops: Loops, widths: Sequence[int]) -> list[int]:
-    """How many rows there are, how many ahead is asked for, how many lines of each; each view's stride to the next."""
+def _words_ahead(loops: Loops, widths: Sequence[int], sources: int) -> list[int]:
+    """How many rows there are, how many ahead is asked for, how many lines of each; each source's stride onward."""
     size = loops.sizes[-1] * widths[-1]
-    strides = (row[-2] * width for row, width in zip(loops.strides[:-1], widths, strict=False))
+    strides = (row[-2] * width for row, width in zip(loops.strides[:sources], widths, strict=False))
     return [loops.sizes[-2], max(min(AHEAD // size, MOST_AHEAD), 1), min(-(-size // LINE), AHEAD // LINE), *strides, 1]
 
 
-def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -> Loops:
+def _loops(leaves: tuple[Expr, ...], sources: list[View | None], targets: Sequence[View]) -> Loops:
     """The walk over all views; a coordinate's elements lie one on for each step in its dimension.
 
     What is fetched from stays where it is.
     """
-    rank = len(target.sizes)
+    rank = len(targets[0].sizes)
     strides = [
         tuple(int(k == leaf.value) for k in range(rank))
         if view is None
@@ -165,7 +169,8 @@ def _loops(leaves: tuple[Expr, ...], sources: list[View | None], target: View) -
         for leaf, view in zip(leaves, sources, strict=True)
     ]
     offsets = [0 if view is None else view.offset for view in sources]
-    return Loops(target.sizes, (*strides, target.strides), (*offsets, target.offset))
+    last, ends = [target.strides for target in targets], [target.offset for target in targets]
+    return Loops(targets[0].sizes, (*strides, *last), (*offsets, *ends))
 
 
 def row_letter(step: int | None) -> str:
@@ -211,14 +216,14 @@ def word_of(node: Expr) -> int:
     return int.from_bytes(bits, "little", signed=True)
 
 
-def row_kernel(value: Expr, shape: Shape) -> Kernel:
-    """What computes a row."""
-    key = f"{digest(value)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead}"
+def row_kernel(values: Sequence[Expr], shape: Shape) -> Kernel:
+    """What computes a row, with a value for each target."""
+    key = f"{digest(*values)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    return get_kernel(name, functools.partial(make_map, value, shape))
+    return get_kernel(name, functools.partial(make_map, values, shape))
 
 
 @functools.lru_cache(maxsize=256)
-def digest(value: Expr) -> str:
-    """What a tree is known by, without the numbers that the user chose."""
-    return hashlib.sha256(write(value, numbers=False).encode()).hexdigest()
+def digest(*values: Expr) -> str:
+    """What trees are known by, without the numbers that the user chose."""
+    return hashlib.sha256(write(*values, numbers=False).encode()).hexdigest()

@@ -9,6 +9,7 @@ from anydml.engines.cpu.kernels.reduce import VECTOR, width_of
 from anydml.engines.cpu.programs.fetching import Fetched, fetches_of
 from anydml.ir.plan import Loops, merge, squeeze
 from anydml.ir.trees import walk
+from anydml.ir.verbs import targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,26 +96,30 @@ def _view(primitive: Reduce, fetched: Fetched, leaf: Expr) -> View | None:
 
 def _walk(primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: tuple[View | None, ...]) -> Walk:
     """Both walks, turned and ordered for the memory; a coordinate's elements lie one on for each step."""
-    target, rank = primitive.target, len(primitive.sizes)
-    offsets = [0 if view is None else view.offset for view in views]
-    is_memory = [*(leaf.op == "load" and leaf not in fetched.starts for leaf in leaves), True]
+    targets, rank = targets_of(primitive), len(primitive.sizes)
+    offsets = [0 if view is None else view.offset for view in (*views, *targets)]
+    is_memory = [*(leaf.op == "load" and leaf not in fetched.starts for leaf in leaves), *(True for _ in targets)]
     strides = _strides(primitive, fetched, leaves, views)
-    loops = _turn(Loops(primitive.sizes, strides, (*offsets, target.offset)), is_memory)
+    loops = _turn(Loops(primitive.sizes, strides, tuple(offsets)), is_memory)
     split = rank - primitive.depth
-    widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, target))
+    widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, *targets))
     return Walk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
 
 
 def _strides(
     primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: tuple[View | None, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """Of each leaf, then of the target: those of fetches as they usually are."""
-    rank, target = len(primitive.sizes), primitive.target
+    """Of each leaf, then of each target: those of fetches as they usually are."""
+    rank = len(primitive.sizes)
     read = [
         tuple(int(k == leaf.value) for k in range(rank)) if view is None else fetched.usual.get(leaf, view.strides)
         for leaf, view in zip(leaves, views, strict=True)
     ]
-    return (*read, tuple(s if n > 1 else 0 for n, s in zip(target.sizes, target.strides, strict=True)))
+    written = (
+        tuple(stride if size > 1 else 0 for size, stride in zip(target.sizes, target.strides, strict=True))
+        for target in targets_of(primitive)
+    )
+    return (*read, *written)
 
 
 def _ordered(loops: Loops) -> Loops:

@@ -205,7 +205,9 @@ class Sides:
         widths = [lie.width for lie in (*lies, target)]
         letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
         widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
-        row = row_kernel(value, Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False))
+        row = row_kernel(
+            (value,), Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False)
+        )
         numbers = [word_of(node) for node in givens(nodes)]
         across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
         return self.section((row.address, *numbers), [*lies, target], [*steps, step], across)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.contract import DOTS, RIGHT, STRIP
-from anydml.engines.cpu.kernels.dots import make_dots
+from anydml.engines.cpu.kernels.dots import SHORT, make_dots
 from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_strip
@@ -42,9 +42,10 @@ def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
     letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
     if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > RIGHT):
         return None
-    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, leaves, letters)
+    is_short = not is_across and sides.k <= SHORT
+    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, leaves, letters)
     family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
-    key = f"{write(sides.right, numbers=False)} {shape[:4]} {letters}"
+    key = f"{write(sides.right, numbers=False)} {shape[:5]} {letters}"
     name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make, sides.right, shape))
     numbers = [word_of(node) for node in givens(nodes)]

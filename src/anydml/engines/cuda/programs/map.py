@@ -12,6 +12,7 @@ from anydml.engines.cuda.programs.shapes import kind_of
 from anydml.engines.cuda.programs.tiles import walk_of
 from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
+from anydml.ir.verbs import targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,19 +37,20 @@ class MapProgram:
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
-        made = emit(expand(primitive.value), primitive.sources, len(primitive.checks))
+        made = emit([expand(value) for value in values_of(primitive)], primitive.sources, len(primitive.checks))
         read = [primitive.sources[slot] for slot in made.slots]
-        target, rank = primitive.target, len(primitive.target.sizes)
+        targets, rank = targets_of(primitive), len(primitive.sizes)
         # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
         counted = [tuple(int(k == dimension) for k in range(rank)) for dimension in made.dimensions]
-        rows = (*(view.strides for view in read), *counted, target.strides)
-        offsets = (*(view.offset for view in read), *(0 for _ in counted), target.offset)
-        loops = simplify(Loops(target.sizes, rows, offsets), len(rows) - 1)
-        views = (*read, target)
+        rows = (*(view.strides for view in read), *counted, *(target.strides for target in targets))
+        offsets = (*(view.offset for view in read), *(0 for _ in counted), *(target.offset for target in targets))
+        first = len(read) + len(counted)
+        loops = simplify(Loops(primitive.sizes, rows, offsets), first)
+        views = (*read, *targets)
         widths = [view.data_type.size_in_bytes for view in views]
-        widths[-1:-1] = [0 for _ in counted]
+        widths[len(read) : len(read)] = [0 for _ in counted]
         walk = walk_of(loops, widths, figures, is_heavy=made.operations > SHORT)
-        starts = [loops.offsets[k] // walk.reaches[k].align for k in range(len(read), len(rows) - 1)]
+        starts = [loops.offsets[k] // walk.reaches[k].align for k in range(len(read), first)]
         fetched = [primitive.sources[int(node.value)] for node in made.fetches]
         strides = [tuple(stride // fetch_align(view) for stride in view.strides) for view in fetched]
         kernel = Kernel(
@@ -64,7 +66,7 @@ class MapProgram:
         kernel.prepare()
         for check in primitive.checks:
             check_kernel(check, figures).prepare()
-        firsts = (*loops.offsets[: len(read)], loops.offsets[-1], *(view.offset for view in fetched))
+        firsts = (*loops.offsets[: len(read)], *loops.offsets[first:], *(view.offset for view in fetched))
         bases = (
             (view.tensor, first * view.data_type.size_in_bytes)
             for view, first in zip((*views, *fetched), firsts, strict=True)

@@ -18,11 +18,11 @@ from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk as walk_nodes
-from anydml.ir.verbs import Reduce
+from anydml.ir.verbs import Reduce, Write, computing, targets_of, values_of
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
@@ -51,16 +51,19 @@ class Walk:
     rows: Loops
     along: Loops
     views: tuple[View, ...]
-    """What is read, by load, and the target."""
+    """What is read, by load, and the targets."""
     leaves: tuple[Expr, ...]
     """The loads and the coordinates."""
 
     @property
+    def loads(self) -> int:
+        """How many of the views are read."""
+        return sum(leaf.op == "load" for leaf in self.leaves)
+
+    @property
     def is_across(self) -> bool:
         """Whether the neighbours in memory are of different rows: columns."""
-        along, rows = (
-            [row[-1] if row else 0 for row in of.strides[: len(self.views) - 1]] for of in (self.along, self.rows)
-        )
+        along, rows = ([row[-1] if row else 0 for row in of.strides[: self.loads]] for of in (self.along, self.rows))
         return any(abs(step) == 1 for step in rows) and not any(abs(step) == 1 for step in along)
 
     def spans(self, leaf: Expr) -> tuple[bool, bool]:
@@ -69,22 +72,22 @@ class Walk:
         return any(self.rows.strides[view]), any(self.along.strides[view])
 
 
-def walk_of(primitive: Reduce, value: Expr) -> Walk:
+def walk_of(primitive: Reduce, values: Sequence[Expr]) -> Walk:
     """Simplify the rows and what is along them, each for itself; the largest source leads."""
-    loads, coordinates, _ = leaves_of(value)
+    loads, coordinates, _ = leaves_of(*values)
     read = [primitive.sources[int(node.value)] for node in loads]
     sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
-    target = primitive.target.strides
-    if primitive.is_by_row:
-        target = (*target[:kept], *(0 for _ in range(primitive.depth)))
+    targets = targets_of(primitive)
+    none = (0,) * primitive.depth
+    written = [(*t.strides[:kept], *none) if primitive.has_rows(t) else t.strides for t in targets]
     # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
     counted = [tuple(int(k == node.value) for k in range(len(sizes))) for node in coordinates]
-    strides = (*(view.strides for view in read), *counted, target)
-    offsets = (*(view.offset for view in read), *(0 for _ in counted), primitive.target.offset)
-    lead = max(range(len(read)), key=lambda v: _elements(read[v]), default=len(strides) - 1)
+    strides = (*(view.strides for view in read), *counted, *written)
+    offsets = (*(view.offset for view in read), *(0 for _ in counted), *(target.offset for target in targets))
+    lead = max(range(len(read)), key=lambda v: _elements(read[v]), default=len(strides) - len(targets))
     along = simplify(Loops(sizes[kept:], tuple(row[kept:] for row in strides), offsets), lead)
     rows = simplify(Loops(sizes[:kept], tuple(row[:kept] for row in strides), along.offsets), lead)
-    return Walk(rows, along, (*read, primitive.target), (*loads, *coordinates))
+    return Walk(rows, along, (*read, *targets), (*loads, *coordinates))
 
 
 def _elements(view: View) -> int:
@@ -139,19 +142,20 @@ class ReduceProgram:
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> ReduceProgram:
         """Simplify, cut, and compile the kernels for memory that is aligned."""
-        value = expand(primitive.value)
-        walk, levels = walk_of(primitive, value), max(levels_of(value).values())
-        folds = _folds(value)
+        primitive = computing(primitive, expand)
+        values = values_of(primitive)
+        walk, levels = walk_of(primitive, values), max(levels_of(*values).values())
+        folds = _folds(values)
         is_simple = (
             primitive.is_by_row
             and levels == 1
-            and not any(node.op in ("coordinate", "fetch") for node in walk_nodes(value, known=folds))
+            and not any(node.op in ("coordinate", "fetch") for node in walk_nodes(*values, known=folds))
         )
         shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
         if shape.parts == 1:
-            return cls((_step(walk, value, shape, primitive, figures),), checks=primitive.checks)
+            return cls((_step(walk, shape, primitive, figures),), checks=primitive.checks)
         names = [PARTS.format(number) for number in range(len(folds))]
-        first = _step(walk, value, shape, primitive, figures, names)
+        first = _step(walk, shape, primitive, figures, names)
         # What the parts gave is folded like the elements were: a reduce of its own, over the parts of each row.
         sizes = (*walk.rows.sizes, shape.parts)
         sources, places, at = [], [], 0
@@ -162,19 +166,23 @@ class ReduceProgram:
             places.append((name, at))
             at += -(-math.prod(sizes) * node.type.size_in_bytes // 16) * 16
         loads = [node for node in walk.leaves if node.op == "load"]
-        for view, source in enumerate(walk.views[:-1]):
+        for view, source in enumerate(walk.views[: walk.loads]):
             strides = (*walk.rows.strides[view], 0)
             sources.append(View(source.tensor, source.data_type, sizes, strides, walk.rows.offsets[view]))
         made = {node: fold(node.op.removeprefix("fold_"), load(k, node.type)) for k, node in enumerate(folds)}  # type: ignore[arg-type]
         slots = {node: load(len(folds) + k, node.type) for k, node in enumerate(loads)}  # type: ignore[arg-type]
-        target = View(
-            primitive.target.tensor,
-            primitive.target.data_type,
-            (*walk.rows.sizes, 1),
-            (*walk.rows.strides[-1], 0),
-            walk.rows.offsets[-1],
+        whole = (*walk.rows.sizes, 1)
+        last = zip(
+            walk.views[walk.loads :],
+            walk.rows.strides[len(walk.leaves) :],
+            walk.rows.offsets[len(walk.leaves) :],
+            strict=True,
         )
-        rest = Reduce(tuple(sources), target, _replaced(value, made, slots), 1, primitive.checks)
+        targets = [View(view.tensor, view.data_type, whole, (*across, 0), at) for view, across, at in last]
+        main, *others = (
+            Write(target, _replaced(value, made, slots)) for target, value in zip(targets, values, strict=True)
+        )
+        rest = Reduce(tuple(sources), *main, 1, primitive.checks, also=tuple(others))
         second = cls.plan(rest, figures)
         return cls((first, *second.steps), (*places, ("", at)), primitive.checks)
 
@@ -205,8 +213,8 @@ class ReduceProgram:
         return one_at_a_time(dispatch, "reduce")
 
 
-def _folds(value: Expr) -> list[Expr]:
-    return [node for node in walk_nodes(value) if node.op in FOLDS]
+def _folds(values: Sequence[Expr]) -> list[Expr]:
+    return [node for node in walk_nodes(*values) if node.op in FOLDS]
 
 
 def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr]) -> Expr:
@@ -219,32 +227,30 @@ def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr
 
 
 def _step(
-    walk: Walk, value: Expr, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
+    walk: Walk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
 ) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
-    form = Form(is_whole and not parted, length % shape.length == 0, primitive.is_by_row, bool(parted))
-    made = emit_rows(value, form, walk.spans, len(primitive.checks))
-    count = len(made.slots) + len(made.dimensions) + (not parted)
-    aligns = [
-        _alignment(walk.rows.strides[v], walk.along.strides[v]) if v < len(made.slots) else 1 for v in range(count)
-    ]
-    if not parted:
-        aligns[-1] = _alignment(walk.rows.strides[-1], walk.along.strides[-1])
-    chosen = [v if parted or v < count - 1 else -1 for v in range(count)]
+    values, targets = values_of(primitive), targets_of(primitive)
+    has_rows = tuple(map(primitive.has_rows, targets))
+    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted))
+    made = emit_rows(values, form, walk.spans, len(primitive.checks))
+    first = len(made.slots) + len(made.dimensions)
     rows: list[tuple[int, ...]] = []
     lines = {}
-    for number, view in enumerate(chosen):
+    for view in range(first if parted else first + len(targets)):
+        is_memory = view < len(made.slots) or view >= first
+        align = _alignment(walk.rows.strides[view], walk.along.strides[view]) if is_memory else 1
         across, along = (of.strides[view] or (0,) for of in (walk.rows, walk.along))
-        rows += [over(across, aligns[number]), over(along, aligns[number])]
-        lines[f"LINE{number}"] = Line(step_of(across[0]), step_of(along[0]), aligns[number])
+        rows += [over(across, align), over(along, align)]
+        lines[f"LINE{view}"] = Line(step_of(across[0]), step_of(along[0]), align)
     chunks = -(-length // (shape.parts * shape.length))
-    folds = _folds(value) if parted else []
+    folds = _folds(values) if parted else []
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
-    kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(walk.views[-1].data_type)]  # type: ignore[arg-type]
+    kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(target.data_type) for target in targets]  # type: ignore[arg-type]
     fetched = [primitive.sources[int(node.value)] for node in made.fetches]
     kinds += [*(kind_of(view.data_type) for view in fetched), *("i64" for _ in primitive.checks)]
-    starts = walk.rows.offsets[len(made.slots) : len(made.slots) + len(made.dimensions)]
+    starts = walk.rows.offsets[len(made.slots) : first]
     numbers: Numbers = (
         walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
         *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
@@ -263,10 +269,11 @@ def _step(
     kernel.prepare()
     for check in primitive.checks:
         check_kernel(check, figures).prepare()
-    pairs = list(zip(walk.views, (*walk.rows.offsets[: len(made.slots)], walk.rows.offsets[-1]), strict=True))
+    pairs = zip(walk.views, (*walk.rows.offsets[: len(made.slots)], *walk.rows.offsets[first:]), strict=True)
     bases = [(view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs]
-    ends = [(view.tensor, view.offset * view.data_type.size_in_bytes) for view in fetched]
-    return kernel, (*bases[:-1], *([(name, 0) for name in parted] if parted else bases[-1:]), *ends)
+    if parted:
+        bases[len(made.slots) :] = [(name, 0) for name in parted]
+    return kernel, (*bases, *((view.tensor, view.offset * view.data_type.size_in_bytes) for view in fetched))
 
 
 def _alignment(across: tuple[int, ...], along: tuple[int, ...]) -> int:
