@@ -208,8 +208,8 @@ def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
     found = []
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
         n = -(-column_panels // columns) * width
-        # A panel that is read once is read as it lies: all steps for which there is room.
-        whole = BLOCK * PANEL // tile.pitch if is_read else 0
+        # A panel that is read once is read as it lies: all chains for which there is room.
+        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN if is_read else 0
         block = whole or _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block

@@ -11,7 +11,8 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
 from anydml.engines.cpu.kernels.along import BLOCK, make_along
-from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
+from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, width_of
+from anydml.engines.cpu.kernels.reduce_shape import Shape
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
