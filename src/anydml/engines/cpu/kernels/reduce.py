@@ -177,6 +177,13 @@ class Writer:
             at = self.move(place, self.times(index, self.widths[view]))
             return text.new(f"load <{lanes} x {kind}>, ptr {at}, align 1")
         at, value = self.move(place, self.times(index, step)), "poison"
+        if letter == "d" and lanes > 1:  # every other one: of two vectors, which reach no further than the last
+            last = self.move(at, str((lanes - 1) * self.widths[view]))
+            both = ", ".join(
+                f"<{lanes} x {kind}> {text.new(f'load <{lanes} x {kind}>, ptr {p}, align 1')}" for p in (at, last)
+            )
+            chosen = ", ".join(f"i32 {e if e < lanes else e + 1}" for e in range(0, 2 * lanes, 2))
+            return text.new(f"shufflevector {both}, <{lanes} x i32> <{chosen}>")
         for lane in range(lanes):
             at = self.move(at, step) if lane else at
             element = text.new(f"load {kind}, ptr {at}, align 1")

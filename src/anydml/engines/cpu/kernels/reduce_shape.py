@@ -21,8 +21,8 @@ class Shape(NamedTuple):
     starts: dict[Expr, Expr]
     """Loads of lines that begin, in each row, where a fetch says."""
     letters: str
-    """One for each leaf, then for each target, along the vectors: p for packed, r for repeated, s for strided; of other
-    fetches u for usually packed, a for anywhere."""
+    """One for each leaf, then for each target, along the vectors: p for packed, r for repeated, d for every other one,
+    s for strided; of other fetches u for usually packed, a for anywhere."""
     varies: str
     """Whether each of them varies along the row: y or n."""
     rank: int
@@ -43,6 +43,8 @@ class Shape(NamedTuple):
     """Whether the sources are more than caches hold that are near."""
     stream: bool
     """Whether the target is written past the cache."""
+    window: tuple[int, ...] = ()
+    """The sizes of a row's dimensions, where its elements are few and vectors lie across the rows."""
 
     @property
     def varying(self) -> set[Expr]:

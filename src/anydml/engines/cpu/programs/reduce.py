@@ -38,6 +38,8 @@ NARROW, WIDE = 64, 256
 """Such rows that one unit has at least: with values for their elements, and with one for each."""
 SEGMENT = 64 * 1024
 """Elements of a segment of rows that are cut."""
+WINDOW = 25
+"""Elements of a window that are folded at once."""
 NEAR = 1024 * 1024
 """Bytes of a source that caches hold which are near."""
 FEW = 32
@@ -126,6 +128,8 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
     along = kept if is_across else folded
     letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
     for v, leaf in enumerate(reads.leaves):
+        if is_across and leaf.op == "load" and along.strides[v][-1] == 2:
+            letters = f"{letters[:v]}d{letters[v + 1 :]}"
         if leaf.op == "fetch":
             letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
     most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
@@ -148,6 +152,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
         stream=not primitive.also and _streams(reads.walk, letters),
+        window=folded.sizes if is_across and len(folded.sizes) > 1 and folded.count <= WINDOW else (),
     )
     if primitive.also and not is_across:
         shape = _early(primitive, reads, shape)
