@@ -79,6 +79,18 @@ CALLS = {
     "depth_to_space1": 'depth_to_space1(np.array([[[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]]), 2, "COLUMN_ROW_DEPTH")',
     "space_to_depth": "space_to_depth(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2).ravel()",
     "space_to_depth1": 'space_to_depth1(np.array([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), 2, "COLUMN_ROW_DEPTH").ravel()',
+    "roi_pooling": (
+        "roi_pooling(np.arange(16.0, dtype='float32').reshape(1, 1, 4, 4), np.array([[0, 0, 0, 3, 3]], 'float32'),"
+        " [2, 1]).ravel()"
+    ),
+    "roi_align": (
+        "roi_align(np.arange(16.0, dtype='float32').reshape(1, 1, 4, 4), np.array([[0, 0, 4, 2]], 'float32'),"
+        " np.array([0], 'uint32'), [1, 1, 1, 2]).ravel()"
+    ),
+    "roi_align1": (
+        "roi_align1(np.arange(16.0, dtype='float32').reshape(1, 1, 4, 4), np.array([[0, 0, 4, 2]], 'float32'),"
+        " np.array([0], 'uint32'), [1, 1, 1, 2]).ravel()"
+    ),
     "resample": f'resample({_A.format("float32")}, [1, 2], "LINEAR")',
     "resample1": f"resample1({_A.format('float32')}, [1, 2], [0, 0], [0, 0])",
     "resample2": f'resample2({_A.format("float32")}, [1, 2], [0, 0], [0, 0], rounding_direction="DECREASING")',

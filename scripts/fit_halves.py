@@ -21,7 +21,7 @@ from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, call, load
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.halves import ERF_MIDDLE, GELU_CURVE, GELU_SLOPE, HALVES
-from scripts.fit_numerics import LN2, PI, Fit, erf, erfc, fit
+from scripts.fit_numerics import LN2, PI, Fit, erf, fit, tail
 from scripts.measure_numerics import exact
 
 if TYPE_CHECKING:
@@ -92,9 +92,6 @@ def error_function() -> Fit:
 def gelu_slope(last: D) -> Fit:
     """S(t) for Φ(-t) = ½·2^-(a·t² + b·t + t·S(t)); from the last on results are denormal."""
 
-    def tail(t: D) -> D:
-        return erfc(t / D(2).sqrt())
-
     def weight(t: D) -> D:
         return t * LN2 * min(D(1), t * tail(t) / (last * tail(last)))
 
@@ -102,7 +99,7 @@ def gelu_slope(last: D) -> Fit:
 
 
 def gelu_power() -> Fit:
-    """½·2^-r: S(t) adds 0 to 0.18 to a half."""
+    """½·2^-r: t·S(t) adds 0 to 0.18 to a half."""
     return Fit(lambda r: (-r * LN2).exp() / 2, 6, D("-0.49"), D("0.68"), lambda r: 2 * (r * LN2).exp())
 
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from anydml.ir.numerics.error import CURVE, SLOPE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -195,35 +197,38 @@ def odd(function: Callable[[D], D], terms: int, high: D | str) -> Fit:
     return Fit(target, terms, D(0), D(high) ** 2, lambda s: s * s.sqrt() / function(s.sqrt()))
 
 
-def mills(u: D, c: D, scale: D) -> D:
-    """(t + c)·e^(t²/2)·Φ(-t) for t/(t + c) = (1 + u)/scale: t is 0 for -1, and the scale says what for 1."""
-    v = (1 + u) / scale
-    t = c * v / (1 - v)
-    return (t + c) * erfc(t / D(2).sqrt()) / 2 * (t * t / 2).exp()
-
-
-def tail(terms: int, c: str, scale: str) -> Fit:
-    """Of gelu."""
-    return Fit(lambda u: mills(u, D(c), D(scale)), terms, D(-1), D(1), lambda u: 1 / mills(u, D(c), D(scale)))
-
-
 def fall(low: D, high: D) -> Fit:
     """1 - e^-r = r + r²·P(r)."""
     return Fit(lambda r: (1 - (-r).exp() - r) / r**2, 5, low, high, lambda r: r**2 * r.exp())
 
 
-def gelu_slope(terms: int, middle: D, last: D, high: D) -> Fit:
-    """S(t) - ½ for Φ(-t) = ½·e^-(t²/2 + t·S(t)), by t - middle; from the last on Φ(-t) counts beside 1."""
-
-    def target(u: D) -> D:
-        t = u + middle
-        return -(erfc(t / D(2).sqrt()).ln() + t * t / 2) / t - D("0.5")
+def gelu_near(terms: int, last: D) -> Fit:
+    """S(t) for Φ(-t) = ½·2^-(a·t² + b·t + t·S(t)), by t - 2; from the last on Φ(-t) counts beside 1."""
 
     def weight(u: D) -> D:
-        t = u + middle
-        return t if t <= last else t * erfc(t / D(2).sqrt())
+        t = u + 2
+        return t * LN2 * min(D(1), tail(t) / tail(last))
 
-    return Fit(target, terms, D("1e-6") - middle, high - middle, weight)
+    def target(u: D) -> D:
+        t = u + 2
+        return -tail(t).ln() / LN2 / t - D(CURVE) * t - D(SLOPE)
+
+    return Fit(target, terms, D("1e-6") - 2, D("3.75"), weight)
+
+
+def gelu_far(terms: int, first: D) -> Fit:
+    """Twice t·e^(t²/2)·Φ(-t), by t - 9."""
+
+    def target(u: D) -> D:
+        t = u + 9
+        return t * (t * t / 2).exp() * tail(t)
+
+    return Fit(target, terms, first - 9, D("5.5"), lambda u: 1 / target(u))
+
+
+def tail(t: D) -> D:
+    """2·Φ(-t)."""
+    return erfc(t / D(2).sqrt())
 
 
 JOBS: dict[str, Fit] = {
@@ -244,13 +249,14 @@ JOBS: dict[str, Fit] = {
     "asinh": odd(lambda x: (x + (x * x + 1).sqrt()).ln(), 7, "0.5"),
     "atanh": odd(atanh, 7, "0.5"),
     # the same in fewer terms, of FLOAT32 alone, and to base 2
-    "lean_erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 6, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
+    "erf": Fit(lambda s: erf(s.sqrt()) / s.sqrt() - 1, 6, D(0), D("0.81"), lambda s: s.sqrt() / erf(s.sqrt())),
     "log2_erfc": Fit(lambda x: erfc(x).ln() / LN2 / x, 6, D("0.89"), D("4"), lambda x: x * LN2 * erfc(x) / erf(x)),
     "exp2": Fit(lambda f: ((f * LN2).exp() - 1) / f, 6, D("-0.5003"), D("0.5003"), lambda f: f / (f * LN2).exp()),
     "fall": fall(-LN2 * D("0.5003"), LN2 * D("0.5003")),
-    "gelu_fall": fall(D("-0.31"), D("0.46")),
-    "gelu_slope": gelu_slope(11, D(2), D(5), D("5.6")),
-    "lean_gelu": tail(12, "1.5", "2.21484375"),
+    "gelu_near": gelu_near(11, D(5)),
+    "gelu_far": gelu_far(12, D(5)),
+    # 2^-r = 1 + r·P(r)
+    "gelu_power": Fit(lambda r: ((-r * LN2).exp() - 1) / r, 6, D("-0.59"), D("0.59"), lambda r: r * (r * LN2).exp()),
     # log2((1 + f)/(1 - f)) = 2f/ln 2 + 2f³/(3 ln 2) + f⁵·P(f²)
     "log2": Fit(
         lambda s: (atanh(s.sqrt()) / s.sqrt() - 1 - s / 3) * 2 / LN2 / s**2,

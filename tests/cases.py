@@ -405,6 +405,11 @@ def _resample_gradient(operator: type[dml.OperatorDesc], expected: Any, **more: 
     return _of(operator, "example 1", [[[[4, 5, 6]]]], np.array(expected)[None, None], **attributes, **more)
 
 
+ROIS = np.array([[0, 0, 0, 3, 3], [1, 1, 1, 2, 2]]).reshape(1, 1, 2, 5)
+POOLED = np.array([[5, 7, 13, 15], [21, 22, 25, 26]]).reshape(2, 1, 2, 2)
+# The regions of the documents' example of a gradient, and what they say that ROI_ALIGN1 makes of them.
+QUARTERS = np.array([[0, 0, 2, 2], [2, 0, 4, 2], [0, 2, 2, 4], [2, 2, 4, 4]])
+SAMPLED = np.array([[1, 1, 2], [3, 3, 4], [9, 9, 10], [11, 11, 12]]).reshape(4, 1, 1, 3)
 NINES = np.arange(18).reshape(2, 1, 3, 3)
 MIDDLES = [[4, 5, 7, 8], [6, 7, 9, 10], [10, 11, 13, 14], [12, 13, 15, 16]]
 DEEP = np.concatenate([np.arange(9 * c, 9 * c + 6) for c in range(8)]).reshape(1, 8, 2, 3)
@@ -549,6 +554,11 @@ DOCUMENTS += [
     _resample_gradient(dml.ResampleGrad1, [[4, 11], [0, 0]], rounding_direction="INCREASING"),
     _of(dml.Unfold, "of squares", NINES, np.stack(
         [NINES[:, 0, i : i + 2, j : j + 2].reshape(2, 4) for i in range(2) for j in range(2)], 1), window_sizes=(2, 2)),
+    Case("ROI_POOLING of squares", dml.RoiPooling, (np.arange(32).reshape(2, 1, 4, 4), ROIS), (POOLED,),
+         {"pooled_size": [2, 2]}),
+    *(Case(f"{cls.type.name} of quarters", cls, (np.arange(1, 17).reshape(1, 1, 4, 4), QUARTERS), (SAMPLED,),
+           {"interpolation_mode": "NEAREST_NEIGHBOR", "maximum_samples_per_output": 1}, np.zeros(4, int))
+      for cls in (dml.RoiAlign, dml.RoiAlign1)),
     _of(dml.Fold, "of ones", np.ones((2, 4, 4)), [[[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]] * 2, window_sizes=(2, 2)),
 ]  # fmt: skip
 CASES = [

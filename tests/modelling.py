@@ -78,7 +78,7 @@ def write(folder: Path, data: Any, name: str = "model.json") -> Path:
 
 
 def dml_name(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+    return "".join(part.upper() if part == "roi" else part.capitalize() for part in name.split("_"))
 
 
 def as_json(value: Any) -> Any:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
-from drawing import STYLES, Case, Operator, draw_sizes, draw_tensor, make_case, pick, upto
+from drawing import SEEDS, STYLES, Case, Operator, draw_sizes, draw_tensor, make_case, pick, upto
 from drawing_windows import draw_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from drawing import Array, Tensor
 
     Sizes = tuple[int, ...]
     Drawn = tuple[dict[str, Sizes], dict[str, Any]]
@@ -23,7 +26,8 @@ NUMBERS = (0, 1, 7, 100)
 SCALES = (1.0, 2.0, 3.0, 0.5, 1.5, 1 / 3, 2 / 3, 0.25, 5.0, 2.75, 0.3)
 OFFSETS = (0.5, -0.5, 0.0, 0.25, -1.5)
 WINDOWS = ("window_sizes", "strides", "dilations", "start_padding", "end_padding")
-WEIGHTED = ("RESAMPLE", "UPSAMPLE", "FOLD")
+REGIONS = ("roi_tensor", "batch_indices_tensor")
+WEIGHTED = ("RESAMPLE", "UPSAMPLE", "FOLD", "ROI")
 """Operators that compute, and are given numbers that are not too large."""
 
 
@@ -36,11 +40,23 @@ def moving_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     first = next(iter(row.tensors.values()))
     data_type, count = pick(draw, sorted(first.data_types)), pick(draw, sorted(first.dimension_counts))
     sizes, attributes = MAKERS[cls](draw, cls, level, data_type, count)
+    types = dict.fromkeys(sizes, data_type)
+    if "batch_indices_tensor" in sizes:
+        types["batch_indices_tensor"] = pick(draw, sorted(row.tensors["BatchIndicesTensor"].data_types))
     tensors = {
-        name: draw_tensor(draw, data_type, own, is_output=name in cls.output_names()) for name, own in sizes.items()
+        name: draw_tensor(draw, types[name], own, is_output=name in cls.output_names()) for name, own in sizes.items()
     }
-    is_computed = cls.type.name.startswith(WEIGHTED)
-    return make_case(draw, cls, level, tensors, attributes, styles=("small", "normal") if is_computed else STYLES)
+    contents = {name: _regions(tensors[name], draw(SEEDS)) for name in REGIONS if name in tensors}
+    styles = ("small", "normal") if cls.type.name.startswith(WEIGHTED) else STYLES
+    return make_case(draw, cls, level, tensors, attributes, contents=contents, styles=styles)
+
+
+def _regions(tensor: Tensor, seed: int) -> Array:
+    """Numbers of regions, and of images."""
+    rng, kind = np.random.default_rng(seed), tensor.data_type
+    if not kind.is_float:
+        return rng.integers(0, 4, tensor.extent).astype(kind.dtype)
+    return (rng.integers(-8, 40, tensor.extent) / 4).astype(kind.dtype)
 
 
 def _padding(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
@@ -152,6 +168,38 @@ def _windows(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: Dat
     return {"input_tensor": one, "output_tensor": other}, arrays
 
 
+def _region_sizes(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    n, c, h, w = draw_sizes(draw, 4, 48)
+    sizes: dict[str, Sizes]
+    regions, height, width = (1 + draw(upto(2)) for _ in range(3))
+    sizes = {
+        "input_tensor": (n, c, h, w),
+        "roi_tensor": (1, 1, regions, 5),
+        "output_tensor": (regions, c, height, width),
+    }
+    if cls is dml.RoiPooling:
+        return sizes, {"spatial_scale": pick(draw, (1.0, 0.5, 0.25)), "pooled_size": [width, height]}
+    least = 1 + draw(upto(1))
+    attributes: dict[str, Any] = {
+        "reduction_function": pick(draw, (dml.ReduceFunction.AVERAGE, dml.ReduceFunction.MAX)),
+        "interpolation_mode": pick(draw, tuple(dml.InterpolationMode)),
+        "spatial_scale_x": pick(draw, (1.0, 0.5)),
+        "spatial_scale_y": pick(draw, (1.0, 0.25)),
+        "out_of_bounds_input_value": pick(draw, (0.0, 3.0)),
+        "minimum_samples_per_output": least,
+        "maximum_samples_per_output": pick(draw, (least, least + 1, 2**32 - 1)),
+    }
+    if cls is dml.RoiAlign1:
+        attributes |= {
+            "input_pixel_offset": pick(draw, (0.5, 0.0)),
+            "output_pixel_offset": pick(draw, (-0.5, 0.0)),
+            "align_regions_to_corners": pick(draw, (False, True)),
+        }
+    lead = (1,) * draw(upto(2))
+    whole = {"input_tensor": (n, c, h, w), "roi_tensor": (*lead, regions, 4), "batch_indices_tensor": (*lead, regions)}
+    return {**whole, "output_tensor": (regions, c, height, width)}, attributes
+
+
 MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Padding: _padding,
     dml.Padding1: _padding,
@@ -168,4 +216,5 @@ MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Upsample2D: _upsampled,
     dml.Unfold: _windows,
     dml.Fold: _windows,
+    **dict.fromkeys((dml.RoiPooling, dml.RoiAlign, dml.RoiAlign1), _region_sizes),
 }

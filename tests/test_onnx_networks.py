@@ -1,7 +1,8 @@
-"""Networks exported from PyTorch's own layers, with open sizes: they run, and agree with ONNX Runtime."""
+"""Networks exported from PyTorch's own layers, with open sizes, and those of the onnx package: ONNX Runtime agrees."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch", reason="networks are exported by PyTorch")
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what networks are compared with")
-pytest.importorskip("onnx", reason="PyTorch exports through onnx")
+onnx = pytest.importorskip("onnx", reason="PyTorch exports through onnx")
 networks = pytest.importorskip("benchmarks.networks")
 load = pytest.importorskip("anydml.onnx").load
 
@@ -65,3 +66,25 @@ def test_a_layer_is_few_passes(rng: Any) -> None:
         model.run(_encoder_feeds(rng, 2, 9))
         passes[layers] = str(model.explain()).partition("compiled ")[2].partition(" passes")[0]
     assert int(passes[2]) - int(passes[1]) <= 12, passes
+
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+QUICK = ("light_shufflenet", "light_squeezenet")
+"""Those that take a second or two."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.stem, marks=() if path.stem in QUICK else pytest.mark.long)
+        for path in sorted(LIGHT.glob("light_*.onnx"))
+    ],
+)
+def test_networks_of_onnx_agree_with_onnx_runtime(rng: Any, name: str) -> None:
+    """Real graphs, with weights that are filled in when they run."""
+    path = str(LIGHT / f"{name}.onnx")
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {one.name: rng.random(one.shape).astype(np.float32) for one in session.get_inputs()}
+    expected = session.run(None, feeds)
+    for got, wanted in zip(load(path).run(feeds).values(), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())

@@ -78,6 +78,18 @@ def test_programs_share_what_is_computed_of_weights(rows: int) -> None:
     np.testing.assert_allclose(found, np.cumsum(table.T, axis=1, dtype="float64"), rtol=1e-6)
 
 
+def test_programs_of_any_number_of_rows_share_what_is_laid_out_ahead() -> None:
+    weight = np.random.default_rng(0).standard_normal((256, 120), "float32")
+    proto = model(node("MatMul", "x w", "y"), {"x": ("float32", ["n", 256])}, "y", {"w": weight})
+    loaded = dml.onnx.load(proto)
+    for n in (1, 5, 8, 9, 40):
+        x = np.ones((n, 256), "float32")
+        assert loaded.run({"x": x})["y"].tobytes() == dml.gemm(x, weight).tobytes()
+    first, *others = places(loaded)
+    assert len(first) == 1
+    assert others == [first] * 4
+
+
 def test_what_is_computed_goes_with_the_last_program() -> None:
     nodes = (node("Shape", "x", "h"), node("Slice", "w z h", "s"))
     proto = joined("s", nodes)

@@ -106,7 +106,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     split = _splitter(places, tuple(tensors), names) if optional else None
     typed = [key for key, kind in cls.field_types().items() if key in names and _is_type(kind)]
     optional_outputs = cls.optional_outputs()
-    broadcasts, folds = cls.broadcasts, issubclass(cls, Folding)
+    broadcasts, folds = cls.broadcasts, issubclass(cls, Folding) or cls.shares_rank
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, by place: in a microsecond, where `inspect` takes 40."""

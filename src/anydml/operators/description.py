@@ -57,6 +57,8 @@ class OperatorDesc(abc.ABC):
 
     fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
+    shares_rank: ClassVar[bool] = False
+    """Whether a function adds leading sizes of 1, so that all inputs have as many dimensions as the first."""
     result_rank: ClassVar[int | None] = None
     """The dimensions of a function's result, where they are not as many as the first input has."""
 

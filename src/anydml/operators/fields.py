@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_UPPER = {"roi": "ROI"}
+"""The words that DirectML has in capitals."""
+
+
 @functools.lru_cache(1024)  # asked 30 times for a node of a model, which were a tenth of its compiling
 def dml_name(name: str) -> str:
     """DirectML's name of a field: `input_window_offsets` is `InputWindowOffsets`."""
-    return "".join(word.capitalize() for word in name.split("_"))
+    return "".join(_UPPER.get(word, word.capitalize()) for word in name.split("_"))
 
 
 def bare_name(field: str) -> str:

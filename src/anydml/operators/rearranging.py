@@ -11,7 +11,7 @@ from anydml.errors import Fault
 from anydml.ir.expressions import coordinate, given
 from anydml.ir.patterns import copy_of
 from anydml.operators.fields import DepthOrder, SizeArray, Uint  # noqa: TC001 - read at run time
-from anydml.operators.moved import Moved, at_least_1, split
+from anydml.operators.moved import Moved, at_least_1, copies_of, split
 from anydml.operators.rules import one_value_per_dimension
 
 if TYPE_CHECKING:
@@ -112,9 +112,10 @@ class _DepthToSpace(_Blocks):
         (batch, channels, height, width), block = self.input_tensor.sizes, self.block_size
         return batch, channels // block**2, height * block, width * block
 
-    def lower(self) -> tuple[Map]:
+    def lower(self) -> tuple[Map, ...]:
         """A copy in another order."""
-        return (copy_of(*self._in_blocks(*self.views())),)
+        source, target = self._in_blocks(*self.views())
+        return copies_of(source, target, len(target.sizes) - 1)
 
     def told(self) -> tuple[Map]:
         """Each element with the place that it comes from."""

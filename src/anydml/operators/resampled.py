@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.enums import DataType, InterpolationMode
 from anydml.ir.expressions import absolute, const, coordinate, fetch, fma, fold, given, load, maximum, minimum, rint
-from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.operators.computed import wide
-from anydml.operators.moved import Moved, split, temporary
+from anydml.operators.moved import Moved, copies_of, split, temporary
 from anydml.operators.sampling import F32, F64, INT64, Axis, Term, Walk
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ class Resampled(Moved):
         """Walks along the innermost dimension; where there are none, or in the others, places by arithmetic."""
         source, target = self.views()
         axes = self.axes()
-        if not self.is_linear and all(axis.is_kept or axis.repeats for axis in axes):
-            return (self._repeated(source, target, axes),)
         before: list[Reduce] = []
         for k, axis in enumerate(axes):
             if self._is_smoothed(axis):
@@ -72,6 +69,9 @@ class Resampled(Moved):
 
     def _along(self, source: View, target: View, axes: Sequence[Axis], inner: int) -> Iterator[Map]:
         """A pass: walks along the innermost dimension, or places by arithmetic."""
+        if not self.is_linear and all(axis.is_kept or axis.repeats for axis in axes):
+            yield from self._repeated(source, target, axes)
+            return
         walks = [] if axes[inner].is_kept else axes[inner].walks(is_linear=self.is_linear)
         for walk in walks:
             yield self._walked(source, target, axes, inner, walk)
@@ -100,9 +100,10 @@ class Resampled(Moved):
         """Whether more than two elements go into one."""
         return bool(getattr(self, "antialiased", False)) and self.is_linear and 1 / axis.scale > 2
 
-    def _repeated(self, source: View, target: View, axes: Sequence[Axis]) -> Map:
-        """A copy from a view that stands still where elements follow themselves."""
+    def _repeated(self, source: View, target: View, axes: Sequence[Axis]) -> tuple[Map, ...]:
+        """Copies from a view that stands still where elements follow themselves."""
         source = source.window([0] * len(axes), [1] * len(axes), [min(axis.size, axis.length) for axis in axes])
+        last = len(axes) - 1 + sum(axis.repeats > 1 for axis in axes)
         for k in reversed(range(len(axes))):
             if (count := axes[k].repeats) > 1:
                 target = split(target, k, axes[k].size, count)
@@ -110,7 +111,7 @@ class Resampled(Moved):
                 sizes.insert(k + 1, count)
                 strides.insert(k + 1, 0)
                 source = replace(source, sizes=tuple(sizes), strides=tuple(strides))
-        return copy_of(source, target)
+        return copies_of(source, target, last)
 
     def _whole(
         self, source: View, target: View, axes: Sequence[Axis], inner: int = 0, tables: Sequence[View] = ()

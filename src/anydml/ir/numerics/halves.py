@@ -84,7 +84,7 @@ def erf(x: Expr, numbers: list[float]) -> Expr:
 
 
 def gelu(x: Expr, numbers: list[float]) -> Expr:
-    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and Φ(-t) = ½·2^-(a·t² + b·t + t·S(t)), where S is 0.3 and less."""
+    """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and Φ(-t) = ½·2^-(a·t² + b·t + t·S(t)), t·S(t) below 0.2."""
     scale, terms, slope = numbers[0], numbers[1:7], numbers[7:]
     t = minimum(absolute(x), 5.75)
     line = fma(t, GELU_CURVE, GELU_SLOPE)

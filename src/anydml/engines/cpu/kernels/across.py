@@ -8,6 +8,7 @@ elements that were written in place meanwhile, and not written again.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.folds import combine, combine_all, identity, vector_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.cpu.kernels.passes import Pass
-    from anydml.engines.cpu.kernels.reduce import Shape
+    from anydml.engines.cpu.kernels.reduce_shape import Shape
     from anydml.ir.expressions import Expr
 
 BESIDE = 8
@@ -59,6 +60,9 @@ class _Across(Writer):
         for step in self.passes:
             self._prepare(step, known)
             known.update((*step.folds, *step.once))
+            if step.folds and self.shape.window and size_of(step) <= SMALL:
+                self._fold_window(step)
+                continue
             if not step.folds:
                 self._write_rows(known)
             self._nest(self.places, functools.partial(self._fold if step.folds else self._write, step))
@@ -190,24 +194,14 @@ class _Across(Writer):
         return self.started(self.move_all(places, i, self.strides[-1]))
 
     def _fold(self, step: Pass, places: Sequence[str], number: str) -> None:
-        text, lanes, beside = self.text, self.shape.lanes, self._beside(step)
+        text, beside = self.text, self._beside(step)
         size = self.sizes[-1]
         many = text.new(f"and i64 {size}, {-beside}")
 
         def fold(i: str, count: int) -> None:
             moved = [self._at(places, text.new(f"add i64 {i}, {k}") if k else i) for k in range(count)]
             numbers = [text.new(f"add i64 {number}, {text.new(f'add i64 {i}, {k}')}") for k in range(count)]
-
-            def body(slot: str) -> None:
-                column = self._column(slot)
-                for there in moved if self.shape.far else []:
-                    self._fetch(step, there, column, len(moved))
-                new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
-                for k, one in enumerate(step.folds):
-                    value = combine_all(text, one, [values[k] for values in new], lanes)
-                    self._store(one, slot, combine(text, one, self._load(one, slot), value, lanes))
-
-            self._slots(body)
+            self._fold_all(step, moved, numbers, is_fetched=self.shape.far)
 
         def by_many(i: str, _: list[str]) -> list[str]:
             fold(i, beside)
@@ -220,6 +214,33 @@ class _Across(Writer):
         self.loop("0", many, beside, [], by_many)
         if beside > 1:
             self.loop(many, size, 1, [], by_one)
+
+    def _fold_window(self, step: Pass) -> None:
+        """All elements of the rows, side by side."""
+        moved = []
+        for place in itertools.product(*map(range, self.shape.window)):
+            there: Sequence[str] = self.places
+            for k, i in enumerate(place):
+                there = self.move_all(there, str(i), self.strides[k]) if i else there
+            moved.append(self.started(there))
+        self._fold_all(step, moved, [str(number) for number in range(len(moved))], is_fetched=False)
+
+    def _fold_all(
+        self, step: Pass, moved: Sequence[Sequence[str]], numbers: Sequence[str], *, is_fetched: bool
+    ) -> None:
+        """Add elements of the rows, which lie at some places, to the strip's results so far."""
+        text, lanes = self.text, self.shape.lanes
+
+        def body(slot: str) -> None:
+            column = self._column(slot)
+            for there in moved if is_fetched else []:
+                self._fetch(step, there, column, len(moved))
+            new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
+            for k, one in enumerate(step.folds):
+                value = combine_all(text, one, [values[k] for values in new], lanes)
+                self._store(one, slot, combine(text, one, self._load(one, slot), value, lanes))
+
+        self._slots(body)
 
     def _beside(self, step: Pass) -> int:
         """The elements of a row that are folded side by side."""

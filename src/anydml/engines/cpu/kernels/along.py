@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.cpu.kernels.passes import Pass
-    from anydml.engines.cpu.kernels.reduce import Shape
+    from anydml.engines.cpu.kernels.reduce_shape import Shape
     from anydml.ir.expressions import Expr
 
 BESIDE = 2 if IS_ARM else 4

@@ -13,7 +13,6 @@ from llvmlite import ir
 
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.number import convert, scalar_of
-from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.enums import DataType
 
 if TYPE_CHECKING:
@@ -197,50 +196,6 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         return text.call(_CALLS[op], vector, args)
     names = _FLOAT if kind[0] == "f" else _SIGNED if kind[0] == "i" else _UNSIGNED
     return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
-
-
-def write_tree(
-    text: Text,
-    nodes: Sequence[Expr],
-    found: dict[Expr, str],
-    lanes: int,
-    fetch: Callable[[Expr, Sequence[str]], str] | None = None,
-) -> str:
-    """A tree, its nodes each after its arguments, into the names found so far, its leaves' among them. The last's.
-
-    It may end in another block than it begins in. Fetches that are not found are written by `fetch`.
-    """
-
-    def write(some: Sequence[Expr]) -> None:
-        for node in some:
-            if node in found:
-                continue
-            if node.op == "fetch" and fetch is not None:
-                found[node] = fetch(node, [found[arg] for arg in node.args])
-            else:
-                found[node] = write_node(text, node, found, lanes)
-
-    if rare := find_rare(nodes):
-        wanted = set(nodes)
-        write([node for node in rare.before if node in wanted])
-        kind = f"<{lanes} x i1>"
-        name = f"@llvm.vector.reduce.or.v{lanes}i1"
-        text.declared[f"declare i1 {name}({kind})"] = None
-        test = text.new(f"call i1 {name}({kind} {found[rare.choices[0].args[0]]})")
-        before, asked, usual = text.block, text.label("rare"), text.label("usual")
-        text.add(f"br i1 {test}, label %{asked}, label %{usual}")
-        text.open(asked)
-        write([*rare.nodes, *rare.choices])
-        asked = text.block
-        text.add(f"br label %{usual}")
-        text.open(usual)
-        for node in rare.choices:
-            vector = f"<{lanes} x {scalar_text(kind_of(node.type))}>"
-            found[node] = text.new(f"phi {vector} [ {found[node]}, %{asked} ], [ {found[node.args[2]]}, %{before} ]")
-        for node in rare.nodes:
-            del found[node]
-    write([node for node in nodes if not rare or node not in rare.nodes])
-    return found[nodes[-1]]
 
 
 class _Value:

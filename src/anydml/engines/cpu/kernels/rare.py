@@ -1,14 +1,13 @@
 """What a tree needs rarely: computed where a lane of the vector asks for it.
 
 `where` computes both of its choices, but nobody sees it where all lanes take the second: sin reduces arguments from
-2^16 on by 60 operations in integers, and takes a third of the time without them.
+2^16 on by 60 operations in integers, and takes a third of the time without them. The tree is written twice, with and
+without: as one block each, gelu takes 2.75 ns an element where blocks that are joined again take 2.95.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-
-from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +22,13 @@ ones."""
 
 
 class Rare(NamedTuple):
-    """The nodes that nothing but the first choices of one test needs."""
+    """What only the first choices of one test need."""
 
-    choices: list[Expr]
+    test: Expr
+    choices: frozenset[Expr]
     """Every `where` of the test."""
-    nodes: list[Expr]
-    """Each after its arguments."""
-    before: list[Expr]
-    """What the branch takes from elsewhere, and what is chosen without it; each after its arguments."""
+    nodes: frozenset[Expr]
+    """What nothing else needs."""
 
 
 def find_rare(nodes: Sequence[Expr]) -> Rare | None:
@@ -45,11 +43,7 @@ def _of_test(nodes: Sequence[Expr], test: Expr) -> Rare | None:
     rare, usual = _only_by(nodes, test, 1), _only_by(nodes, test, 2)
     if len(rare) < MANY or len(usual) < FEW:
         return None
-    taken = set(rare)
-    choices = [node for node in nodes if node not in taken and _is_choice(node, test)]
-    needed = set(walk(*(arg for choice in choices for arg in choice.args))) - taken
-    before = [node for node in nodes if node in needed]
-    return None if any(choice in before for choice in choices) else Rare(choices, rare, before)
+    return Rare(test, frozenset(node for node in nodes if _is_choice(node, test)), frozenset(rare))
 
 
 def _only_by(nodes: Sequence[Expr], test: Expr, place: int) -> list[Expr]:

@@ -9,19 +9,20 @@ Vectors lie along the innermost folded dimension, in `along`, or across the rows
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.fetch import write_lanes, write_start
 from anydml.engines.cpu.kernels.folds import vector_of
-from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text, write_tree
-from anydml.engines.cpu.kernels.passes import find_passes
+from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text
 from anydml.engines.cpu.kernels.row import givens
+from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.cpu.kernels.passes import Pass
+    from anydml.engines.cpu.kernels.reduce_shape import Shape
     from anydml.ir.expressions import Expr
 
 VECTOR = 64
@@ -30,49 +31,6 @@ ROOM = 32 * 1024
 """Bytes on the stack for what is kept of rows."""
 SMALL = 6
 """Operations up to which several vectors are folded side by side: what is more keeps the CPU busy by itself."""
-
-
-class Shape(NamedTuple):
-    """What a reduce is compiled for beside its tree."""
-
-    leaves: tuple[Expr, ...]
-    """The loads, coordinates and fetches that are views, in the words' order."""
-    starts: dict[Expr, Expr]
-    """Loads of lines that begin, in each row, where a fetch says."""
-    letters: str
-    """One for each leaf, then for each target, along the vectors: p for packed, r for repeated, s for strided; of other
-    fetches u for usually packed, a for anywhere."""
-    varies: str
-    """Whether each of them varies along the row: y or n."""
-    rank: int
-    """The folded dimensions."""
-    lanes: int
-    """The most, a power of two."""
-    strip: int
-    """Rows whose vectors lie across and that are done together; 0 where vectors lie along the row."""
-    by_row: str
-    """Whether each target has a value for each row: y or n."""
-    early: str
-    """Whether each target is written by the first pass that computes it: y or n."""
-    keep: str
-    """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
-    long: bool
-    """Whether rows are folded in blocks."""
-    far: bool
-    """Whether the sources are more than caches hold that are near."""
-    stream: bool
-    """Whether the target is written past the cache."""
-
-    @property
-    def varying(self) -> set[Expr]:
-        """The leaves that vary along the row."""
-        return {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
-
-    def passes(self, values: Sequence[Expr]) -> list[Pass]:
-        """What is done to a row."""
-        by_element = [value for value, letter in zip(values, self.by_row, strict=True) if letter == "n"]
-        early = [value for value, letter in zip(values, self.early, strict=True) if letter == "y"]
-        return find_passes(values, by_element, self.varying, keep=bool(self.keep), early=early)
 
 
 class Writer:
@@ -219,6 +177,13 @@ class Writer:
             at = self.move(place, self.times(index, self.widths[view]))
             return text.new(f"load <{lanes} x {kind}>, ptr {at}, align 1")
         at, value = self.move(place, self.times(index, step)), "poison"
+        if letter == "d" and lanes > 1:  # every other one: of two vectors, which reach no further than the last
+            last = self.move(at, str((lanes - 1) * self.widths[view]))
+            both = ", ".join(
+                f"<{lanes} x {kind}> {text.new(f'load <{lanes} x {kind}>, ptr {p}, align 1')}" for p in (at, last)
+            )
+            chosen = ", ".join(f"i32 {e if e < lanes else e + 1}" for e in range(0, 2 * lanes, 2))
+            return text.new(f"shufflevector {both}, <{lanes} x i32> <{chosen}>")
         for lane in range(lanes):
             at = self.move(at, step) if lane else at
             element = text.new(f"load {kind}, ptr {at}, align 1")

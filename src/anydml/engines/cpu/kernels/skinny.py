@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import SCALARS
+from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:

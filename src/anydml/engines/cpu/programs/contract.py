@@ -60,6 +60,8 @@ PACKING = 8
 """Products in the time that an element is packed in."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
+LINE = 16
+"""Pixels of a line that fill vectors."""
 NEAR = 16384 if IS_ARM else 8192
 """Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
 panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
@@ -125,7 +127,10 @@ def _sides(primitive: Reduce) -> Sides | None:
         return None
     sides = Sides(primitive, found)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
-    is_ours = sides.m * sides.n > 1 and not sides.unmerged and len(sides.batch) <= OUTER_RANK
+    # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
+    # that fill vectors they are read as they lie.
+    is_alone = sides.windows is not None and sides.m == 1 and found.sizes[sides.columns[-1]] >= LINE
+    is_ours = sides.m * sides.n > 1 and not is_alone and not sides.unmerged and len(sides.batch) <= OUTER_RANK
     return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
 
@@ -203,8 +208,8 @@ def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
     found = []
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
         n = -(-column_panels // columns) * width
-        # A panel that is read once is read as it lies: all steps for which there is room.
-        whole = BLOCK * PANEL // tile.pitch if is_read else 0
+        # A panel that is read once is read as it lies: all chains for which there is room.
+        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN if is_read else 0
         block = whole or _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block

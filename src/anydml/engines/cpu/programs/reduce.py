@@ -11,7 +11,8 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
 from anydml.engines.cpu.kernels.along import BLOCK, make_along
-from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, Shape, width_of
+from anydml.engines.cpu.kernels.reduce import ROOM, VECTOR, width_of
+from anydml.engines.cpu.kernels.reduce_shape import Shape
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
@@ -37,6 +38,8 @@ NARROW, WIDE = 64, 256
 """Such rows that one unit has at least: with values for their elements, and with one for each."""
 SEGMENT = 64 * 1024
 """Elements of a segment of rows that are cut."""
+WINDOW = 25
+"""Elements of a window that are folded at once."""
 NEAR = 1024 * 1024
 """Bytes of a source that caches hold which are near."""
 FEW = 32
@@ -125,6 +128,8 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
     along = kept if is_across else folded
     letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
     for v, leaf in enumerate(reads.leaves):
+        if is_across and leaf.op == "load" and along.strides[v][-1] == 2:
+            letters = f"{letters[:v]}d{letters[v + 1 :]}"
         if leaf.op == "fetch":
             letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
     most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
@@ -147,6 +152,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
         stream=not primitive.also and _streams(reads.walk, letters),
+        window=folded.sizes if is_across and len(folded.sizes) > 1 and folded.count <= WINDOW else (),
     )
     if primitive.also and not is_across:
         shape = _early(primitive, reads, shape)
