@@ -96,13 +96,13 @@ class Case:
         """The same without the leading 1s that a document writes, as the functions take it."""
         attributes, axis = dict(self.attributes), self.attributes.get("axis", self.rank)
         sources, results, indices = self.sources, self.results, self.indices
-        lead = min(axis, *map(_leading_ones, sources or results))
+        counted = attributes.get("indices_dimension_count", attributes.get("index_dimensions"))
+        lead = min(axis, *map(_leading_ones, sources if counted is not None else (*sources, *results)))
         for name, value in attributes.items():
             if isinstance(value, tuple) and name != "scale_bias":
                 attributes[name] = value[lead:]
         if "axis" in attributes:
             attributes["axis"] -= self.rank  # the same axis, counted from the end
-        counted = attributes.get("indices_dimension_count", attributes.get("index_dimensions"))
         if counted is None:
             results = tuple(_without(y, lead) for y in results)
         else:  # ranks are of each tensor's own
