@@ -90,7 +90,7 @@ def test_the_reference_engine_reads_indices_once() -> None:
         clamp=False,
     )
     y = np.zeros((2, 3), "float32")
-    reference.compute(primitive, X, indices, indices, y)
+    reference.compute(primitive, X, indices, y)
     np.testing.assert_array_equal(y, X[[1, -1]])
 
 
