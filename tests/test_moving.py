@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import anydml as dml
 from cases import DOCUMENTS, ENGINES, FLOAT32
 from moving import MOVING, assert_moved, expected
 from moving_drawing import moving_cases
+from places import get, put
 from running import Memory, check_other_bytes, run
 
 if TYPE_CHECKING:
@@ -41,3 +44,32 @@ def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case
         for got, want in zip(run(case, memory, engine), wanted, strict=True):
             assert_moved(got, want.ravel(), desc)
         check_other_bytes(case, memory, before)
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_the_gradients_of_regions_are_differences(engine: str, function: str, corners: bool) -> None:
+    """Of the images and of the regions, one number at a time: ROI_ALIGN1 is linear in each between two elements."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((2, 2, 6, 7)).astype(np.float32)
+    dy = rng.standard_normal((3, 2, 2, 2)).astype(np.float32)
+    rois = np.array([[1.1, 0.7, 5.45, 4.2], [4.4, 5.1, 0.6, 0.9], [-0.3, 2.2, 9.7, 7.4]], np.float32)
+    images = np.array([1, 0, 1], np.uint32)
+    given: dict[str, Any] = {"reduction_function": function, "align_regions_to_corners": corners, "device": engine,
+             "spatial_scale_x": 0.75, "minimum_samples_per_output": 2, "maximum_samples_per_output": 2}  # fmt: skip
+
+    def loss(x: np.ndarray, rois: np.ndarray) -> float:
+        found = dml.roi_align1(put(x, engine), put(rois, engine), put(images, engine), dy.shape, **given)
+        return float((get(found).astype(np.float64) * dy).sum())
+
+    found = dml.roi_align_grad(*(put(y, engine) for y in (dy, rois, images, x)), output_roi_gradient=True, **given)
+    for own, gradient in zip((x, rois), map(get, found), strict=True):
+        by = 2.0**-8
+        for at in np.ndindex(own.shape):
+            kept = own[at]
+            own[at] = kept + by
+            after = loss(x, rois)
+            own[at] = kept - by
+            before = loss(x, rois)
+            own[at] = kept
+            assert abs((after - before) / (2 * by) - gradient[at]) < 1e-3, (at, gradient[at])

@@ -56,7 +56,7 @@ class Aligned(Computed):
         yield from same_data_type(self, "ROITensor", next(iter(self.inputs())))
         yield from region_rules("ROITensor", self.roi_tensor, 4)
         yield from region_rules("BatchIndicesTensor", self.batch_indices_tensor, None)
-        mine, theirs = self.batch_indices_tensor.sizes[-1], self.roi_tensor.sizes[-2]
+        mine, theirs = self.batch_indices_tensor.sizes[-1], self.regions
         if mine != theirs:
             rule = f"BatchIndicesTensor.Sizes must end with {theirs}, one for each region of ROITensor"
             yield Fault(field="BatchIndicesTensor.Sizes", rule=rule, value=mine, found=str(mine))
@@ -68,6 +68,11 @@ class Aligned(Computed):
         if not 1 <= least <= most:
             rule = "MinimumSamplesPerOutput must be at least 1, and at most MaximumSamplesPerOutput"
             yield Fault(field="MinimumSamplesPerOutput", rule=rule, value=(least, most), found=f"{least} and {most}")
+
+    @property
+    def regions(self) -> int:
+        """How many there are; one, where a level is told that ROITensor has too few dimensions."""
+        return self.roi_tensor.sizes[-2] if self.roi_tensor.dimension_count > 1 else 1
 
     @abc.abstractmethod
     def image_sizes(self) -> Sizes:
@@ -160,7 +165,7 @@ class _RoiAlign(Aligned):
     def output_rules(self) -> Iterator[Fault]:
         """The output has the regions and the channels."""
         yield from same_data_type(self, "OutputTensor", "InputTensor")
-        wanted = (self.roi_tensor.sizes[-2], self.input_tensor.sizes[1], *self.output_tensor.sizes[2:])
+        wanted = (self.regions, *self.input_tensor.sizes[1:2], *self.output_tensor.sizes[2:])
         yield from exact_sizes(self, "OutputTensor", wanted, "{regions, channels, height, width}")
 
     def lower(self) -> tuple[Reduce]:

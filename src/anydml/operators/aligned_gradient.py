@@ -52,6 +52,9 @@ class RoiAlignGrad(Aligned):
     """
 
     sizes_are_free = True
+    typed_like = dict.fromkeys(
+        ("InputTensor", "ROITensor", "OutputGradientTensor", "OutputROIGradientTensor"), "InputGradientTensor"
+    )
 
     input_tensor: OptionalInput = None  # type: ignore[assignment]  # forward it is always there
     input_gradient_tensor: Input
@@ -78,17 +81,17 @@ class RoiAlignGrad(Aligned):
     def rules(self) -> Iterator[Fault]:
         """The tensors fit one another, and the input is there where it is read."""
         yield from self.region_rules()
-        regions, channels = self.roi_tensor.sizes[-2], self.input_gradient_tensor.sizes[1]
+        channels = self.input_gradient_tensor.sizes[1:2]
         if self.input_tensor is not None:
             yield from same_data_type(self, "InputGradientTensor", "InputTensor")
-            channels = self.input_tensor.sizes[1]
+            channels = self.input_tensor.sizes[1:2]
         elif self.is_largest:
             rule = "InputTensor must be given for a ReductionFunction of MAX"
             yield Fault(field="InputTensor", rule=rule, found="none")
         elif self.output_roi_gradient_tensor is not None:
             rule = "InputTensor must be given for OutputROIGradientTensor"
             yield Fault(field="InputTensor", rule=rule, found="none")
-        wanted = (regions, channels, *self.input_gradient_tensor.sizes[2:])
+        wanted = (self.regions, *channels, *self.input_gradient_tensor.sizes[2:])
         yield from exact_sizes(self, "InputGradientTensor", wanted, "{regions, channels, height, width}")
 
     def implied_output_sizes(self) -> Sizes:
@@ -114,7 +117,7 @@ class RoiAlignGrad(Aligned):
                 yield from same_sizes(self, "OutputGradientTensor", "InputTensor")
             else:
                 batch, *_ = sizes = self.output_gradient_tensor.sizes
-                wanted = (batch, self.input_gradient_tensor.sizes[1], *sizes[2:])
+                wanted = (batch, *self.input_gradient_tensor.sizes[1:2], *sizes[2:])
                 yield from exact_sizes(self, "OutputGradientTensor", wanted, "{batch, channels, height, width}")
         if self.output_roi_gradient_tensor is not None:
             yield from same_data_type(self, "OutputROIGradientTensor", "InputGradientTensor")
