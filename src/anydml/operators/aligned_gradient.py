@@ -154,6 +154,10 @@ class RoiAlignGrad(Aligned):
         """The number of the sample that is the largest."""
         return temporary("chosen", INT64, self.input_gradient_tensor.sizes)
 
+    def _images(self) -> View:
+        assert self.input_tensor is not None  # noqa: S101 - for type checkers: a rule says so
+        return View.of("InputTensor", self.input_tensor)
+
     def _numbers(self, sizes: Sizes, dimension: int) -> list[View]:
         """The four numbers of each region, and its image."""
         regions = [number_of("ROITensor", self.roi_tensor, k, sizes, dimension) for k in range(4)]
@@ -214,7 +218,7 @@ class RoiAlignGrad(Aligned):
         target = self._chosen()
         sizes = (*target.sizes, *self._most)
         down, across = self._sampled(1, (coordinate(2), coordinate(3)), (coordinate(4), coordinate(5)))
-        x = View.of("InputTensor", self.input_tensor)
+        x = self._images()
         value = self.interpolated(x.data_type, self._image(5), coordinate(1), down, across)
         value = where(down.is_there & across.is_there, value, 0.0)
         value = where(down.is_counted & across.is_counted, value, const(LOWEST, F32))
@@ -248,7 +252,7 @@ class RoiAlignGrad(Aligned):
             return filled(target, 0)
         regions, channels, rows, columns = self.input_gradient_tensor.sizes
         sizes, dimensions = (regions, 4, channels, rows, columns, *self._most), {0: 0, 2: 1, 3: 2, 4: 3}
-        x = View.of("InputTensor", self.input_tensor)
+        x = self._images()
         down, across = self._sampled(2, (coordinate(3), coordinate(4)), (coordinate(5), coordinate(6)))
         is_row, is_last = (coordinate(1) % 2).equals(1), coordinate(1) >= 2
         along = where(is_row, down.along, across.along)
