@@ -15,7 +15,7 @@ SOURCE = Path(dml.__file__).parent
 LAYERS = [
     ["errors", "locks"],
     ["spelling", "beside"],
-    ["enums"],
+    ["enums", "flags"],
     ["operator_type", "parse", "memory", "files"],
     ["limits"],
     ["arrays"],

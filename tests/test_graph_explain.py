@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml.explain import GraphPicture, Recipes, explain_desc, explain_graph, recipes_of
-from anydml.explain.graph_words import word_slice, word_view
+from anydml.explain.view_words import word_slice, word_view
 from anydml.graph.arena import lay_out
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Scan

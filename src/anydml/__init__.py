@@ -14,7 +14,6 @@ from anydml.enums import (
     ConvolutionMode,
     DataType,
     DepthSpaceOrder,
-    ExecutionFlags,
     Feature,
     FeatureLevel,
     IndexMode,
@@ -25,7 +24,6 @@ from anydml.enums import (
     QuantizationType,
     ReduceFunction,
     RoundingMode,
-    TensorFlags,
 )
 from anydml.errors import (
     BindingError,
@@ -41,6 +39,7 @@ from anydml.errors import (
     UnsupportedError,
 )
 from anydml.expression import Expression
+from anydml.flags import ExecutionFlags, TensorFlags
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operator_type import OperatorType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from anydml.enums import ExecutionFlags
 from anydml.errors import DmlError, Fault, show
 from anydml.expression import Expression, Source, refuse
+from anydml.flags import ExecutionFlags
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.memory import packed_strides

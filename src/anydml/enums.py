@@ -1,7 +1,6 @@
 """DirectML's enumerations, with DirectML's names and values, and the spellings people type.
 
-Calling an enumeration reads any of them: `DataType("float32")`, `DataType(np.float32)`, `DataType(1)`,
-`FeatureLevel("DML_FEATURE_LEVEL_5_0")`, `FeatureLevel("5_0")`, `TensorFlags("OWNED_BY_DML")`.
+Calling an enumeration reads any of them: `DataType("float32")`, `DataType(np.float32)`, `FeatureLevel("5_0")`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from anydml.locks import cached_property
-from anydml.spelling import Flags, Option, Spelled, SpelledType, no_member, read_name
+from anydml.spelling import Option, Spelled, SpelledType, no_member, read_name
 
 
 class DataType(Spelled):
@@ -56,12 +55,8 @@ class DataType(Spelled):
         if dtype == np.bool_:
             raise no_member(cls, value, cls.__members__, "DirectML has no booleans: view the array as uint8")
         if not dtype.isnative:
-            raise no_member(
-                cls,
-                value,
-                cls.__members__,
-                "the byte order is not this machine's: convert with x.astype(...)",
-            )
+            way_out = "the byte order is not this machine's: convert with x.astype(...)"
+            raise no_member(cls, value, cls.__members__, way_out)
         return cls.__members__.get(dtype.name.upper())
 
     @property
@@ -282,17 +277,11 @@ class ReduceFunction(Option):
     SUM_SQUARE = 11
 
 
-class Feature(Spelled):
+class Feature(Option):
     """DML_FEATURE: what `Device.check_feature_support` can be asked."""
 
     TENSOR_DATA_TYPE_SUPPORT = 0
     FEATURE_LEVELS = 1
-
-    @classmethod
-    def _missing_(cls, value: object) -> Feature:
-        if (member := read_name(cls, value, "DML_FEATURE_")) is None:
-            raise no_member(cls, value, cls.__members__)
-        return member
 
 
 class IndexMode(enum.Enum, metaclass=SpelledType):
@@ -308,31 +297,3 @@ class IndexMode(enum.Enum, metaclass=SpelledType):
         if (member := read_name(cls, value, "")) is None:
             raise no_member(cls, value, (repr(mode.value) for mode in cls))
         return member
-
-
-class TensorFlags(Flags):
-    """DML_TENSOR_FLAGS: options of a tensor description."""
-
-    NONE = 0
-    OWNED_BY_DML = 0x1
-    """The data is copied when the operator is initialized, and is not bound when it runs. Inputs only."""
-
-    @classmethod
-    def _prefix(cls) -> str:
-        return "DML_TENSOR_FLAG_"
-
-
-class ExecutionFlags(Flags):
-    """DML_EXECUTION_FLAGS: options of a compilation."""
-
-    NONE = 0
-    ALLOW_HALF_PRECISION_COMPUTATION = 0x1
-    """A permission that no engine here makes use of: sums of FLOAT16 stay exact."""
-    DISABLE_META_COMMANDS = 0x2
-    """Has no effect here: there are no meta commands."""
-    DESCRIPTORS_VOLATILE = 0x4
-    """Bindings may be set or changed between the recording of a dispatch and its execution."""
-
-    @classmethod
-    def _prefix(cls) -> str:
-        return "DML_EXECUTION_FLAG_"

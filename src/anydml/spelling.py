@@ -59,6 +59,11 @@ class Spelled(enum.IntEnum, metaclass=SpelledType):
             """Take any of the spellings."""
 
 
+def _prefix_of(name: str) -> str:
+    """What DirectML's constants begin with: `DML_AXIS_DIRECTION_` of AxisDirection's."""
+    return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).upper()}_"
+
+
 class Option(Spelled):
     """A field's enumeration, such as DML_AXIS_DIRECTION: it reads names with DirectML's prefix and without."""
 
@@ -70,7 +75,7 @@ class Option(Spelled):
 
     @classmethod
     def _prefix(cls) -> str:
-        return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', cls.__name__).upper()}_"
+        return _prefix_of(cls.__name__)
 
     @property
     def dml_name(self) -> str:
@@ -102,4 +107,4 @@ class Flags(enum.IntFlag, boundary=enum.STRICT, metaclass=SpelledType):
 
     @classmethod
     def _prefix(cls) -> str:
-        raise NotImplementedError  # each enumeration of flags names its own
+        return _prefix_of(cls.__name__.removesuffix("s"))

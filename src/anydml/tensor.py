@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import view
-from anydml.enums import DataType, TensorFlags
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault
+from anydml.flags import TensorFlags
 from anydml.memory import overlaps_itself, packed_strides, span
 from anydml.parse import UINT32_MAX, UINT64_MAX, read_bool, read_enum, read_int, read_ints
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.console import make_console
 from anydml.cli.describe import describe
 from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
-from anydml.cli.files import keep_model, write_text
+from anydml.cli.files import keep_model
 from anydml.cli.onnx_inputs import MOST, SIZES, Given, is_onnx
 from anydml.cli.options import options_of
+from anydml.cli.showing import show_graph, show_picture
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError
-from anydml.explain import Limits
 from anydml.explain import explain as make_picture
 from anydml.models import load_model
 from anydml.operator_type import OperatorType
@@ -27,31 +26,13 @@ from anydml.operators.fields import FIELD_TYPES, PerDimension
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
-    from rich.console import Console
-
-    from anydml.explain import GraphPicture, Picture
-    from anydml.explain.text import Line
+    from anydml.explain import Limits, Picture
     from anydml.operators import OperatorDesc
 
-_STYLES = {
-    "title": "bold",
-    "dim": "dim",
-    "window": "red",
-    "arrow": "dim",
-    "fault": "reverse red",
-    "hue1": "bold bright_blue",
-    "hue2": "bold yellow",
-    "hue3": "bold green",
-    "hue4": "bold magenta",
-    "hue5": "bold bright_red",
-    "hue6": "bold cyan",
-}
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_PIPED_WIDTH = 100
-_FEWER_COLUMNS = (8, 6, 4, 2)
-DRAWINGS = (
+_DRAWINGS = (
     click.Option(
         ["--feature-level", "feature_level"], type=LEVEL, help="The level to check at; the highest by default."
     ),
@@ -152,7 +133,7 @@ def _command(cls: type[OperatorDesc]) -> click.Command:
 
     what = (cls.__doc__ or "").strip().splitlines()[0]
     example = f"\b\nExample:\n  anydml explain {name} {_EXAMPLES.get(name) or _example(cls)}"
-    return click.Command(name, callback=run, params=[*options_of(cls), *DRAWINGS], help=f"{what}\n\n{example}")
+    return click.Command(name, callback=run, params=[*options_of(cls), *_DRAWINGS], help=f"{what}\n\n{example}")
 
 
 def _example(cls: type[OperatorDesc]) -> str:
@@ -207,7 +188,7 @@ def _model_command(path: Path) -> click.Command:
         ),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
-        *DRAWINGS,
+        *_DRAWINGS,
     ]
     text = (
         "Show what the dispatchables of a DxDispatch model do or, with --graph, what its dispatches would be as one"
@@ -238,7 +219,7 @@ def _onnx_command(path: Path) -> click.Command:
     params: list[click.Parameter] = [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
-        *DRAWINGS,
+        *_DRAWINGS,
     ]
     text = "Show the graph that the nodes of an ONNX model become: the passes over memory that it takes."
     example = "\b\nExample:\n  anydml explain examples/models/crop.onnx --shape batch=3 --shape picks=2"
@@ -247,56 +228,3 @@ def _onnx_command(path: Path) -> click.Command:
 
 def _draw(desc: OperatorDesc, values: Sequence[object], level: FeatureLevel, title: str, limits: Limits) -> Picture:
     return make_picture(desc, *values, feature_level=level, title=title, limits=limits)
-
-
-def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:
-    """Show a picture where it is asked for, on the terminal where nothing is; a description at fault is an error."""
-    picture = draw(Limits())
-    if picture.error is not None:
-        raise picture.error
-    if svg is not None:
-        write_text(svg, picture.svg(), "--svg")
-    if html is not None:
-        write_text(html, picture.html(), "--html")
-    if svg is None and html is None:
-        print_picture(draw)
-
-
-def print_picture(draw: Callable[[Limits], Picture]) -> None:
-    """Print it, in colour where there is colour, with as many columns as a terminal has room for."""
-    from anydml.explain.text import lines, needed_width
-
-    console = make_console()
-    width = console.width if console.is_terminal else _PIPED_WIDTH
-    picture = draw(Limits())
-    for columns in _FEWER_COLUMNS if console.is_terminal else ():
-        if needed_width(picture) > width:
-            picture = draw(Limits(columns=columns))
-    print_lines(console, lines(picture, width))
-
-
-def show_graph(picture: GraphPicture, svg: str | None = None, html: str | None = None) -> None:
-    """Show a graph where it is asked for, on the terminal where nothing is."""
-    from anydml.explain.graph_text import lines
-
-    if svg is not None:
-        write_text(svg, picture.svg(), "--svg")
-    if html is not None:
-        write_text(html, picture.html(), "--html")
-    if svg is None and html is None:
-        print_lines(make_console(), lines(picture))
-
-
-def print_lines(console: Console, lines: Iterable[Line]) -> None:
-    """Print lines of styled text, in letters that the output has."""
-    from rich.text import Text
-
-    from anydml.explain.text import as_ascii
-
-    is_wide = "utf" in console.encoding.lower()
-    for line in lines:
-        text = Text()
-        for piece in line:
-            text.append(piece.text if is_wide else as_ascii(piece.text), _STYLES.get(piece.style, ""))
-        text.rstrip()
-        console.print(text, soft_wrap=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.explain.graph_picture import Became, group_passes
-from anydml.explain.graph_words import short, word_list, word_sizes
+from anydml.explain.graph_words import short, word_list
+from anydml.explain.view_words import word_sizes
 from anydml.memory import word_bytes
 
 if TYPE_CHECKING:

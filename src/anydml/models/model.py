@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    from anydml.enums import DataType, ExecutionFlags, LevelName
+    from anydml.enums import DataType, LevelName
+    from anydml.flags import ExecutionFlags
     from anydml.models.check import ModelReport
     from anydml.models.events import Event
     from anydml.models.findings import Finding

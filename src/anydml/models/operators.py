@@ -6,8 +6,8 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import TensorFlags
 from anydml.errors import DescriptionError
+from anydml.flags import TensorFlags
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED
 from anydml.models.initialise import read_data_type
 from anydml.models.remarks import remark_spelling, remark_unknown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import ExecutionFlags
 from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError, show
+from anydml.flags import ExecutionFlags
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED, Findings
 from anydml.models.images import IMAGES, MODES, load_pillow
 from anydml.models.initialise import ValueReader, read_data_type

@@ -10,8 +10,8 @@ import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.plain import plain_maker
-from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, DmlError, Fault, ModelError, show
+from anydml.flags import ExecutionFlags
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.spares import LARGE

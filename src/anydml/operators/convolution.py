@@ -6,8 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.enums import ConvolutionDirection, ConvolutionMode, DataType, FeatureLevel
-from anydml.ir.patterns import copy_of
-from anydml.ir.views import View
 from anydml.operators.convolving import Filtered
 from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Convolving,
@@ -19,7 +17,7 @@ from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Uint,
 )
 from anydml.operators.fused import CLIP, FUSED, OptionalActivation, activation_faults, fused_level_faults
-from anydml.operators.margins import walked
+from anydml.operators.margins import repeated
 from anydml.operators.quantisation import difference, quantised, sum_type
 
 if TYPE_CHECKING:
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from anydml.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
+    from anydml.ir.views import View
 
 F32 = DataType.FLOAT32
 
@@ -102,10 +101,7 @@ class _Whole(Filtered):
     def fill(self, target: View) -> Map:
         """What fills the padding: the input's zero point, so that differences are 0."""
         zero = self.inputs().get("InputZeroPointTensor")
-        if zero is None:
-            return super().fill(target)
-        one = View.of("InputZeroPointTensor", zero)
-        return copy_of(walked(one, target.sizes, (0,) * len(target.sizes)), target)
+        return super().fill(target) if zero is None else repeated("InputZeroPointTensor", zero, target)
 
     def _sum_type(self) -> DataType:
         """What holds every sum."""

@@ -1,26 +1,25 @@
-"""What every description is: frozen fields, parsed once, checked against a feature level, lowered to a verb."""
+"""What every description is: fields, checked against a feature level and lowered to verbs."""
 
 from __future__ import annotations
 
 import abc
-import functools
 from collections.abc import Mapping  # noqa: TC003 - read at run time
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
-from anydml.locks import cached_property
 from anydml.operator_type import OperatorType
 from anydml.operators.facts import runs_in_place, support_of
-from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.operators.fields import dml_name
+from anydml.operators.record import Record
 from anydml.operators.reports import Report, level_faults, own_faults
 from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run time
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
@@ -31,7 +30,7 @@ OPERATORS: dict[OperatorType, type[OperatorDesc]] = {}
 _KINDS = {kind.name.replace("_", ""): kind for kind in OperatorType}
 
 
-class OperatorDesc(abc.ABC):
+class OperatorDesc(Record, abc.ABC):
     """The common part of the operators' descriptions.
 
     A subclass is a frozen, keyword-only dataclass with DirectML's fields in snake case. Its annotations say what
@@ -39,7 +38,6 @@ class OperatorDesc(abc.ABC):
     (`ElementWiseAtanYX` as ELEMENT_WISE_ATAN_YX), or says its `type`, describes that operator from then on.
     """
 
-    type: ClassVar[OperatorType]
     support: ClassVar[SupportTable]
     """What it takes at each level, as the reference has it."""
     other_types: ClassVar[tuple[DataType, ...]] = ()
@@ -73,125 +71,6 @@ class OperatorDesc(abc.ABC):
             cls.type = kind
             cls.support, cls.in_place = support_of(kind, cls.other_types), runs_in_place(kind)
             OPERATORS.setdefault(kind, cls)
-
-    def __post_init__(self) -> None:
-        """Parse every field, and report all that cannot be parsed."""
-        faults: list[Fault] = []
-        for name, field_type in self.field_types().items():
-            value = field_type.read(getattr(self, name), dml_name(name), faults)
-            object.__setattr__(self, name, value)
-        if faults:
-            raise DescriptionError(self.type.name, faults)
-
-    # What the fields are
-
-    @classmethod
-    @functools.cache
-    def field_types(cls) -> Mapping[str, FieldType]:
-        """The kind of each field, by its Python name, in DirectML's order."""
-        hints = get_type_hints(cls, include_extras=True)
-        return {field.name: FIELD_TYPES[hints[field.name]] for field in fields(cls)}  # type: ignore[arg-type]
-
-    @classmethod
-    @functools.cache
-    def input_names(cls) -> tuple[str, ...]:
-        """The input tensors' fields, in binding order."""
-        return tuple(name for name, kind in cls.field_types().items() if kind.kind == "input")
-
-    @classmethod
-    @functools.cache
-    def optional_inputs(cls) -> frozenset[str]:
-        """The input tensors' fields that may be None."""
-        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
-        return frozenset(optional.intersection(cls.input_names()))
-
-    @classmethod
-    @functools.cache
-    def output_names(cls) -> tuple[str, ...]:
-        """The output tensors' fields, in binding order."""
-        return tuple(name for name, kind in cls.field_types().items() if kind.kind == "output")
-
-    @classmethod
-    @functools.cache
-    def optional_outputs(cls) -> tuple[str, ...]:
-        """The output tensors' fields that may be None."""
-        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
-        return tuple(name for name in cls.output_names() if name in optional)
-
-    @classmethod
-    @functools.cache
-    def usual_outputs(cls) -> tuple[str, ...]:
-        """The output tensors' fields that are never None."""
-        return tuple(name for name in cls.output_names() if name not in cls.optional_outputs())
-
-    @classmethod
-    @functools.cache
-    def gives_several(cls) -> bool:
-        """Whether several tensors come out, or a list of them, if only of one; those that are optional aside."""
-        names = cls.usual_outputs()
-        return len(names) > 1 or any(cls.field_types()[name].is_tensor_array for name in names)
-
-    def inputs(self) -> dict[str, TensorDesc]:
-        """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
-        return dict(self._inputs)
-
-    def input_slots(self) -> dict[str, TensorDesc | None]:
-        """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
-        return self._slots(self.input_names())
-
-    def output_slots(self) -> dict[str, TensorDesc | None]:
-        """The output tensors with those that are not there, None."""
-        return self._slots(self.output_names())
-
-    def _slots(self, names: Sequence[str]) -> dict[str, TensorDesc | None]:
-        found: dict[str, TensorDesc | None] = {}
-        for name in names:
-            own: Mapping[str, TensorDesc | None] = self._named([name])
-            found.update(own or {dml_name(name): None})
-        return found
-
-    def outputs(self) -> dict[str, TensorDesc]:
-        """The output tensors by DirectML's name, in binding order; one of several is `OutputTensors[0]`."""
-        return dict(self._outputs)
-
-    def tensors(self) -> Mapping[str, TensorDesc]:
-        """The tensors by DirectML's name, inputs first."""
-        return MappingProxyType(self._tensors)
-
-    # Kept, because the rules ask for each tensor of hundreds by its name.
-
-    @cached_property
-    def _inputs(self) -> dict[str, TensorDesc]:
-        return self._named(self.input_names())
-
-    @cached_property
-    def _outputs(self) -> dict[str, TensorDesc]:
-        return self._named(self.output_names())
-
-    @cached_property
-    def _tensors(self) -> dict[str, TensorDesc]:
-        return self._inputs | self._outputs
-
-    def _named(self, names: Sequence[str]) -> dict[str, TensorDesc]:
-        found: dict[str, TensorDesc] = {}
-        for name in names:
-            value = getattr(self, name)
-            if self.field_types()[name].is_tensor_array:
-                found |= {f"{dml_name(name)}[{i}]": tensor for i, tensor in enumerate(value)}
-            elif value is not None:
-                found[dml_name(name)] = value
-        return found
-
-    def with_tensors(self, change: Callable[[str, TensorDesc], TensorDesc], **others: Any) -> Self:
-        """The same with each tensor changed, given by DirectML's name, and other fields."""
-        changes: dict[str, Any] = dict(others)
-        for name in (*self.input_names(), *self.output_names()):
-            changed = tuple(change(field, tensor) for field, tensor in self._named([name]).items())
-            if self.field_types()[name].is_tensor_array:
-                changes[name] = changed
-            elif changed:  # an optional tensor that is not there stays away
-                changes[name] = changed[0]
-        return replace(self, **changes)  # type: ignore[type-var]  # every subclass is a dataclass
 
     # What subclasses say
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from anydml.enums import DataType
     from anydml.ir.verbs import Map
+    from anydml.tensor import TensorDesc
 
 
 def store(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
@@ -23,6 +24,11 @@ def store(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
 def zeros(target: View) -> Map:
     """What fills room with 0."""
     return filled(target, 0)
+
+
+def repeated(name: str, number: TensorDesc, target: View) -> Map:
+    """What fills room with a tensor's only number."""
+    return copy_of(walked(View.of(name, number), target.sizes, (0,) * len(target.sizes)), target)
 
 
 def around(

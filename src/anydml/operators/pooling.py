@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.enums import DataType
 from anydml.errors import Fault
 from anydml.ir.expressions import absolute, call, coordinate, fold, given, sqrt, where
-from anydml.ir.patterns import copy_of, filled
-from anydml.ir.views import View
+from anydml.ir.patterns import filled
 from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Input,
     OptionalInput,
@@ -18,7 +17,7 @@ from anydml.operators.fields import (  # noqa: TC001 - read at run time
     PerDimension,
     Uint,
 )
-from anydml.operators.margins import walked
+from anydml.operators.margins import repeated
 from anydml.operators.pooled import Pooling
 from anydml.operators.quantisation import difference, quantised
 from anydml.operators.reductions import is_extreme
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Primitive
+    from anydml.ir.views import View
     from anydml.operators.sizes import Sizes, Spread
 
 F32, SUMS, INT64 = DataType.FLOAT32, DataType.FLOAT64, DataType.INT64
@@ -130,9 +130,7 @@ class QuantizedLinearAveragePooling(_Average):
     def fill(self, target: View) -> Map:
         """What fills the padding: the input's zero point, so that differences are 0."""
         zero = self.input_zero_point_tensor
-        if zero is None:
-            return super().fill(target)
-        return copy_of(walked(View.of("InputZeroPointTensor", zero), target.sizes, (0,) * len(target.sizes)), target)
+        return super().fill(target) if zero is None else repeated("InputZeroPointTensor", zero, target)
 
     def value(self, elements: Mapping[str, Expr]) -> Expr:
         """round(s·Σ(x - z)/count/sy) + zy."""

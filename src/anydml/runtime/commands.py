@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.exclusive import one_at_a_time
-from anydml.enums import ExecutionFlags
 from anydml.errors import BindingError, Fault, show
+from anydml.flags import ExecutionFlags
 from anydml.runtime.binding import hazards, raise_binding_faults
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.table import BindingTable, read

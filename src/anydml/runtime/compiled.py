@@ -27,7 +27,7 @@ from anydml.tensor import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.enums import ExecutionFlags
+    from anydml.flags import ExecutionFlags
     from anydml.ir.verbs import IndexFault
     from anydml.memory import Buffer
     from anydml.runtime.device import Device

@@ -6,8 +6,9 @@ import functools
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.engines import find_engine
-from anydml.enums import DataType, ExecutionFlags, Feature, FeatureLevel
+from anydml.enums import DataType, Feature, FeatureLevel
 from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
+from anydml.flags import ExecutionFlags
 from anydml.operators import OperatorDesc
 from anydml.parse import read_bool, read_enum
 from anydml.runtime.commands import CommandList, CommandRecorder

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.enums import ExecutionFlags
     from anydml.errors import IndexRangeError
+    from anydml.flags import ExecutionFlags
     from anydml.ir.verbs import IndexFault
     from anydml.memory import Buffer
     from anydml.runtime.binding import Bound

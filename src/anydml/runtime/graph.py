@@ -32,8 +32,8 @@ from anydml.runtime.owned import Kept
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from anydml.enums import ExecutionFlags
     from anydml.explain import GraphPicture
+    from anydml.flags import ExecutionFlags
     from anydml.memory import Buffer
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device

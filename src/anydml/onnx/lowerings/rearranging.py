@@ -1,4 +1,4 @@
-"""Pad, CenterCropPad, Tile, DepthToSpace, SpaceToDepth, Trilu and EyeLike: elements around others, and elsewhere."""
+"""Pad, CenterCropPad, Tile, DepthToSpace, SpaceToDepth, Col2Im, Trilu and EyeLike: elements elsewhere."""
 
 from __future__ import annotations
 
@@ -189,3 +189,20 @@ def eye_like(node: Node) -> list[Value]:
     element = read_element_type(node.integer("dtype"), node.label, "dtype") if node.has("dtype") else like.element
     offset = min(max(k, -like.shape[0]), like.shape[1])
     return [node.tracer.fill(dml.diagonal_matrix, element, like.shape, offset, 1.0)]
+
+
+def columns_to_image(node: Node) -> list[Value]:
+    """Col2Im: windows summed into a tensor."""
+    x, image, block = node.input(0), node.sizes(1, "image_shape"), node.sizes(2, "block_shape")
+    count = len(image)
+    strides, dilations = (node.integers(name) or [1] * count for name in ("strides", "dilations"))
+    pads = node.integers("pads") or [0] * (2 * count)
+    held = math.prod(block)
+    if not (len(block) == len(strides) == len(dilations) == count and len(pads) == 2 * count):
+        node.refuse("block_shape", "block_shape, strides, dilations and pads must fit image_shape", found=show(block))
+    if len(x.shape) != 3 or min([*block, *image], default=0) < 1 or x.shape[1] % held:
+        rule = f"input must be {{N, C·{held}, L}}, and image_shape and block_shape at least 1"
+        node.refuse("input", rule, value=x.shape, found=str(x.shape))
+    shape = (x.shape[0], x.shape[1] // held, *image)
+    arrays = (tuple(block), tuple(strides), tuple(dilations), tuple(pads[:count]), tuple(pads[count:]))
+    return [node.tracer.apply(dml.fold, [x], shape, shape, *arrays)]

@@ -1,4 +1,4 @@
-"""Resize, Upsample, AffineGrid and Col2Im: tensors in other sizes, where those stand, and windows summed into one."""
+"""Resize and Upsample: tensors in other sizes."""
 
 from __future__ import annotations
 
@@ -276,40 +276,3 @@ def _product(node: Node, x: Value, line: _Line, parts: np.ndarray[Any, Any]) -> 
     spread = node.tracer.restride(matrix, (before, *parts.shape), (0, parts.shape[1], 1))
     found = node.tracer.apply(dml.gemm, [spread, flat], (before, line.length, after))
     return found.reshaped((*x.shape[: line.axis], line.length, *x.shape[line.axis + 1 :]))
-
-
-def columns_to_image(node: Node) -> list[Value]:
-    """Col2Im: windows summed into a tensor."""
-    x, image, block = node.input(0), node.sizes(1, "image_shape"), node.sizes(2, "block_shape")
-    count = len(image)
-    strides, dilations = (node.integers(name) or [1] * count for name in ("strides", "dilations"))
-    pads = node.integers("pads") or [0] * (2 * count)
-    held = math.prod(block)
-    if not (len(block) == len(strides) == len(dilations) == count and len(pads) == 2 * count):
-        node.refuse("block_shape", "block_shape, strides, dilations and pads must fit image_shape", found=show(block))
-    if len(x.shape) != 3 or min([*block, *image], default=0) < 1 or x.shape[1] % held:
-        rule = f"input must be {{N, C·{held}, L}}, and image_shape and block_shape at least 1"
-        node.refuse("input", rule, value=x.shape, found=str(x.shape))
-    shape = (x.shape[0], x.shape[1] // held, *image)
-    arrays = (tuple(block), tuple(strides), tuple(dilations), tuple(pads[:count]), tuple(pads[count:]))
-    return [node.tracer.apply(dml.fold, [x], shape, shape, *arrays)]
-
-
-def affine_grid(node: Node) -> list[Value]:
-    """AffineGrid: the places of a tensor's elements, from -1 to 1 in each dimension, after an affine map."""
-    theta, size = node.input(0), node.sizes(1, "size")
-    count = len(size) - 2
-    if count not in (2, 3) or theta.shape != (size[0], count, count + 1) or min(size) < 1:
-        rule = "theta must be {N, 2, 3} for a size of 4 numbers, or {N, 3, 4} for 5, all at least 1"
-        node.refuse("theta", rule, value=theta.shape, found=f"{theta.shape} and {show(size)}")
-    is_at_corners = bool(node.integer("align_corners"))
-    lines = []
-    for length in size[2:]:
-        steps = np.arange(length)
-        lines.append(steps * 2 / max(length - 1, 1) - 1 if is_at_corners else (2 * steps + 1) / length - 1)
-    places = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(size[2:])], -1).reshape(-1, count + 1)
-    base = Value.of(theta.element, places)
-    spread = node.tracer.restride(base, (size[0], *places.shape), (0, places.shape[1], 1))
-    shape = (size[0], places.shape[0], count)
-    found = node.tracer.apply(dml.gemm, [spread, theta], shape, trans_b=True)
-    return [found.reshaped((size[0], *size[2:], count))]

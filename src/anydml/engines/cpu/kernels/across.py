@@ -12,9 +12,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.folds import combine, combine_all, identity, vector_of
-from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.reduce import SMALL, VECTOR, Writer, size_of, width_of
-from anydml.ir.expressions import FOLDS, LEAVES
+from anydml.engines.cpu.kernels.reduce import SMALL, size_of, width_of
+from anydml.engines.cpu.kernels.strips import Strip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,18 +35,16 @@ def make_across(values: Sequence[Expr], shape: Shape) -> str:
     return _Across(values, shape).make()
 
 
-class _Across(Writer):
+class _Across(Strip):
     def make(self) -> str:
         self.enter()
         lanes, strip, text = self.shape.lanes, self.shape.strip, self.text
         held = {node for step in self.passes for node in (*step.folds, *step.once)}
         self.held = {node: text.new(f"alloca [{strip * width_of(node)} x i8], align 64") for node in held}
-        """Where on the stack the strip's results lie."""
         targets = [*self.by_row, *self.by_element] if self.by_element else []
         self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in targets}
         self.last = text.new(f"sub i64 %n, {lanes}")
         self.beginning = self.started(self.places)
-        """Where the rows' first elements lie."""
         self.loop("0", "%n", strip, [], self._strip)
         return self.finish()
 
@@ -74,7 +71,7 @@ class _Across(Writer):
         """The values for whole rows; before those of their elements, which may take the place of a source."""
 
         def body(slot: str) -> None:
-            found, column = self._compute([value for _, value in self.by_row], slot, known), self._column(slot)
+            found, column = self.compute([value for _, value in self.by_row], slot, known), self.column(slot)
             if self.by_element:
                 self._put(self.by_row, found, self.places, slot, column)
                 return
@@ -82,76 +79,20 @@ class _Across(Writer):
                 self.write(view, value, self.places[view], column, self.row_steps[view], self.shape.lanes)
 
         if self.by_row:
-            self._slots(body)
-
-    # The vectors of a strip
-
-    def _slots(self, body: Callable[[str], None]) -> None:
-        def inside(slot: str, _: list[str]) -> list[str]:
-            body(slot)
-            return []
-
-        self.loop("0", self.end, self.shape.lanes, [], inside)
-
-    def _column(self, slot: str) -> str:
-        """The row that a vector begins at."""
-        text = self.text
-        at = text.new(f"add i64 {self.first}, {slot}")
-        is_inside = text.new(f"icmp slt i64 {at}, {self.last}")
-        return text.new(f"select i1 {is_inside}, i64 {at}, i64 {self.last}")
-
-    def _hold(self, node: Expr, slot: str) -> str:
-        """The place of a result."""
-        return self.move(self.held[node], self.times(slot, width_of(node)))
-
-    def _align(self, node: Expr) -> int:
-        """Of a node's vectors on the stack."""
-        return min(self.shape.lanes * width_of(node), VECTOR)
-
-    def _load(self, node: Expr, slot: str) -> str:
-        place, vector = self._hold(node, slot), vector_of(node, self.shape.lanes)
-        return self.text.new(f"load {vector}, ptr {place}, align {self._align(node)}")
-
-    def _store(self, node: Expr, slot: str, value: str) -> None:
-        place, vector = self._hold(node, slot), vector_of(node, self.shape.lanes)
-        self.text.add(f"store {vector} {value}, ptr {place}, align {self._align(node)}")
-
-    def _leaf(self, leaf: Expr, places: Sequence[str], column: str) -> str:
-        lanes = self.shape.lanes
-        if leaf in self.numbers:
-            return self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), lanes)
-        view = self.shape.leaves.index(leaf)
-        return self.read(view, places[view], column, self.row_steps[view], lanes)
-
-    def _compute(self, roots: Sequence[Expr], slot: str, known: set[Expr]) -> list[str]:
-        """What is the same for a whole row."""
-        found: dict[Expr, str] = {}
-        pending, column, seen = list(roots), self._column(slot), set()
-        while pending:
-            node = pending.pop()
-            if node in seen or node.op == "const":
-                continue
-            seen.add(node)
-            if node in known or node.op in FOLDS:
-                found[node] = self._load(node, slot)
-            elif node.op in LEAVES:
-                found[node] = self._leaf(node, self.beginning, column)
-            else:
-                pending += node.args
-        return self.tree(roots, found, self.shape.lanes)
+            self.slots(body)
 
     def _prepare(self, step: Pass, known: set[Expr]) -> None:
         """What a pass takes that is the same for a whole row, and what its folds start from."""
         once = [node for node in step.once if node not in known]
 
         def body(slot: str) -> None:
-            for node, value in zip(once, self._compute(once, slot, known), strict=True):
-                self._store(node, slot, value)
+            for node, value in zip(once, self.compute(once, slot, known), strict=True):
+                self.store(node, slot, value)
             for fold in step.folds:
-                self._store(fold, slot, identity(fold))
+                self.store(fold, slot, identity(fold))
 
         if once or step.folds:
-            self._slots(body)
+            self.slots(body)
 
     # The elements of rows
 
@@ -176,17 +117,17 @@ class _Across(Writer):
         found: dict[Expr, str] = {}
         for leaf in step.leaves:
             if leaf.op != "const":
-                found[leaf] = self._leaf(leaf, places, column)
+                found[leaf] = self.leaf(leaf, places, column)
         for node in step.once:
-            found[node] = self._load(node, slot)
+            found[node] = self.load(node, slot)
         on = text.new(f"add i64 {self.times(number, self.shape.strip)}, {slot}") if step.kept or step.keeps else ""
         for node in step.kept:
             at = self.move(self.spaces[node], self.times(on, width_of(node)))
-            found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align {self._align(node)}")
+            found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align {self.align(node)}")
         values = self.tree([*step.keeps, *step.roots], found, lanes)
         for node in step.keeps:
             at = self.move(self.spaces[node], self.times(on, width_of(node)))
-            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align {self._align(node)}")
+            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align {self.align(node)}")
         return values[len(step.keeps) :]
 
     def _at(self, places: Sequence[str], i: str) -> list[str]:
@@ -232,15 +173,15 @@ class _Across(Writer):
         text, lanes = self.text, self.shape.lanes
 
         def body(slot: str) -> None:
-            column = self._column(slot)
+            column = self.column(slot)
             for there in moved if is_fetched else []:
                 self._fetch(step, there, column, len(moved))
             new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
             for k, one in enumerate(step.folds):
                 value = combine_all(text, one, [values[k] for values in new], lanes)
-                self._store(one, slot, combine(text, one, self._load(one, slot), value, lanes))
+                self.store(one, slot, combine(text, one, self.load(one, slot), value, lanes))
 
-        self._slots(body)
+        self.slots(body)
 
     def _beside(self, step: Pass) -> int:
         """The elements of a row that are folded side by side."""
@@ -265,11 +206,11 @@ class _Across(Writer):
             at = text.new(f"add i64 {number}, {i}")
 
             def body(slot: str) -> None:
-                column = self._column(slot)
+                column = self.column(slot)
                 values = self._vectors(step, moved, at, slot, column)
                 self._put(self.by_element, values, moved, slot, column, hint)
 
-            self._slots(body)
+            self.slots(body)
             return []
 
         self.loop("0", self.sizes[-1], 1, [], element)
@@ -295,7 +236,7 @@ class _Across(Writer):
         text.add(f"br label %{done}")
         text.open(part)
         for (view, node), value in zip(targets, values, strict=True):
-            place = f"ptr {self.parts[view]}, align {self._align(node)}"
+            place = f"ptr {self.parts[view]}, align {self.align(node)}"
             text.add(f"store {vector_of(node, lanes)} {value}, {place}")
             self._write_part(view, places[view], column, own)
         text.add(f"br label %{done}")

@@ -1,0 +1,89 @@
+"""The vectors of a strip of rows: where they begin, and their results so far, which lie on the stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.kernels.folds import vector_of
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
+from anydml.engines.cpu.kernels.reduce import VECTOR, Writer, width_of
+from anydml.ir.expressions import FOLDS, LEAVES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.ir.expressions import Expr
+
+
+class Strip(Writer):
+    """A number of vectors across the rows, each with a place of its own on the stack, its slot."""
+
+    held: Mapping[Expr, str]
+    """Where on the stack the strip's results lie."""
+    beginning: Sequence[str]
+    """Where the rows' first elements lie."""
+    first: str
+    """The row that the strip begins at."""
+    end: str
+    """How many rows it has."""
+    last: str
+    """The row that the last vector begins at."""
+
+    def slots(self, body: Callable[[str], None]) -> None:
+        """body(slot) for every vector."""
+
+        def inside(slot: str, _: list[str]) -> list[str]:
+            body(slot)
+            return []
+
+        self.loop("0", self.end, self.shape.lanes, [], inside)
+
+    def column(self, slot: str) -> str:
+        """The row that a vector begins at."""
+        text = self.text
+        at = text.new(f"add i64 {self.first}, {slot}")
+        is_inside = text.new(f"icmp slt i64 {at}, {self.last}")
+        return text.new(f"select i1 {is_inside}, i64 {at}, i64 {self.last}")
+
+    def hold(self, node: Expr, slot: str) -> str:
+        """The place of a result."""
+        return self.move(self.held[node], self.times(slot, width_of(node)))
+
+    def align(self, node: Expr) -> int:
+        """Of a node's vectors on the stack."""
+        return min(self.shape.lanes * width_of(node), VECTOR)
+
+    def load(self, node: Expr, slot: str) -> str:
+        """A result so far."""
+        place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
+        return self.text.new(f"load {vector}, ptr {place}, align {self.align(node)}")
+
+    def store(self, node: Expr, slot: str, value: str) -> None:
+        """Keep a result."""
+        place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
+        self.text.add(f"store {vector} {value}, ptr {place}, align {self.align(node)}")
+
+    def leaf(self, leaf: Expr, places: Sequence[str], column: str) -> str:
+        """A number, or what is read of a view for the rows from one on."""
+        lanes = self.shape.lanes
+        if leaf in self.numbers:
+            return self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), lanes)
+        view = self.shape.leaves.index(leaf)
+        return self.read(view, places[view], column, self.row_steps[view], lanes)
+
+    def compute(self, roots: Sequence[Expr], slot: str, known: set[Expr]) -> list[str]:
+        """What is the same for a whole row."""
+        found: dict[Expr, str] = {}
+        pending, column, seen = list(roots), self.column(slot), set()
+        while pending:
+            node = pending.pop()
+            if node in seen or node.op == "const":
+                continue
+            seen.add(node)
+            if node in known or node.op in FOLDS:
+                found[node] = self.load(node, slot)
+            elif node.op in LEAVES:
+                found[node] = self.leaf(node, self.beginning, column)
+            else:
+                pending += node.args
+        return self.tree(roots, found, self.shape.lanes)

@@ -1,0 +1,100 @@
+"""Conv and its kin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anydml as dml
+from anydml.enums import DataType
+from anydml.onnx.lowerings.windows import pads_of, spatial, window_of, windows
+from anydml.onnx.types import element_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.onnx.nodes import Node
+    from anydml.onnx.types import ElementType
+    from anydml.onnx.values import Value
+
+
+def _named(call: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """A function that takes its tensors by name."""
+
+    def run(*tensors: Any, **options: Any) -> Any:
+        return call(**dict(zip(names, tensors, strict=True)), **options)
+
+    return run
+
+
+def _call(
+    node: Node,
+    function: Callable[..., Any],
+    given: dict[str, Value | None],
+    shape: tuple[int, ...],
+    element: ElementType | None = None,
+    **options: Any,
+) -> Value:
+    """What a function makes of the tensors that are there, by its names for them."""
+    there = {name: value for name, value in given.items() if value is not None}
+    return node.tracer.apply(_named(function, list(there)), list(there.values()), shape, element=element, **options)
+
+
+def convolution(node: Node) -> list[Value]:
+    """Conv."""
+    x, w = node.input(0), node.input(1)
+    found = windows(node, x, window_of(node, x, w))
+    given = {"x": x, "filter": w, "bias": node.optional(2)}
+    shape = (x.shape[0], w.shape[0], *found.counts)
+    return [_call(node, dml.convolution, given, shape, **found.options, group_count=node.integer("group"))]
+
+
+def transposed(node: Node) -> list[Value]:
+    """ConvTranspose."""
+    x, w = node.input(0), node.input(1)
+    size = window_of(node, x, w)
+    count, groups = len(size), node.integer("group")
+    strides, dilations = (spatial(node, name, count, 1, 1) for name in ("strides", "dilations"))
+    more = spatial(node, "output_padding", count, 0, 0)
+    (starts, ends), mode, given = pads_of(node, count), node.text("auto_pad"), node.integers("output_shape")
+    walk = zip(x.shape[2:], strides, size, dilations, more, strict=True)
+    whole = [(n - 1) * step + (k - 1) * by + 1 + end for n, step, k, by, end in walk]
+    if given is not None or mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = list(given or [n * step for n, step in zip(x.shape[2:], strides, strict=True)])[-count:]
+        pads = [max(n - own, 0) for n, own in zip(whole, wanted, strict=True)]
+        less, rest = tuple(pad // 2 for pad in pads), tuple(pad - pad // 2 for pad in pads)
+        starts, ends = (less, rest) if mode == "SAME_UPPER" else (rest, less)
+    else:
+        if mode == "VALID":
+            starts = ends = (0,) * count
+        wanted = [n - start - end for n, start, end in zip(whole, starts, ends, strict=True)]
+    shape = (x.shape[0], w.shape[1] * groups, *wanted)
+    options: dict[str, Any]
+    options = {
+        "strides": strides, "dilations": dilations, "start_padding": starts, "end_padding": ends, "group_count": groups,
+        "direction": "BACKWARD", "output_sizes": shape,
+    }  # fmt: skip
+    return [_call(node, dml.convolution, {"x": x, "filter": w, "bias": node.optional(2)}, shape, **options)]
+
+
+def convolution_integer(node: Node) -> list[Value]:
+    """ConvInteger."""
+    x, w = node.input(0), node.input(1)
+    found = windows(node, x, window_of(node, x, w))
+    zeros = {"input_zero_point": node.optional(2), "filter_zero_point": node.optional(3)}
+    given = {"x": x, "filter": w, **zeros}
+    shape, element = (x.shape[0], w.shape[0], *found.counts), element_of(DataType.INT32)
+    options = {**found.options, "group_count": node.integer("group")}
+    return [_call(node, dml.convolution_integer, given, shape, element, **options)]
+
+
+def convolution_quantised(node: Node) -> list[Value]:
+    """QLinearConv."""
+    x, w, zero = node.input(0), node.input(3), node.input(7)
+    found = windows(node, x, window_of(node, x, w))
+    given = {
+        "x": x, "input_scale": node.input(1), "input_zero_point": node.input(2), "filter": w,
+        "filter_scale": node.input(4), "filter_zero_point": node.input(5), "output_scale": node.input(6),
+        "output_zero_point": zero, "bias": node.optional(8),
+    }  # fmt: skip
+    shape, options = (x.shape[0], w.shape[0], *found.counts), {**found.options, "group_count": node.integer("group")}
+    return [_call(node, dml.quantized_linear_convolution, given, shape, zero.element, **options)]
