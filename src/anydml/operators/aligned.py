@@ -34,7 +34,7 @@ class Sample(NamedTuple):
     is_counted: Expr
     """Whether it is one of those."""
     along: Expr
-    """How far along the region it stands, from 0 to 1 and half a sample more at most."""
+    """How far along the region it stands: 0 at its beginning, 1 at its end."""
 
 
 class Aligned(Computed):
@@ -71,7 +71,7 @@ class Aligned(Computed):
 
     @property
     def regions(self) -> int:
-        """How many there are; one, where a level is told that ROITensor has too few dimensions."""
+        """How many there are; 1 for a ROITensor of one dimension, which every level refuses."""
         return self.roi_tensor.sizes[-2] if self.roi_tensor.dimension_count > 1 else 1
 
     @abc.abstractmethod
