@@ -91,6 +91,10 @@ CALLS = {
         "roi_align1(np.arange(16.0, dtype='float32').reshape(1, 1, 4, 4), np.array([[0, 0, 4, 2]], 'float32'),"
         " np.array([0], 'uint32'), [1, 1, 1, 2]).ravel()"
     ),
+    "roi_align_grad": (
+        "roi_align_grad(np.array([[[[1, 2]]]], 'float32'), np.array([[0, 0, 4, 2]], 'float32'),"
+        " np.array([0], 'uint32'), output_sizes=[1, 1, 2, 4]).ravel()"
+    ),
     "resample": f'resample({_A.format("float32")}, [1, 2], "LINEAR")',
     "resample1": f"resample1({_A.format('float32')}, [1, 2], [0, 0], [0, 0])",
     "resample2": f'resample2({_A.format("float32")}, [1, 2], [0, 0], [0, 0], rounding_direction="DECREASING")',

@@ -130,6 +130,15 @@ class Case:
         return function(*arrays, **attributes, **options)
 
 
+class NamedCase(Case):
+    """An operator whose first inputs may be left out: its function takes them last."""
+
+    def call(self, *arrays: Any, result_type: dml.DataType = FLOAT32, **options: Any) -> Any:
+        """The derived function, its inputs by name."""
+        inputs = dict(zip(map(argument_name, self.operator.input_names()), arrays, strict=True))
+        return getattr(dml, function_name(self.operator.type))(**inputs, **self.attributes, **options)
+
+
 class ElementWiseCase(Case):
     """An element-wise operator, whose results are the oracle's; for a type that it does not take it has its first."""
 
@@ -559,6 +568,10 @@ DOCUMENTS += [
     *(Case(f"{cls.type.name} of quarters", cls, (np.arange(1, 17).reshape(1, 1, 4, 4), QUARTERS), (SAMPLED,),
            {"interpolation_mode": "NEAREST_NEIGHBOR", "maximum_samples_per_output": 1}, np.zeros(4, int))
       for cls in (dml.RoiAlign, dml.RoiAlign1)),
+    NamedCase("ROI_ALIGN_GRAD example 1", dml.RoiAlignGrad,
+              (np.arange(1, 17).reshape(1, 1, 4, 4), np.arange(1, 13).reshape(4, 1, 1, 3), QUARTERS),
+              (np.array([[3, 3, 9, 6], [0] * 4, [15, 9, 21, 12], [0] * 4]).reshape(1, 1, 4, 4),),
+              {"interpolation_mode": "NEAREST_NEIGHBOR", "maximum_samples_per_output": 1}, np.zeros(4, int)),
     _of(dml.Fold, "of ones", np.ones((2, 4, 4)), [[[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]] * 2, window_sizes=(2, 2)),
 ]  # fmt: skip
 CASES = [

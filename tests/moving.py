@@ -11,6 +11,7 @@ import numpy as np
 
 import anydml as dml
 from agreement import assert_same
+from regions_oracle import roi_align, roi_align_gradient, roi_pooling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -191,74 +192,7 @@ def fold(desc: Any, x: Array) -> Array:
     return found
 
 
-# Regions
-
-
-def roi_pooling(desc: Any, x: Array, rois: Array) -> Array:
-    width, height = desc.pooled_size
-    lines = rois.reshape(-1, 5).astype(np.float32)
-    found = np.zeros((len(lines), x.shape[1], height, width), x.dtype)
-    for r, line in enumerate(lines):
-        ends = line[1:] * np.float32(desc.spatial_scale)
-        x1, y1, x2, y2 = (int(math.copysign(math.floor(abs(end) + 0.5), end)) for end in ends)
-        image = x[min(max(int(line[0]), 0), len(x) - 1)]
-        for i, j in np.ndindex(height, width):
-            rows, columns = (
-                slice(*np.clip(_bounds(at, count, low, high), 0, size))
-                for at, count, low, high, size in ((i, height, y1, y2, x.shape[2]), (j, width, x1, x2, x.shape[3]))
-            )
-            part = image[:, rows, columns]
-            found[r, :, i, j] = part.max((1, 2)) if part.size else 0
-    return found
-
-
-def _bounds(at: int, count: int, low: int, high: int) -> list[int]:
-    extent = np.float32(max(high - low + 1, 1)) / np.float32(count)
-    return [math.floor(np.float32(at) * extent) + low, math.ceil(np.float32(at + 1) * extent) + low]
-
-
-def roi_align(desc: Any, x: Array, rois: Array, images: Array) -> Array:
-    found = np.zeros(desc.output_tensor.sizes, np.float64)
-    lines = rois.reshape(-1, 4).astype(np.float32)
-    for r, image in enumerate(images.ravel()):
-        picture = x[min(int(image), len(x) - 1)].astype(np.float64)
-        for i, j in np.ndindex(*found.shape[2:]):
-            down = _samples(desc, lines[r][1::2], desc.spatial_scale_y, i, found.shape[2], x.shape[2])
-            across = _samples(desc, lines[r][::2], desc.spatial_scale_x, j, found.shape[3], x.shape[3])
-            values = [_interpolated(desc, picture, y, z) for y in down for z in across]
-            function = np.max if desc.reduction_function is dml.ReduceFunction.MAX else np.mean
-            found[r, :, i, j] = function(np.array(values), axis=0)
-    return found
-
-
-def _samples(desc: Any, ends: Array, scale: float, at: int, count: int, size: int) -> list[Any]:
-    """Where samples stand, in FLOAT32."""
-    one = np.float32
-    low, high = ends * one(scale)
-    limit = min(max(-(-size // count), desc.minimum_samples_per_output), desc.maximum_samples_per_output)
-    samples = int(min(max(math.ceil((high - low) / one(count)), desc.minimum_samples_per_output), limit))
-    whole = count * samples - (1 if getattr(desc, "align_regions_to_corners", False) else 0)
-    step = (high - low) / one(max(whole, 1))
-    after, before = getattr(desc, "output_pixel_offset", -0.5), getattr(desc, "input_pixel_offset", 0.5)
-    return [(one(at * samples + s) - one(after)) * step + low - one(before) for s in range(samples)]
-
-
-def _interpolated(desc: Any, picture: Array, y: Any, x: Any) -> Array:
-    height, width = picture.shape[1:]
-    if not (-1 <= y <= height and -1 <= x <= width):
-        return np.full(len(picture), desc.out_of_bounds_input_value)
-    if desc.interpolation_mode is dml.InterpolationMode.NEAREST_NEIGHBOR:
-        row, column = (
-            int(min(max(math.ceil(at - np.float32(0.5)), 0), size - 1)) for at, size in ((y, height), (x, width))
-        )
-        return picture[:, row, column]
-    y, x = min(max(y, 0), height - 1), min(max(x, 0), width - 1)
-    top, left = int(y), int(x)
-    lines = picture[:, [top, min(top + 1, height - 1)]][:, :, [left, min(left + 1, width - 1)]]
-    return np.asarray(np.einsum("cij,i,j->c", lines, [1 - (y - top), y - top], [1 - (x - left), x - left]))
-
-
-ORACLE: dict[str, Callable[..., Array]] = {
+ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
     "PADDING": padding,
     "PADDING1": padding,
     "TILE": tile,
@@ -281,6 +215,7 @@ ORACLE: dict[str, Callable[..., Array]] = {
     "ROI_POOLING": roi_pooling,
     "ROI_ALIGN": roi_align,
     "ROI_ALIGN1": roi_align,
+    "ROI_ALIGN_GRAD": roi_align_gradient,
 }
 MOVING: list[type[dml.OperatorDesc]] = [cls for kind, cls in dml.OPERATORS.items() if kind.name in ORACLE]
 

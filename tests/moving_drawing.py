@@ -189,7 +189,7 @@ def _region_sizes(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type
         "minimum_samples_per_output": least,
         "maximum_samples_per_output": pick(draw, (least, least + 1, 2**32 - 1)),
     }
-    if cls is dml.RoiAlign1:
+    if cls is not dml.RoiAlign:
         attributes |= {
             "input_pixel_offset": pick(draw, (0.5, 0.0)),
             "output_pixel_offset": pick(draw, (-0.5, 0.0)),
@@ -197,7 +197,22 @@ def _region_sizes(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type
         }
     lead = (1,) * draw(upto(2))
     whole = {"input_tensor": (n, c, h, w), "roi_tensor": (*lead, regions, 4), "batch_indices_tensor": (*lead, regions)}
+    if cls is dml.RoiAlignGrad:
+        return _region_gradients(draw, whole, (regions, c, height, width), attributes)
     return {**whole, "output_tensor": (regions, c, height, width)}, attributes
+
+
+def _region_gradients(draw: st.DrawFn, whole: dict[str, Sizes], sizes: Sizes, attributes: dict[str, Any]) -> Drawn:
+    """One output or both, and the input where it is read, or where nobody reads it."""
+    image, given, line = (whole.pop(name) for name in tuple(whole))
+    asked = pick(draw, ((True, False), (True, True), (False, True)))
+    is_read = asked[1] or attributes["reduction_function"] is dml.ReduceFunction.MAX
+    first = {"input_tensor": image} if is_read or pick(draw, (False, True)) else {}
+    inputs = {**first, "input_gradient_tensor": sizes, "roi_tensor": given, "batch_indices_tensor": line}
+    outputs = {"output_gradient_tensor": image, "output_roi_gradient_tensor": given}
+    del attributes["out_of_bounds_input_value"]
+    found = {name: own for (name, own), is_asked in zip(outputs.items(), asked, strict=True) if is_asked}
+    return {**inputs, **found}, attributes
 
 
 MAKERS: dict[Operator, Callable[..., Drawn]] = {
@@ -216,5 +231,5 @@ MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Upsample2D: _upsampled,
     dml.Unfold: _windows,
     dml.Fold: _windows,
-    **dict.fromkeys((dml.RoiPooling, dml.RoiAlign, dml.RoiAlign1), _region_sizes),
+    **dict.fromkeys((dml.RoiPooling, dml.RoiAlign, dml.RoiAlign1, dml.RoiAlignGrad), _region_sizes),
 }

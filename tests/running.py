@@ -148,7 +148,8 @@ def run_on_table(case: Case, memory: Memory, engine: str) -> None:
     table.reset(compiled)
     given = iter(given_inputs)  # an optional tensor that is not there has a place too
     table.bind_inputs([None if tensor is None else next(given) for tensor in desc.input_slots().values()])
-    table.bind_outputs([memory.binding(name) for name in case.outputs])
+    written = iter([memory.binding(name) for name in case.outputs])
+    table.bind_outputs([None if tensor is None else next(written) for tensor in desc.output_slots().values()])
     if any(owned):
         table.bind_persistent_resource(persistent)
     if (scratch := compiled.binding_properties.temporary_resource_size) > 0:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import anydml as dml
 from cases import DOCUMENTS, ENGINES, FLOAT32
 from moving import MOVING, assert_moved, expected
 from moving_drawing import moving_cases
+from places import get, put
 from running import Memory, check_other_bytes, run
 
 if TYPE_CHECKING:
@@ -41,3 +44,93 @@ def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case
         for got, want in zip(run(case, memory, engine), wanted, strict=True):
             assert_moved(got, want.ravel(), desc)
         check_other_bytes(case, memory, before)
+
+
+@pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_the_gradients_of_regions_are_differences(engine: str, function: str, corners: bool) -> None:
+    """Of the images and of the regions, one number at a time: ROI_ALIGN1 is linear in each between two elements."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((2, 2, 6, 7)).astype(np.float32)
+    dy = rng.standard_normal((3, 2, 2, 2)).astype(np.float32)
+    rois = np.array([[1.1, 0.7, 5.45, 4.2], [4.4, 5.1, 0.6, 0.9], [-0.3, 2.2, 9.7, 7.4]], np.float32)
+    images = np.array([1, 0, 1], np.uint32)
+    given: dict[str, Any] = {"reduction_function": function, "align_regions_to_corners": corners, "device": engine,
+             "spatial_scale_x": 0.75, "minimum_samples_per_output": 2, "maximum_samples_per_output": 2}  # fmt: skip
+
+    def loss(x: np.ndarray, rois: np.ndarray) -> float:
+        found = dml.roi_align1(put(x, engine), put(rois, engine), put(images, engine), dy.shape, **given)
+        return float((get(found).astype(np.float64) * dy).sum())
+
+    arrays: dict[str, Any] = {"input_gradient": dy, "roi": rois, "batch_indices": images, "x": x}
+    there = {name: put(array, engine) for name, array in arrays.items()}
+    found: Any = dml.roi_align_grad(**there, output_roi_gradient=True, **given)
+    for own, gradient in zip((x, rois), map(get, found), strict=True):
+        by = 2.0**-8
+        for at in np.ndindex(own.shape):
+            kept = own[at]
+            own[at] = kept + by
+            after = loss(x, rois)
+            own[at] = kept - by
+            before = loss(x, rois)
+            own[at] = kept
+            assert abs((after - before) / (2 * by) - gradient[at]) < 1e-3, (at, gradient[at])
+
+
+ROIS = dml.TensorDesc("float32", (2, 4))
+ALIGNED: dict[str, Any] = {
+    "input_tensor": dml.TensorDesc("float32", (1, 3, 4, 5)),
+    "input_gradient_tensor": dml.TensorDesc("float32", (2, 3, 2, 2)),
+    "roi_tensor": ROIS,
+    "batch_indices_tensor": dml.TensorDesc("uint32", (2,)),
+    "output_gradient_tensor": dml.TensorDesc("float32", (1, 3, 4, 5)),
+    "output_roi_gradient_tensor": ROIS,
+}
+NO_INPUT = {"input_tensor": None, "output_roi_gradient_tensor": None}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"output_gradient_tensor": None, "output_roi_gradient_tensor": None},
+     "OutputGradientTensor or OutputROIGradientTensor must be given; got none"),
+    ({"input_tensor": None}, "InputTensor must be given for OutputROIGradientTensor; got none"),
+    (NO_INPUT | {"reduction_function": "MAX"}, "InputTensor must be given for a ReductionFunction of MAX; got none"),
+    (NO_INPUT | {"output_gradient_tensor": dml.TensorDesc("float32", (5, 2, 4, 5))},
+     "OutputGradientTensor.Sizes must be (5, 3, 4, 5), {batch, channels, height, width}; got (5, 2, 4, 5)"),
+    ({"output_gradient_tensor": dml.TensorDesc("float32", (2, 3, 4, 5))},
+     "OutputGradientTensor.Sizes must be (1, 3, 4, 5), InputTensor.Sizes; got (2, 3, 4, 5)"),
+    ({"input_gradient_tensor": dml.TensorDesc("float32", (1, 3, 2, 2))},
+     "InputGradientTensor.Sizes must be (2, 3, 2, 2), {regions, channels, height, width}; got (1, 3, 2, 2)"),
+    ({"input_gradient_tensor": dml.TensorDesc("float16", (2, 3, 2, 2)), "output_roi_gradient_tensor": None,
+      "output_gradient_tensor": dml.TensorDesc("float16", (1, 3, 4, 5))},
+     "InputGradientTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16"),
+    ({"output_roi_gradient_tensor": dml.TensorDesc("float32", (1, 2, 4))},
+     "OutputROIGradientTensor.DimensionCount must be ROITensor.DimensionCount, 2; got 3"),
+    ({"output_roi_gradient_tensor": dml.TensorDesc("float16", (2, 4))},
+     "OutputROIGradientTensor.DataType must be InputGradientTensor.DataType, FLOAT32; got FLOAT16"),
+    ({"reduction_function": "SUM"}, "ReductionFunction must be AVERAGE or MAX; got SUM"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_a_rule_of_gradients_of_regions(changes: dict[str, Any], message: str) -> None:
+    assert not dml.RoiAlignGrad(**ALIGNED).check().faults
+    found = [str(fault) for fault in dml.RoiAlignGrad(**{**ALIGNED, **changes}).check().faults]
+    assert found == [message]
+
+
+def test_an_output_that_is_left_out_has_a_place_too(engine: str) -> None:
+    """As DirectML counts the outputs of a binding table and of a node."""
+    desc = dml.RoiAlignGrad(**{**ALIGNED, "output_gradient_tensor": None})
+    rng = np.random.default_rng(2)
+    x, dy = (rng.standard_normal(sizes).astype(np.float32) for sizes in ((1, 3, 4, 5), (2, 3, 2, 2)))
+    arrays = [x, dy, np.array([[0, 1, 3, 3], [1, 0, 4, 2]], np.float32), np.zeros(2, np.uint32)]
+    device = dml.Device(engine)
+    (wanted,) = expected(desc, arrays)
+    there = [put(array, device) for array in arrays]
+    assert_moved(get(device.compile(desc)(*there)), wanted)
+    edges: dict[str, Any] = {
+        "input_edges": [dml.InputEdge(k, 0, k) for k in range(4)], "output_edges": [dml.OutputEdge(0, 1, 0)],
+    }  # fmt: skip
+    graph = dml.GraphDesc(4, 1, [dml.OperatorNode(desc)], **edges)
+    assert_moved(get(device.compile_graph(graph)(*there)), wanted)
+    edges["output_edges"] = [dml.OutputEdge(0, 0, 0)]
+    with pytest.raises(dml.DescriptionError, match=r"must be a tensor that .* has: this one is optional"):
+        device.compile_graph(dml.GraphDesc(4, 1, [dml.OperatorNode(desc)], **edges))

@@ -190,11 +190,14 @@ class Call(abc.ABC):
             self.result_rank = outputs[0].dimension_count
         if self.outs is not None:
             outputs = self._given_outputs(self.outs, outputs)
+        asked: dict[str, Any] = dict.fromkeys(set(self.results).intersection(self.cls.optional_outputs()), True)
         if outputs is None:
-            asked = dict.fromkeys(set(self.results).intersection(self.cls.optional_outputs()), True)
             return self._at_level(self.cls.draft(**tensors, **asked, **attributes))
         rank = self.common_rank if self.cls.result_rank is None else self.cls.result_rank
         padded = [output.padded(rank) for output in outputs]
+        if len(padded) < len(self.results):  # `output_sizes` are those of the first, and others are asked for
+            told = _by_field(self.cls, self.results[:1], padded)
+            return self.cls.draft(**tensors, **asked, **told, **attributes)
         return self.cls(**tensors, **_by_field(self.cls, self.results, padded), **attributes)
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
@@ -222,7 +225,7 @@ class Call(abc.ABC):
         fields = name_slots(self.cls, self.results, len(outs))
         found = [self.describe(field, out) for field, out in zip(fields, outs, strict=True)]
         faults = []
-        if wanted is not None and len(wanted) != len(outs):
+        if wanted is not None and len(wanted) != len(outs) and self.output_sizes is None:
             rule = f"out must be {len(wanted)} arrays"
             faults.append(Fault(field="out", rule=rule, value=len(outs), found=str(len(outs))))
         for field, mine, other in zip(fields, found, wanted or (), strict=False):

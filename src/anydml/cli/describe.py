@@ -51,7 +51,12 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
     attributes = dict(_attributes(cls, given, tensors))
     if cls.implies_output:
         asked = {name: True for name in cls.optional_outputs() if given[f"{name}_sizes"] is not None}
-        desc = _draft(cls, tensors, {**attributes, **asked})
+        told: dict[str, Any] = {}
+        first = cls.output_names()[0]
+        if cls.sizes_are_free and given[f"{first}_sizes"] is not None:  # nothing else may say them
+            data_type = next(iter(tensors.values())).data_type
+            told[first] = _described(cls, dml_name(first), data_type, given[f"{first}_sizes"])
+        desc = _draft(cls, tensors, {**attributes, **asked, **told})
         for output in cls.output_names():
             if (sizes := given[f"{output}_sizes"]) is not None:
                 data_type = desc.outputs()[dml_name(output)].data_type
@@ -122,7 +127,7 @@ def _tensor(
 ) -> tuple[TensorDesc, Array | None]:
     base, is_first = base_name(cls, name), name == cls.input_names()[0]
     like = None
-    if follows_first(cls, name):
+    if follows_first(cls, name) and others:
         like, usual = cls.usual_tensor(field, next(iter(others.values())))
         sizes = usual if sizes is None and data is None else sizes
     option = "--data" if is_first else f"--{base}"
@@ -133,7 +138,7 @@ def _tensor(
         data_type = _read_type(asked, "--type" if is_first else f"--{base}-type")
     elif isinstance(data, np.memmap):
         data_type = _read_type(data.dtype, option)
-    elif is_first or like is not None:
+    elif not others or like is not None:
         data_type = _usual_type(cls, field, DataType.FLOAT32 if like is None else like)
     else:
         signed = data is not None and data.size and data.min() < 0

@@ -70,6 +70,7 @@ _EXAMPLES = {
     "roi_pooling": "--sizes 1,1,4,4 --roi [[[[0,0,0,3,3]]]] --pooled-size 2,2",
     "roi_align": "--sizes 1,1,4,4 --roi [[0,0,4,4]] --indices [0] --output-sizes 1,1,2,2",
     "roi_align1": "--sizes 1,1,4,4 --roi [[0,0,4,4]] --indices [0] --output-sizes 1,1,2,2",
+    "roi_align_grad": ("--gradient-data [[[[1,2]]]] --roi [[0,0,4,2]] --indices [0] --output-gradient-sizes 1,1,2,4"),
     "resample": "--data 4,8,16 --scales 2 --mode linear",
     "resample1": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
     "resample2": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0 --direction decreasing",

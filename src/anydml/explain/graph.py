@@ -89,7 +89,7 @@ def _wholes(desc: GraphDesc, before: Recipe) -> dict[str, TensorDesc]:
     for i, node in operators(desc).items():
         of_node = steps.get(names[i], [])
         if any(step.target.tensor in shared for step in of_node):
-            outputs = dict(node.outputs)
+            outputs = dict(node.outputs.values())
             pairs = zip(of_node, node.desc.lower(), strict=False)  # copies of its result come after
             found |= {step.target.tensor: outputs[own.target.tensor] for step, own in pairs}
     return found

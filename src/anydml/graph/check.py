@@ -11,7 +11,7 @@ from anydml.graph.wiring import fed_desc, find_cycle, input_descs, operators, ou
 from anydml.memory import layout_of, span, without_leading_ones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from anydml.enums import FeatureLevel
     from anydml.graph.description import GraphDesc
@@ -74,7 +74,7 @@ def _node_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> Iterator[
             subject = f"{label}: {node.kind}" if node.name else label
             field = f"{label}.{fault.field}" if fault.field else label
             yield replace(fault, field=field, subject=subject)
-        for name, desc in node.outputs:
+        for name, desc in node.outputs.values():
             if any(stride < 0 for stride in desc.element_strides):
                 rule = f"{name}.Strides of {label} must not be negative in a graph"
                 yield Fault(field=f"{label}.{name}.Strides", rule=rule, value=desc.strides, found=str(desc.strides))
@@ -97,7 +97,7 @@ def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
         wrong = list(check(f"{title}NodeIndex", number, len(graph.nodes), "the graph's nodes"))
         yield from wrong
         if not wrong:
-            slots = range(len(graph.nodes[number].outputs)) if side == "from" else graph.nodes[number].inputs
+            slots: Mapping[int, object] = getattr(graph.nodes[number], f"{what}s")
             slot: int = getattr(edge, f"{side}_node_{what}_index")
             name, count = f"{title}Node{what.capitalize()}Index", max(slots, default=-1) + 1
             yield from check(name, slot, count, f"{what}s of {graph.label(number)}")

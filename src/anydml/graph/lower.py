@@ -66,7 +66,7 @@ def lower(graph: GraphDesc) -> Recipe:
             else:
                 edge_in = sources[number, slot]
                 places[field] = written[edge_in.from_node_index, edge_in.from_node_output_index]
-        for slot, (field, desc) in enumerate(node.outputs):
+        for slot, (field, desc) in node.outputs.items():
             name = _free(f"{names[number]}.{slot}", stores, reserved) if slot else names[number]
             store = written.setdefault((number, slot), name)
             stores.setdefault(store, Store("scratch", _bytes(desc)))

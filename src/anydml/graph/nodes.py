@@ -27,8 +27,8 @@ class OperatorNode:
     """What errors call it."""
     inputs: dict[int, tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
     """Its inputs with DirectML's names, by their numbers: optional tensors that are not there have one too."""
-    outputs: list[tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
-    """Its outputs, by DirectML's names."""
+    outputs: dict[int, tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
+    """Its outputs likewise."""
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
@@ -40,9 +40,9 @@ class OperatorNode:
         if faults:
             raise DescriptionError("OperatorNode", faults)
         # Asked for at each edge: of a JOIN of thousands, to list them anew would be a square.
-        slots = enumerate(self.desc.input_slots().items())
-        object.__setattr__(self, "inputs", {slot: given for slot, given in slots if given[1] is not None})
-        object.__setattr__(self, "outputs", list(self.desc.outputs().items()))
+        for name, slots in (("inputs", self.desc.input_slots()), ("outputs", self.desc.output_slots())):
+            there = {slot: given for slot, given in enumerate(slots.items()) if given[1] is not None}
+            object.__setattr__(self, name, there)
 
     @property
     def kind(self) -> str:
@@ -109,9 +109,9 @@ class ConstantNode:
         return {}
 
     @property
-    def outputs(self) -> list[tuple[str, TensorDesc | None]]:
+    def outputs(self) -> dict[int, tuple[str, TensorDesc | None]]:
         """The data; without a description where it is but bytes."""
-        return [("data", self.desc)]
+        return {0: ("data", self.desc)}
 
 
 Node: TypeAlias = OperatorNode | ConstantNode

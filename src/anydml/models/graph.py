@@ -184,7 +184,7 @@ class _Reader:
         for slot, (name, desc) in node.inputs.items():
             self._feed(node, number, slot, self._memory(given[name], desc), given[name])
         self._nodes.append(node)
-        for slot, (name, desc) in enumerate(node.outputs):
+        for slot, (name, desc) in node.outputs.items():
             binding = given[name]
             memory = self._memory(binding, desc)
             there = self._there.get(binding.resource, [])

@@ -153,7 +153,7 @@ class _Builder:
     def _differs(self, nodes: Sequence[Node], edge: IntermediateEdge) -> bool:
         """Whether a node reads as much memory as another writes in a description of its own, which DirectML allows."""
         outputs, inputs = nodes[edge.from_node_index].outputs, nodes[edge.to_node_index].inputs
-        source = outputs[edge.from_node_output_index][1] if edge.from_node_output_index < len(outputs) else None
+        source = outputs[edge.from_node_output_index][1] if edge.from_node_output_index in outputs else None
         fed = inputs[edge.to_node_input_index][1] if edge.to_node_input_index in inputs else None
         if source is None or fed is None or agree(source, fed):
             return False

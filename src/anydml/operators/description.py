@@ -161,14 +161,14 @@ class OperatorDesc(Record, abc.ABC):
         """
         if not cls.implies_output:
             return cls(**others)
-        given = others.get(cls.input_names()[0])
+        given = next((others[name] for name in cls.input_names() if others.get(name) is not None), None)
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
         names = [name for name in cls.output_names() if name in cls.usual_outputs() or others.get(name) is True]
         others = {name: value for name, value in others.items() if name not in names or value is not True}
         draft = cls(**{**dict.fromkeys(names, stand_in), **others})
-        if stand_in is None or any(draft.rules()):
+        if stand_in is None or all(name in others for name in names) or any(draft.rules()):
             return draft
         try:
             outputs = draft.implied_outputs()

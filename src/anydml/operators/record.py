@@ -84,8 +84,15 @@ class Record:
 
     def input_slots(self) -> dict[str, TensorDesc | None]:
         """The input tensors with those that are not there, None: as graphs' edges and binding tables count them."""
+        return self._slots(self.input_names())
+
+    def output_slots(self) -> dict[str, TensorDesc | None]:
+        """The output tensors with those that are not there, None."""
+        return self._slots(self.output_names())
+
+    def _slots(self, names: Sequence[str]) -> dict[str, TensorDesc | None]:
         found: dict[str, TensorDesc | None] = {}
-        for name in self.input_names():
+        for name in names:
             own: Mapping[str, TensorDesc | None] = self._named([name])
             found.update(own or {dml_name(name): None})
         return found

@@ -94,7 +94,8 @@ class CompiledOperator(Compiled):
         self.in_place = desc.in_place
         self.word = functools.partial(_word_index_fault, desc)
         super().__init__(created.device, flags, desc.inputs(), desc.outputs())
-        self.gaps = tuple(slot for slot, tensor in enumerate(desc.input_slots().values()) if tensor is None)
+        for what, slots in (("inputs", desc.input_slots()), ("outputs", desc.output_slots())):
+            self.gaps[what] = tuple(slot for slot, tensor in enumerate(slots.values()) if tensor is None)
         self._known: dict[tuple[int, ...], Known] = {}
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
         recipe = lower_operator(kept)

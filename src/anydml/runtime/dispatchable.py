@@ -54,8 +54,8 @@ class Compiled(abc.ABC):
     ) -> None:
         self.device, self.flags, self.inputs, self.outputs = device, flags, inputs, outputs
         self.memory = device.engine.memory
-        self.gaps: tuple[int, ...] = ()
-        """The numbers, among an operator's inputs, of optional tensors that are not there."""
+        self.gaps: dict[str, tuple[int, ...]] = {"inputs": (), "outputs": ()}
+        """The numbers, among an operator's inputs and outputs, of optional tensors that are not there."""
         self.free = [field for field, tensor in inputs.items() if not tensor.is_owned_by_dml]
         self.owned = {field: tensor for field, tensor in inputs.items() if tensor.is_owned_by_dml}
         self.results = [(desc.data_type, desc.sizes, desc.element_strides) for desc in outputs.values()]

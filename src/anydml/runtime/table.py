@@ -117,8 +117,8 @@ def _read_operator(operator: Compiled, bindings: Bindings, faults: list[Fault]) 
         ("inputs", operator.inputs, bindings.inputs, attached.inputs),
         ("outputs", operator.outputs, bindings.outputs, attached.outputs),
     ):
-        if given is not None and what == "inputs":
-            given = _without_gaps(operator, given, faults)
+        if given is not None:
+            given = _without_gaps(operator.gaps[what], what, len(tensors), given, faults)
         if given is None or not _has_length(given, len(tensors), what, f"for {', '.join(tensors)}", faults):
             continue
         for (name, desc), binding in zip(tensors.items(), given, strict=True):
@@ -169,7 +169,7 @@ def _read_owned(operator: Compiled, given: object, where: str, faults: list[Faul
         rule = f"inputs for {where} must be a list, for {', '.join(tensors)}"
         faults.append(Fault(field="inputs", rule=rule, value=given, found=show(given)))
     elif _has_length(
-        given := _without_gaps(operator, given, faults),
+        given := _without_gaps(operator.gaps["inputs"], "inputs", len(operator.inputs), given, faults),
         len(tensors),
         f"inputs for {where}",
         f"for {', '.join(tensors)}",
@@ -185,13 +185,15 @@ def _read_owned(operator: Compiled, given: object, where: str, faults: list[Faul
     return bound
 
 
-def _without_gaps(operator: Compiled, given: Sequence[object], faults: list[Fault]) -> tuple[object, ...]:
-    """The bindings of the inputs that are there, where None stands for each optional tensor that is not."""
-    if not operator.gaps or len(given) != len(operator.inputs) + len(operator.gaps):
+def _without_gaps(
+    gaps: Sequence[int], what: str, count: int, given: Sequence[object], faults: list[Fault]
+) -> tuple[object, ...]:
+    """The bindings of the tensors that are there, where None stands for each optional one that is not."""
+    if not gaps or len(given) != count + len(gaps):
         return tuple(given)
-    for slot in operator.gaps:
-        _must_be_none(given[slot], f"inputs[{slot}]", "is of an optional tensor that the description has not", faults)
-    return tuple(one for slot, one in enumerate(given) if slot not in operator.gaps)
+    for slot in gaps:
+        _must_be_none(given[slot], f"{what}[{slot}]", "is of an optional tensor that the description has not", faults)
+    return tuple(one for slot, one in enumerate(given) if slot not in gaps)
 
 
 def _read_persistent(operator: Compiled, name: str, binding: object, faults: list[Fault]) -> Bound | None:
