@@ -27,7 +27,8 @@ class _Job:
         self.lock = threading.Lock()
         self.helpers = 0
         self.is_over = False
-        self.all_left = threading.Event()
+        self.all_left = threading.Lock()  # an Event's wait, interrupted, may end in a RuntimeError of its own
+        self.all_left.acquire()
         self.error: BaseException | None = None
 
     def help(self) -> None:
@@ -44,7 +45,7 @@ class _Job:
             with self.lock:
                 self.helpers -= 1
                 if self.is_over and not self.helpers:
-                    self.all_left.set()
+                    self.all_left.release()
 
     def take_turns(self) -> None:
         """Take turns until none is left."""
@@ -60,7 +61,7 @@ class _Job:
                     self.is_over = True
                     waiting = self.helpers > 0
                 if waiting:
-                    self.all_left.wait()
+                    self.all_left.acquire()
                 break
             except BaseException as error:  # noqa: BLE001 - of Ctrl-C or of a signal's handler
                 pressed = error
