@@ -26,6 +26,9 @@ MODELS: dict[str, Any] = {
     "GPT-2 step, 1000 before": ("decoder", lambda: _step(1000)),
 }
 
+REST = 0.1
+"""Seconds before each run: ONNX Runtime's threads spin for a while after theirs, on cores that the next would use."""
+
 
 def _tokens(batch: int, count: int) -> dict[str, Any]:
     rng = np.random.default_rng(1)
@@ -75,6 +78,7 @@ def _measure(model: bytes, feeds: dict[str, Any], options: argparse.Namespace) -
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(options.rounds):
         for name, run in contestants.items():
+            time.sleep(REST)
             start = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - start)
