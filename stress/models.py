@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import ChainMap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,13 +130,13 @@ def as_objects(arrays: dict[str, Array]) -> Any:
 
 @contextlib.contextmanager
 def as_file(arrays: dict[str, Array]) -> Any:
-    """A file's entries: each look at one is a new array."""
+    """A file's entries, each look at one a new array; NumPy's files do not know the types that are not its own."""
     held = io.BytesIO()
-    named: dict[str, Any] = {**arrays}
+    named: dict[str, Any] = {name: x for name, x in arrays.items() if x.dtype.isbuiltin != 2}
     np.savez(held, **named)
     held.seek(0)
     with np.load(held) as entries:
-        yield entries
+        yield ChainMap(entries, arrays)
 
 
 @contextlib.contextmanager

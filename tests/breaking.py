@@ -80,7 +80,7 @@ class Spec:
 
     def lists(self) -> list[str]:
         """The attributes that are lists with something in them."""
-        return [name for name, value in self.attributes.items() if isinstance(value, list) and value]
+        return [name for name, value in self.attributes.items() if isinstance(value, (list, tuple)) and value]
 
 
 def _are_sizes(value: object) -> bool:
