@@ -80,3 +80,23 @@ print(done)
 """
     result = run_python(code, ANYDML_TEAM=kind)
     assert result.stdout == "[True]\n", result
+
+
+@LINUX
+def test_threads_that_are_woken_keep_off_the_callers_core() -> None:
+    """And the caller stays where it may be: 2 of the cores, whichever."""
+    code = """
+cores = sorted(os.sched_getaffinity(0))[:2]
+os.sched_setaffinity(0, cores)
+dml.set_num_threads(2)
+x = np.zeros(4_000_000, "float32")
+for _ in range(5):
+    dml.add(x, x)
+    time.sleep(0.05)
+names = {n: open(f"/proc/self/task/{n}/comm").read().strip() for n in os.listdir("/proc/self/task")}
+(thread,) = (int(n) for n, name in names.items() if name.startswith("anydml-"))
+kept = os.sched_getaffinity(thread)
+print(len(cores), len(kept), kept <= set(cores), os.sched_getaffinity(0) == set(cores))
+"""
+    result = run_python(code, ANYDML_TEAM="native")
+    assert result.stdout in ("2 1 True True\n", "1 1 True True\n"), result.stderr

@@ -4,12 +4,15 @@ A job is a slot: whoever calls takes a free one, or works alone where none is. I
 for helpers and the next turn; a seat, then turn after turn, is taken by compare-and-swap, so that a thread that comes
 late finds another epoch and leaves. The caller works along and returns when every turn is done: it waits for turns that
 others have taken, never for threads that have not come. Idle threads watch the bell for some microseconds, then sleep
-on it; who wakes wakes two more.
+on it; who wakes wakes two more. Threads that are woken are kept off the caller's core: where the system sees cores as
+far from each other, as in many virtual machines, it woke them there, and both took turns on one (a GPT-2 step after a
+pause of 0.1 s: 12 ms or 24, by chance).
 
 State, in bytes: bell 0, sleepers 64, stop 72, threads there 80, dispatches before more are asked for 88, address of the
 number of threads 96, pauses before a sleep 104, syscall 112, its number for a futex 120, PyEval_SaveThread 128,
-PyEval_RestoreThread 136, PyObject_CallNoArgs 144, what makes more threads 152; slots of 128 bytes from 256 on. A slot:
-tag 0, taken 8, kernel 16, words 24, units 32, turns 40, done 64, caller sleeps 72, smallest status 80.
+PyEval_RestoreThread 136, PyObject_CallNoArgs 144, what makes more threads 152, the core that threads keep off 160 (one
+more than its number), numbered threads 168; slots of 128 bytes from 256 on, then the threads' numbers. A slot: tag 0,
+taken 8, kernel 16, words 24, units 32, turns 40, done 64, caller sleeps 72, smallest status 80.
 """
 
 from __future__ import annotations
@@ -17,13 +20,19 @@ from __future__ import annotations
 from anydml.engines.cpu.build import COUNT, IS_ARM
 
 SLOTS = 8
-STATE_BYTES = 256 + 128 * SLOTS
+NUMBERED = 64
+"""Threads of which the system's numbers are kept; those beyond are left where the system puts them."""
+_NUMBERS = 256 + 128 * SLOTS
+STATE_BYTES = _NUMBERS + 8 * NUMBERED
 CHUNK = 128 * 1024
 """The least bytes of work in a turn."""
 TURNS = 4
 """Turns for each thread, so that one that is held up leaves its share to the others."""
 PAUSES = 5000 if IS_ARM else 1000
 """About 50 us: a pause takes 10 ns on an Arm Neoverse-N1, 45 on a Xeon of today."""
+
+_CALLS = {True: (168, 123, 122, 178), False: (309, 204, 203, 186)}
+"""The numbers of getcpu, sched_getaffinity, sched_setaffinity and gettid on an Arm and on an x86."""
 
 _TEXT = """
 {declare_pause}
@@ -41,6 +50,70 @@ define internal i64 @futex(i64 %at, i64 %what, i64 %value) {{
 
 define internal void @wake(i64 %at, i64 %count) {{
   %ignored = call i64 @futex(i64 %at, i64 129, i64 %count)
+  ret void
+}}
+
+; Keep the threads off the core that this is called on, where they do not yet. What fails leaves them where they are.
+define internal void @part() {{
+entry:
+  %cpu_at = alloca i32
+  %mask = alloca [128 x i8], align 8
+  %pauses_at = getelementptr i8, ptr @state, i64 104
+  %kept_at = getelementptr i8, ptr @state, i64 160
+  %count_at = getelementptr i8, ptr @state, i64 168
+  %call_at = getelementptr i8, ptr @state, i64 112
+  %call = load ptr, ptr %call_at
+  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
+  %crowded = icmp eq i64 %pauses, 0 ; more threads than cores
+  br i1 %crowded, label %out, label %ask
+ask:
+  %failed = call i64 (i64, ...) %call(i64 {get_cpu}, ptr %cpu_at, i64 0, i64 0)
+  %cpu_narrow = load i32, ptr %cpu_at
+  %cpu = zext i32 %cpu_narrow to i64
+  %one_more = add i64 %cpu, 1
+  %kept = load atomic i64, ptr %kept_at monotonic, align 8
+  %same = icmp eq i64 %kept, %one_more
+  %known = icmp eq i64 %failed, 0
+  %few = icmp ult i64 %cpu, 1024
+  %fine = and i1 %known, %few
+  %skip = xor i1 %fine, true
+  %leave = or i1 %skip, %same
+  br i1 %leave, label %out, label %own
+own:
+  %bytes = call i64 (i64, ...) %call(i64 {get_cores}, i64 0, i64 128, ptr %mask)
+  %there = icmp sgt i64 %bytes, 0
+  br i1 %there, label %clear, label %out
+clear:
+  store atomic i64 %one_more, ptr %kept_at monotonic, align 8
+  %byte = lshr i64 %cpu, 3
+  %bit = and i64 %cpu, 7
+  %bit_narrow = trunc i64 %bit to i8
+  %one = shl i8 1, %bit_narrow
+  %others = xor i8 %one, -1
+  %byte_at = getelementptr i8, ptr %mask, i64 %byte
+  %before = load i8, ptr %byte_at
+  %after = and i8 %before, %others
+  store i8 %after, ptr %byte_at
+  %made = load atomic i64, ptr %count_at acquire, align 8
+  %many = icmp ugt i64 %made, {numbered}
+  %count = select i1 %many, i64 {numbered}, i64 %made
+  br label %next
+next:
+  %k = phi i64 [ 0, %clear ], [ %k1, %look ], [ %k1, %move ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %look, label %out
+look: ; 0 where a thread is counted and not yet entered: the system takes that for the caller
+  %k1 = add i64 %k, 1
+  %offset = shl i64 %k, 3
+  %at = add i64 %offset, {numbers}
+  %number_at = getelementptr i8, ptr @state, i64 %at
+  %number = load atomic i64, ptr %number_at monotonic, align 8
+  %entered = icmp ne i64 %number, 0
+  br i1 %entered, label %move, label %next
+move:
+  %moved = call i64 (i64, ...) %call(i64 {set_cores}, i64 %number, i64 %bytes, ptr %mask)
+  br label %next
+out:
   ret void
 }}
 
@@ -109,6 +182,20 @@ entry:
   %sleepers_at = getelementptr i8, ptr @state, i64 64
   %stop_at = getelementptr i8, ptr @state, i64 72
   %pauses_at = getelementptr i8, ptr @state, i64 104
+  %kept_at = getelementptr i8, ptr @state, i64 160
+  %count_at = getelementptr i8, ptr @state, i64 168
+  %call_at = getelementptr i8, ptr @state, i64 112
+  %system = load ptr, ptr %call_at
+  %own = call i64 (i64, ...) %system(i64 {get_number})
+  %k_own = atomicrmw add ptr %count_at, i64 1 seq_cst
+  %has_place = icmp ult i64 %k_own, {numbered}
+  br i1 %has_place, label %enter, label %listen
+enter: ; whoever calls next moves this one too
+  %own_offset = shl i64 %k_own, 3
+  %own_at = add i64 %own_offset, {numbers}
+  %number_at = getelementptr i8, ptr @state, i64 %own_at
+  store atomic i64 %own, ptr %number_at release, align 8
+  store atomic i64 0, ptr %kept_at seq_cst, align 8
   br label %listen
 listen:
   %bell = load atomic i32, ptr @state seq_cst, align 4
@@ -232,6 +319,7 @@ open: ; an epoch without turns lies between two jobs: nobody takes a turn of the
 ring:
   %few = icmp ult i64 %helpers, 2
   %number = select i1 %few, i64 1, i64 2
+  call void @part()
   call void @wake(i64 0, i64 %number)
   br label %work
 work:
@@ -347,6 +435,7 @@ tell:
 def make_team() -> str:
     """The team's text for this kind of CPU."""
     declare, pause = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
+    calls = dict(zip(("get_cpu", "get_cores", "set_cores", "get_number"), _CALLS[IS_ARM], strict=True))
     if IS_ARM:
         declare, pause = ("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)")
     return _TEXT.format(
@@ -357,5 +446,8 @@ def make_team() -> str:
         offset=bytes.__basicsize__ - 1,
         chunk=CHUNK,
         turns=TURNS,
+        numbered=NUMBERED,
+        numbers=_NUMBERS,
+        **calls,
         count=COUNT,
     )
