@@ -59,6 +59,10 @@ class Taps(NamedTuple):
     inside: Value | None = None
     """Whether they are there; None where all are."""
 
+    def shaped(self, node: Node, change: Callable[..., tuple[int, ...]]) -> Taps:
+        """The same in shapes that are made of the sizes."""
+        return Taps(*(part and node.tracer.reshape(part, change(*part.shape)) for part in self))  # type: ignore[arg-type]  # places are there
+
 
 def grid_sample(node: Node) -> list[Value]:
     """GridSample: what a tensor has at places from -1 to 1 in each dimension, the last dimension's first."""
@@ -80,13 +84,15 @@ def grid_sample(node: Node) -> list[Value]:
     flat = node.tracer.reshape(convert(node, grid, FLOAT), (x.shape[0], math.prod(shape[2:]), count))
     taps = []
     for k, size in enumerate(x.shape[2:]):
-        place = take(node, flat, [0, 0, count - 1 - k], [*flat.shape[:2], 1], [1, 1, 1])
-        found = _taps(node, place, size, _MODES[mode], padding, align=bool(node.integer("align_corners")))
-        taps.append(Taps(*(part and _along(node, part, k, count) for part in found)))
-    image = Value.of(INT64, np.arange(x.shape[0]).reshape(-1, *[1] * (count + 1)))
+        place = take(node, flat, [0, 0, count - 1 - k], [*flat.shape[:2], 1], [1, 1, 1]).reshaped(flat.shape[:2])
+        taps.append(_taps(node, place, size, _MODES[mode], padding, align=bool(node.integer("align_corners"))))
+        taps[k] = taps[k].shaped(
+            node, lambda first, *rest, k=k: (*(first if j == k else 1 for j in range(count)), *rest)
+        )
+    image = Value.of(INT64, np.arange(x.shape[0])[:, None])
     seen = sampled(node, x if mode == "nearest" else convert(node, x, FLOAT), image, taps)
     if mode != "nearest":
-        seen = reduce(node, seen, ReduceFunction.SUM, range(3, 3 + count))
+        seen = reduce(node, seen, ReduceFunction.SUM, range(1, 1 + count))
     return [convert(node, by_image(node, seen, shape), x.element)]
 
 
@@ -126,7 +132,7 @@ def by_image(node: Node, found: Value, shape: tuple[int, ...]) -> Value:
 
 
 def _taps(node: Node, place: Value, size: int, offsets: Sequence[int], padding: str, *, align: bool) -> Taps:
-    """The elements around places from -1 to 1, in a last dimension of their own."""
+    """The elements around places from -1 to 1, in a first dimension of their own."""
     low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
     half = (high - low) / 2
     x = compute(node, dml.identity, place, scale_bias=(half, low + half))
@@ -134,7 +140,7 @@ def _taps(node: Node, place: Value, size: int, offsets: Sequence[int], padding: 
         x = compute(node, dml.round, x)
     x = _moved_inside(node, x, padding, low, high, size)
     first = x if len(offsets) == 1 else compute(node, dml.floor, x)
-    every = compute(node, dml.add, first, Value.of(FLOAT, np.array(offsets)))
+    every = compute(node, dml.add, first, Value.of(FLOAT, np.reshape(offsets, (-1, 1, 1))))
     near = _moved_inside(node, every, padding, low, high, size)
     near = compute(node, dml.clip, near, min=0.0, max=size - 1.0)
     inside = compute(node, dml.logical_equals, near, every, element=BOOL) if padding == "zeros" else None
@@ -179,9 +185,3 @@ def _cubic(node: Node, away: Value) -> Value:
         found.append(value)
     is_near = compute(node, dml.logical_less_than_or_equal, away, Value.of(FLOAT, 1), element=BOOL)
     return compute(node, dml.if_, is_near, *found, element=FLOAT)
-
-
-def _along(node: Node, value: Value, k: int, count: int) -> Value:
-    """A tensor whose last dimension is number k of as many."""
-    *before, last = value.shape
-    return node.tracer.reshape(value, (*before, *(last if j == k else 1 for j in range(count))))

@@ -67,16 +67,19 @@ def _largest(node: Node, x: Value, rois: Value, images: Value, shape: tuple[int,
     for k in range(2):
         found = _corners(node, convert(node, rois, FLOAT), x.shape[2 + k], shape[2 + k], 1 - k, is_half=is_half)
         # Of the dimensions regions, rows, columns, corners of rows and of columns.
-        taps.append(Taps(*(node.tracer.reshape(part, _apart(part.shape, k)) for part in found if part is not None)))
+        taps.append(found.shaped(node, _of_rows if k == 0 else _of_columns))
     image = node.tracer.reshape(images, (shape[0], 1, 1, 1, 1))
     seen = sampled(node, convert(node, x, FLOAT), image, taps)
     largest = reduce(node, seen, ReduceFunction.MAX, (4, 5))
     return convert(node, by_image(node, largest, shape), x.element)
 
 
-def _apart(shape: tuple[int, ...], k: int) -> tuple[int, ...]:
-    regions, length, corners = shape
-    return (regions, length, 1, corners, 1) if k == 0 else (regions, 1, length, 1, corners)
+def _of_rows(regions: int, length: int, corners: int) -> tuple[int, ...]:
+    return regions, length, 1, corners, 1
+
+
+def _of_columns(regions: int, length: int, corners: int) -> tuple[int, ...]:
+    return regions, 1, length, 1, corners
 
 
 def _corners(node: Node, rois: Value, size: int, length: int, column: int, *, is_half: bool) -> Taps:
@@ -98,7 +101,9 @@ def _corners(node: Node, rois: Value, size: int, length: int, column: int, *, is
     step = compute(node, dml.identity, compute(node, dml.subtract, high, low), scale_bias=(1 / length, 0.0))
     most = asked or -(-size // length)
     numbers = Value.of(FLOAT, np.repeat(np.arange(most), 2))
-    count = Value.of(FLOAT, most) if asked else compute(node, dml.clip, compute(node, dml.ceil, step), min=1.0, max=most)
+    count = (
+        Value.of(FLOAT, most) if asked else compute(node, dml.clip, compute(node, dml.ceil, step), min=1.0, max=most)
+    )
     if not asked:
         numbers = compute(node, dml.min, numbers, compute(node, dml.identity, count, scale_bias=(1.0, -1.0)))
     within = compute(node, dml.divide, compute(node, dml.identity, numbers, scale_bias=(1.0, 0.5)), count)
