@@ -30,8 +30,6 @@ SUM = {
         "HasExclusiveSum": False,
     },
 }
-UNBUILT = next(kind.name for kind in dml.OperatorType if kind and kind not in dml.OPERATORS)
-"""An operator that is not here yet."""
 BINDINGS = {"InputTensor": "in", "OutputTensor": "out"}
 DISPATCH = {"type": "dispatch", "dispatchable": "sum", "bindings": BINDINGS}
 
