@@ -30,6 +30,7 @@ SUM = {
         "HasExclusiveSum": False,
     },
 }
+DESC = "dispatchables.sum.desc."
 BINDINGS = {"InputTensor": "in", "OutputTensor": "out"}
 DISPATCH = {"type": "dispatch", "dispatchable": "sum", "bindings": BINDINGS}
 
