@@ -16,7 +16,6 @@ from anydml.cli.app import app
 from anydml.cli.explain_model import first_inputs
 from anydml.explain import Picture, explain
 from anydml.models import Model, load_model
-from modelling import UNBUILT
 
 MODELS = Path(__file__).parent.parent / "examples" / "models"
 SUM = {
@@ -150,11 +149,11 @@ def test_a_drawing_does_not_take_the_place_of_the_model(
     assert run("mine.json", *choice, option, "folder/mine.json").exit_code == 0
 
 
-def test_what_is_no_operator_here_is_named(tmp_path: Path) -> None:
-    path = model(tmp_path, resources={}, dispatchables={"g": {"type": f"DML_OPERATOR_{UNBUILT}"}}, commands=[])
+def test_what_is_no_operator_here_is_named(tmp_path: Path, unbuilt: str) -> None:
+    path = model(tmp_path, resources={}, dispatchables={"g": {"type": f"DML_OPERATOR_{unbuilt}"}}, commands=[])
     result = run(path)
     assert result.exit_code == 3, result.output
-    assert UNBUILT in result.stderr
+    assert unbuilt in result.stderr
     assert "Traceback" not in result.output
 
 
