@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.reference.choosing import scatter, sort
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
+from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import IndexFault, Map, Reduce, Scan
 from anydml.memory import HOST, numpy_view, reserve_host
@@ -120,4 +122,6 @@ _VERBS: dict[type[Primitive], Callable[..., None]] = {
     Map: compute,
     Reduce: reduce,
     Scan: scan,
+    Scatter: scatter,
+    Sort: sort,
 }

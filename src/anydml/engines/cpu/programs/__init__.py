@@ -10,6 +10,7 @@ from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
+from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.weights import plan_weights
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "GatherProgram",
     "MapProgram",
     "ScanProgram",
+    "ScatterProgram",
     "plan_contract",
     "plan_copy",
     "plan_fill",
