@@ -17,6 +17,7 @@ from anydml.enums import (
     InterpolationMode,
     IsInfinityMode,
     MatrixTransform,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     ReduceFunction,
@@ -104,6 +105,10 @@ def _read_optional_tensor(value: object, field: str, faults: list[Fault]) -> Any
     return None if value is None else _read_tensor(value, field, faults)
 
 
+def _read_optional_float(value: object, field: str, faults: list[Fault]) -> float | None:
+    return None if value is None else read_float(value, field, faults)
+
+
 def _read_size_2d(value: object, field: str, faults: list[Fault]) -> tuple[int, ...]:
     """A width and a height."""
     sizes = read_ints(value, field, faults, 0, UINT32_MAX)
@@ -139,6 +144,8 @@ PerDimension: TypeAlias = Annotated[Sequence[int] | int, "UINT_ARRAY of a window
 """A number for each dimension that a window has; one alone is for all."""
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
 Float: TypeAlias = Annotated[float, "FLOAT"]
+OptionalFloat: TypeAlias = Annotated[float | None, "FLOAT of its own"]
+"""A number that follows from the tensors where it is not said."""
 FloatArray: TypeAlias = Annotated[Sequence[float], "FLOAT_ARRAY"]
 Size2D: TypeAlias = Annotated[Sequence[int], "SIZE_2D"]
 """The width, then the height."""
@@ -154,6 +161,7 @@ Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TY
 Reduction: TypeAlias = Annotated[ReduceFunction | str, "DML_REDUCE_FUNCTION"]
 Edges: TypeAlias = Annotated[PaddingMode | str, "DML_PADDING_MODE"]
 Interpolation: TypeAlias = Annotated[InterpolationMode | str, "DML_INTERPOLATION_MODE"]
+AttentionMask: TypeAlias = Annotated[MultiheadAttentionMaskType | str, "DML_MULTIHEAD_ATTENTION_MASK_TYPE"]
 DepthOrder: TypeAlias = Annotated[DepthSpaceOrder | str, "DML_DEPTH_SPACE_ORDER"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
@@ -175,6 +183,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     PerDimension: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     IntArray: FieldType("attribute", "INT_ARRAY", _read_int_array),
     Float: FieldType("attribute", "FLOAT", read_float),
+    OptionalFloat: FieldType("attribute", "FLOAT", _read_optional_float),
     FloatArray: FieldType("attribute", "FLOAT_ARRAY", read_floats),
     Size2D: FieldType("attribute", "SIZE_2D", _read_size_2d),
     bool: FieldType("attribute", "UINT", read_bool),
@@ -189,6 +198,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Reduction: FieldType("attribute", "UINT", _member_of(ReduceFunction)),
     Edges: FieldType("attribute", "UINT", _member_of(PaddingMode)),
     Interpolation: FieldType("attribute", "UINT", _member_of(InterpolationMode)),
+    AttentionMask: FieldType("attribute", "UINT", _member_of(MultiheadAttentionMaskType)),
     DepthOrder: FieldType("attribute", "UINT", _member_of(DepthSpaceOrder)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
