@@ -55,7 +55,7 @@ class Attention(Computed):
         mask_filter_value: Float
         mask_type: AttentionMask
 
-    result_rank = 3
+    result_rank, result_type = 3, None
     result_ranks = dict.fromkeys(_PAST.values(), 4)
     counted_by: ClassVar[tuple[str, str]]
     """The attributes that count the query's heads, and the key's and value's."""
@@ -107,7 +107,7 @@ class Attention(Computed):
             rule = "MaskType must not be NONE with a MaskTensor"
             yield Fault(field="MaskType", rule=rule, value=self.mask_type, way_out=f"it is one of {kinds}")
         if self.mask_type is not Mask.NONE and self.mask_tensor is None:
-            rule = f"MaskTensor must be given with a MaskType of {self.mask_type.name}"
+            rule = f"MaskTensor must be given with a MaskType of {Mask(self.mask_type).name}"
             yield Fault(field="MaskTensor", rule=rule, found="none")
 
     # Sizes
@@ -163,7 +163,7 @@ class Attention(Computed):
         """What sizes each tensor has, without leading ones, and where they come from."""
         of = self.heads()
         for part, size in zip(_PARTS, (of.size, of.size, of.value_size), strict=True):
-            source, count = self._source(part), of.count if part is _PARTS[0] else of.shared
+            source, count = self._source(part), of.heads if part is _PARTS[0] else of.shared
             length = of.queries if part is _PARTS[0] else of.keys
             if source == part.alone:
                 yield source, (of.batch, length, count * size), f"(batch, sequence, heads·head size) of the {part.name}"
@@ -173,9 +173,9 @@ class Attention(Computed):
         what = "(batch, heads, past sequence, head size)"
         yield "PastKeyTensor", (of.batch, of.shared, of.cached, of.size), what
         yield "PastValueTensor", (of.batch, of.shared, of.cached, of.value_size), what
-        hidden = of.count * of.size + of.shared * (of.size + of.value_size)
+        hidden = of.heads * of.size + of.shared * (of.size + of.value_size)
         yield "BiasTensor", (hidden,), "a number for each of the query's, the key's and the value's"
-        scores = (of.batch, of.count, of.queries, of.total)
+        scores = (of.batch, of.heads, of.queries, of.total)
         yield "RelativePositionBiasTensor", scores, "(batch, heads, sequence, keys)"
         yield _LENGTHS, (of.batch,), "a number for each of the batch"
         masks = {
@@ -187,7 +187,7 @@ class Attention(Computed):
         if self.mask_type in masks:
             yield "MaskTensor", *masks[self.mask_type]
         what = "(batch, heads, keys, head size)"
-        yield "OutputTensor", (of.batch, of.queries, of.count * of.value_size), "(batch, sequence, heads·head size)"
+        yield "OutputTensor", (of.batch, of.queries, of.heads * of.value_size), "(batch, sequence, heads·head size)"
         yield "OutputPresentKeyTensor", (of.batch, of.shared, of.total, of.size), what
         yield "OutputPresentValueTensor", (of.batch, of.shared, of.total, of.value_size), what
 
@@ -218,7 +218,7 @@ class Attention(Computed):
     def implied_output_sizes(self) -> tuple[int, ...]:
         """Batch, sequence, and all heads of the value."""
         of = self.heads()
-        return of.batch, of.queries, of.count * of.value_size
+        return of.batch, of.queries, of.heads * of.value_size
 
     def implied_outputs(self) -> tuple[TensorDesc, ...]:
         """The output, and the keys and values with the past's before them."""
@@ -241,15 +241,25 @@ class Attention(Computed):
         for field, sizes, _ in self._wanted():
             if field in views:
                 views[field] = views[field].last(len(sizes))
-        counts = (of.count, of.shared, of.shared)
-        sides = [self._side(part, views, count) for part, count in zip(_PARTS, counts, strict=True)]
-        others = {field: views.get(field) for field in ("BiasTensor", "MaskTensor", "RelativePositionBiasTensor")}
-        past = [views.get(field) for field in _PAST]
-        present = [views.get(field) for field in _PAST.values()]
-        output = split(views["OutputTensor"], 2, of.count, of.value_size)
-        parts = Parts(of, *sides, *others.values(), *past, views.get(_LENGTHS), output, *present)
-        assert self.scale is not None  # noqa: S101 - for type checkers: it is read
-        return attend(parts, self.scale, self.mask_filter_value, self.mask_type)
+        counts = (of.heads, of.shared, of.shared)
+        query, key, value = (self._side(part, views, count) for part, count in zip(_PARTS, counts, strict=True))
+        assert query is not None and self.scale is not None  # noqa: S101, PT018 - for type checkers: they are there
+        parts = Parts(
+            of,
+            query,
+            key,
+            value,
+            bias=views.get("BiasTensor"),
+            mask=views.get("MaskTensor"),
+            relative=views.get("RelativePositionBiasTensor"),
+            past_key=views.get("PastKeyTensor"),
+            past_value=views.get("PastValueTensor"),
+            lengths=views.get(_LENGTHS),
+            output=split(views["OutputTensor"], 2, of.heads, of.value_size),
+            present_key=views.get("OutputPresentKeyTensor"),
+            present_value=views.get("OutputPresentValueTensor"),
+        )
+        return attend(parts, self.scale, self.mask_filter_value, Mask(self.mask_type))
 
     def _side(self, part: _Part, views: dict[str, View], count: int) -> View | None:
         """A query, key or value as (batch, sequence, heads, head size)."""

@@ -29,10 +29,10 @@ class Heads(NamedTuple):
 
     batch: int
     queries: int
-    count: int
-    """Of the query's heads."""
+    heads: int
+    """Of the query."""
     shared: int
-    """Of the key's and the value's heads."""
+    """The heads of the key and the value."""
     size: int
     """Of a head of queries and keys."""
     value_size: int
@@ -45,14 +45,14 @@ class Heads(NamedTuple):
     @property
     def scores(self) -> tuple[int, ...]:
         """The sizes of all products of queries and keys."""
-        return self.batch, self.shared, self.count // self.shared, self.queries, self.total
+        return self.batch, self.shared, self.heads // self.shared, self.queries, self.total
 
 
 class Parts(NamedTuple):
     """The tensors of an attention: those of queries, keys, values and the output are (batch, sequence, heads, size)."""
 
     of: Heads
-    query: View | None
+    query: View
     key: View | None
     value: View | None
     bias: View | None
@@ -69,7 +69,6 @@ class Parts(NamedTuple):
 def attend(parts: Parts, scale: float, filter_value: float, mask: Mask) -> tuple[Primitive, ...]:
     """The verbs of an attention."""
     steps: list[Primitive] = []
-    assert parts.query is not None  # noqa: S101 - for type checkers: there is always one
     biases = _biases(parts)
     query = _heads(parts.query)
     if biases[0] is not None:
@@ -98,7 +97,7 @@ def _biases(parts: Parts) -> tuple[View | None, View | None, View | None]:
     if bias is None:
         return None, None, None
     found, start = [], 0
-    for count, size in ((of.count, of.size), (of.shared, of.size), (of.shared, of.value_size)):
+    for count, size in ((of.heads, of.size), (of.shared, of.size), (of.shared, of.value_size)):
         found.append(split(bias.window((start,), (1,), (count * size,)), 0, count, size))
         start += count * size
     return found[0], found[1], found[2]
@@ -179,7 +178,6 @@ def _length(parts: Parts, slot: int) -> Expr:
 
 def _scores(parts: Parts, scale: float) -> Expr:
     """Of a query and a key."""
-    assert parts.query is not None  # noqa: S101 - for type checkers: there is always one
     kind = parts.query.data_type
     return given(scale, F32) * fold("sum", load(0, kind).to(F32) * load(1, kind).to(F32))
 
@@ -230,7 +228,7 @@ def _masking(parts: Parts, filter_value: float, kind: Mask) -> _Masking:
 
 def _grouped(view: View, of: Heads) -> View:
     """(batch, heads, …) with the heads in groups."""
-    return split(view, 1, of.shared, of.count // of.shared)
+    return split(view, 1, of.shared, of.heads // of.shared)
 
 
 def _attended(
