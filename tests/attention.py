@@ -153,7 +153,7 @@ ORACLE: dict[str, Callable[[Any, Arrays], Any]] = {
 SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
     "MULTIHEAD_ATTENTION": (
         {**_SMALL, "BiasTensor": _array([0] * 8 + [10, 20], 10)},
-        {"head_count": 2, "scale": 1.0, "output_present_value_tensor": True},
+        {"head_count": 2, "scale": 1.0},
     ),
     "MULTIHEAD_ATTENTION1": (
         {
@@ -164,6 +164,6 @@ SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
             "ValueTensor": _array([7, 9], 1, 2, 1),
             "PastSequenceLengthsTensor": np.array([1], "int32"),
         },
-        {"query_head_count": 2, "scale": 1.0, "output_present_key_tensor": True, "output_present_value_tensor": True},
+        {"query_head_count": 2, "scale": 1.0},
     ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def draw_attention(draw: st.DrawFn, cls: Operator) -> tuple[dict[str, Tensor], d
     types["past_sequence_lengths_tensor"] = pick(draw, (DataType.INT32, kind))
     tensors = {name: draw_tensor(draw, types[name], own, is_output="output" in name) for name, own in sizes.items()}
     attributes: dict[str, Any] = {
-        "scale": pick(draw, (None, 1.0, 0.5, -0.25)),
+        "scale": pick(draw, (math.nan, 1.0, 0.5, -0.25)),
         "mask_filter_value": pick(draw, (-10000.0, -8.0)),
         "mask_type": mask,
     }

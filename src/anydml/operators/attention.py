@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from anydml.enums import MultiheadAttentionMaskType
-from anydml.operators.attention_rules import Attention
+from anydml.operators.attention_rules import NOT_GIVEN, Attention
 from anydml.operators.fields import (  # noqa: TC001 - read at run time
     AttentionMask,
     Float,
-    OptionalFloat,
     OptionalInput,
     OptionalOutput,
     Output,
@@ -23,7 +22,7 @@ class MultiheadAttention(Attention):
 
     Query, key and value are (batch, sequence, heads·head size) each, or stacked as (batch, sequence, heads, 2 or 3,
     head size). Bias is added to them first; the past's keys and values stand before the new ones, with which they come
-    out as the present's, and may be the only ones. Scale is 1/√(head size) where it is not given.
+    out as the present's, and may be the only ones. Scale is 1/√(head size) where it is NaN, or not given.
 
     A mask adds MaskFilterValue, where the documents say "set" as well: to keys where it is 0 (BOOLEAN), from a length
     on (KEY_SEQUENCE_LENGTH), or outside of an end and a start (KEY_SEQUENCE_END_START), counted with the past's. Of
@@ -49,7 +48,7 @@ class MultiheadAttention(Attention):
     output_tensor: Output
     output_present_key_tensor: OptionalOutput = None
     output_present_value_tensor: OptionalOutput = None
-    scale: OptionalFloat = None
+    scale: Float = NOT_GIVEN
     mask_filter_value: Float = FILTER
     head_count: Uint = 1
     mask_type: AttentionMask = MultiheadAttentionMaskType.NONE
@@ -82,7 +81,7 @@ class MultiheadAttention1(Attention):
     output_tensor: Output
     output_present_key_tensor: OptionalOutput = None
     output_present_value_tensor: OptionalOutput = None
-    scale: OptionalFloat = None
+    scale: Float = NOT_GIVEN
     mask_filter_value: Float = FILTER
     query_head_count: Uint = 1
     key_value_head_count: Uint = 1

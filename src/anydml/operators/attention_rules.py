@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.ir.verbs import Primitive
-    from anydml.operators.fields import AttentionMask, Float, OptionalFloat, OptionalInput, Output
+    from anydml.operators.fields import AttentionMask, Float, OptionalInput, Output
 
     Sizes = tuple[int, ...]
 
@@ -40,6 +40,8 @@ _PARTS = (
 )
 _PLACES = {_QK: 2, _KV: 2, _QKV: 3}
 _PAST = {"PastKeyTensor": "OutputPresentKeyTensor", "PastValueTensor": "OutputPresentValueTensor"}
+NOT_GIVEN = math.nan
+"""A Scale that follows from the head size."""
 _LENGTHS = "PastSequenceLengthsTensor"
 
 
@@ -51,7 +53,7 @@ class Attention(Computed):
         bias_tensor: OptionalInput
         mask_tensor: OptionalInput
         output_tensor: Output
-        scale: OptionalFloat
+        scale: Float
         mask_filter_value: Float
         mask_type: AttentionMask
 
@@ -72,7 +74,7 @@ class Attention(Computed):
     def __post_init__(self) -> None:
         """Scale is 1/√(the head size) where it is not said."""
         super().__post_init__()
-        if self.scale is None:
+        if math.isnan(self.scale):
             fits = not any(self.rules())
             object.__setattr__(self, "scale", 1 / math.sqrt(self.heads().size) if fits else 1.0)
 
@@ -243,7 +245,7 @@ class Attention(Computed):
                 views[field] = views[field].last(len(sizes))
         counts = (of.heads, of.shared, of.shared)
         query, key, value = (self._side(part, views, count) for part, count in zip(_PARTS, counts, strict=True))
-        assert query is not None and self.scale is not None  # noqa: S101, PT018 - for type checkers: they are there
+        assert query is not None  # noqa: S101 - for type checkers: a rule says so
         parts = Parts(
             of,
             query,

@@ -105,10 +105,6 @@ def _read_optional_tensor(value: object, field: str, faults: list[Fault]) -> Any
     return None if value is None else _read_tensor(value, field, faults)
 
 
-def _read_optional_float(value: object, field: str, faults: list[Fault]) -> float | None:
-    return None if value is None else read_float(value, field, faults)
-
-
 def _read_size_2d(value: object, field: str, faults: list[Fault]) -> tuple[int, ...]:
     """A width and a height."""
     sizes = read_ints(value, field, faults, 0, UINT32_MAX)
@@ -144,8 +140,6 @@ PerDimension: TypeAlias = Annotated[Sequence[int] | int, "UINT_ARRAY of a window
 """A number for each dimension that a window has; one alone is for all."""
 IntArray: TypeAlias = Annotated[Sequence[int], "INT_ARRAY"]
 Float: TypeAlias = Annotated[float, "FLOAT"]
-OptionalFloat: TypeAlias = Annotated[float | None, "FLOAT of its own"]
-"""A number that follows from the tensors where it is not said."""
 FloatArray: TypeAlias = Annotated[Sequence[float], "FLOAT_ARRAY"]
 Size2D: TypeAlias = Annotated[Sequence[int], "SIZE_2D"]
 """The width, then the height."""
@@ -183,7 +177,6 @@ FIELD_TYPES: dict[Any, FieldType] = {
     PerDimension: FieldType("attribute", "UINT_ARRAY", _read_uint_array),
     IntArray: FieldType("attribute", "INT_ARRAY", _read_int_array),
     Float: FieldType("attribute", "FLOAT", read_float),
-    OptionalFloat: FieldType("attribute", "FLOAT", _read_optional_float),
     FloatArray: FieldType("attribute", "FLOAT_ARRAY", read_floats),
     Size2D: FieldType("attribute", "SIZE_2D", _read_size_2d),
     bool: FieldType("attribute", "UINT", read_bool),
