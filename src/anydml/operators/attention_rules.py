@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.errors import Fault
+from anydml.errors import DescriptionError, Fault
 from anydml.ir.views import View
 from anydml.operators.attention_verbs import Heads, Parts, attend
 from anydml.operators.computed import Computed
@@ -78,6 +78,13 @@ class Attention(Computed):
             fits = not any(self.rules())
             object.__setattr__(self, "scale", 1 / math.sqrt(self.heads().size) if fits else 1.0)
 
+    @classmethod
+    def draft(cls, **others: Any) -> Self:
+        """Complete a description with the outputs that the other fields imply: nothing implies them without a query."""
+        if all(others.get(name) is None for name in cls.input_names()):
+            raise DescriptionError(cls.type.name, list(_missing(_PARTS[0])))
+        return super().draft(**others)
+
     def rules(self) -> Iterator[Fault]:
         """There is one query, one key and one value, and all sizes fit."""
         faults = [*self._types(), *self._choices(), *at_least_1(self, *dict.fromkeys(self.counted_by))]
@@ -98,8 +105,7 @@ class Attention(Computed):
                 rule = f"{given[1]} must not be given beside {given[0]}: both have the {part.name}"
                 yield Fault(field=given[1], rule=rule)
             elif not given and (part is _PARTS[0] or not has_past or any(map(self._given, _PARTS[1:]))):
-                others = " or ".join(field for field, _ in part.stacked)
-                yield Fault(field=part.alone, rule=f"{part.alone} must be given, or {others}", found="none")
+                yield from _missing(part)
         past = [field for field in _PAST if field in self.inputs()]
         if len(past) == 1:
             (other,) = _PAST.keys() - set(past)
@@ -273,6 +279,11 @@ class Attention(Computed):
         place = dict(part.stacked)[source]
         sizes = (*views[source].sizes[:3], 1, views[source].sizes[4])
         return views[source].window((0, 0, 0, place, 0), (1,) * 5, sizes).pick((0, 1, 2, 4))
+
+
+def _missing(part: _Part) -> Iterator[Fault]:
+    others = " or ".join(field for field, _ in part.stacked)
+    yield Fault(field=part.alone, rule=f"{part.alone} must be given, or {others}", found="none")
 
 
 def _leading(field: str, sizes: Sizes, count: int) -> Iterator[Fault]:
