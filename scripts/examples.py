@@ -113,6 +113,10 @@ CALLS = {
         f"multihead_attention1({_HEADS.format('[[[9, 0, 0, 9]]]')}, {_HEADS.format('[[[9, 0], [0, 9]]]')},"
         f" {_HEADS.format('[[[1, 2], [3, 4]]]')}, query_head_count=2)"
     ),
+    "one_hot": "one_hot(np.array([[1], [3]]), np.array([[0, 5]]), [2, 4], axis=1)",
+    "adam_optimizer": (
+        "adam_optimizer(*(np.array([n, 0.5], 'float32') for n in (2, 0, 0, 8)), np.array([1], 'uint32'), 0.25)[0]"
+    ),
     "slice_grad": f"slice_grad({_A.format('int32')}, [3, 3], [0, 0], [3, 3], [2, -2])",
 }
 """The calls whose inputs are of different sizes and types, or of more than one dimension."""

@@ -113,9 +113,7 @@ def test_a_cache_stays_in_place(engine: str) -> None:
     output, key, _ = ATTEND1(
         *given, past_sequence_lengths=lengths, **heads, output_present_key=True, output_present_value=True
     )
-    output, key = (
-        get(x) for x in graph.compile([output, dml.identity(key)])(*(put(x, device) for x in (*parts, three)))
-    )
+    output, key = (get(x) for x in graph.compile([output, dml.identity(key)])(*arrays, *whole))
     np.testing.assert_allclose(output, np.repeat(in_heads(parts[2], 2), 2, 1).swapaxes(1, 2).reshape(2, 1, 12))
     np.testing.assert_array_equal(key, in_heads(parts[1], 2))
 
