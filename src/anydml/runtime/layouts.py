@@ -63,10 +63,11 @@ class Layouts:
 
     def once(self, once: Recipe, always: Recipe) -> Recipe:
         """What is computed once, with the layouts of constants; what only they read need not last."""
-        ahead = {name: made for name, made in self.maps.items() if always.stores[made.sources[0].tensor].kind == "constant"}
+        known = {name: store for name, store in always.stores.items() if store.kind == "constant"}
+        ahead = {name: made for name, made in self.maps.items() if made.sources[0].tensor in known}
         if not ahead:
             return once
-        stores = {made.sources[0].tensor: always.stores[made.sources[0].tensor] for made in ahead.values()} | dict(once.stores)
+        stores = {made.sources[0].tensor: known[made.sources[0].tensor] for made in ahead.values()} | {**once.stores}
         for name, store in stores.items():
             if store.kind == "output" and name not in self.read:
                 stores[name] = replace(store, kind="scratch")

@@ -152,7 +152,10 @@ class _Tile:
             return self._load(b, 4 * first, self.vector)
         half = f"<{self.tile.lanes} x half>"
         place = self._at(b, 2 * first)
-        return self.text.new(f"fpext {half} {self.text.new(f'load {half}, ptr {place}, align 2')} to {self.vector}")
+        wide = self.text.new(f"fpext {half} {self.text.new(f'load {half}, ptr {place}, align 2')} to {self.vector}")
+        # An Arm's LLVM would convert the columns of steps to come as well, and be short of registers.
+        way = f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {wide})'
+        return self.text.new(way) if self.tile.by_lane else wide
 
     def _multiply(self, factor: str, column: str, total: str, name: str) -> None:
         text, vector = self.text, self.vector

@@ -61,8 +61,9 @@ PACKING = 8
 """Products in the time that an element is packed in."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
-HALF_ROWS = 32
-"""Rows up to which FLOAT16 panels are converted as tiles read them; for more they are converted once."""
+HALF_ROWS = 4
+"""Rows up to which tiles read FLOAT16 panels; for more those are converted first. An Arm Neoverse-N1 takes 2.5 cycles
+to convert four: 4 x 4096 x 4096 takes 6.7 ms so, and 9.0 converted first."""
 LINE = 16
 """Pixels of a line that fill vectors."""
 NEAR = 16384 if IS_ARM else 8192
@@ -235,7 +236,7 @@ def _block(steps: int, columns: int, together: int) -> int:
 def _factor(
     sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int, lying: str = ""
 ) -> tuple[Section, int, Kernel]:
-    """The section of a factor, how it is brought, and what packs it; `lying` as a `Packing` has it, where that is known."""
+    """The section of a factor, how it is brought, and what packs it: as elements lie, which may be given."""
     leaf, kind = element_of(value), sides.kind
     if value is sides.windows:
         lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
