@@ -8,18 +8,23 @@ import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import is_hypothesis_test, seed
 
 from anydml import calls, engines
 from anydml.engines.cuda import is_interpreted
+from anydml.operator_type import OperatorType
+from anydml.operators import OPERATORS
 from anydml.runtime.device import device_named
 from cases import ENGINES
 from gpu import Gpu
 from places import why_not_interpreted
+from refusals import UNBUILT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 if "cuda" not in ENGINES:
@@ -80,6 +85,25 @@ def engine(request: pytest.FixtureRequest) -> str:
     """The name of an engine; a test that takes it runs on each."""
     name: str = request.param
     return name
+
+
+@pytest.fixture
+def unbuilt() -> Iterator[str]:
+    """The name of an operator as if it were not built; all of DirectML's may be."""
+    all_of_them = dict(OPERATORS)
+    OPERATORS.pop(OperatorType[UNBUILT], None)
+    yield UNBUILT
+    OPERATORS.clear()  # the order is kept as well
+    OPERATORS.update(all_of_them)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model's folder with a neighbour that is none of its business."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x.dat").write_bytes(np.ones(4, np.float32).tobytes())
+    (tmp_path / "own").mkdir()
+    return tmp_path / "own"
 
 
 @pytest.fixture

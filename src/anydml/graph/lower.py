@@ -10,7 +10,6 @@ from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Scan
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _free(name: str, *taken: Collection[str]) -> str:
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:
     step = step.reading(lambda view: replace(view, tensor=places[view.tensor]))
-    if not isinstance(step.primitive, Scan) and step.may_raise:
+    if step.may_raise:
         checks = tuple(replace(check, node=step.nodes[0]) for check in step.primitive.checks)
         step = replace(step, primitive=replace(step.primitive, checks=checks))
     return step.writing(replace(step.target, tensor=places[step.target.tensor]))

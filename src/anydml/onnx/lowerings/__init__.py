@@ -87,6 +87,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "GlobalAveragePool": {1: pooling.global_pool(ReduceFunction.AVERAGE)},
     "GlobalLpPool": {1: pooling.global_lp_pool},
     "GlobalMaxPool": {1: pooling.global_pool(ReduceFunction.MAX)},
+    "GridSample": {16: grids.grid_sample},
     "GroupNormalization": {18: normalising.group_norm},
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
