@@ -29,6 +29,7 @@ from anydml.onnx.lowerings import (
     regions,
     resizing,
     running,
+    selecting,
     shaping,
     slicing,
 )
@@ -110,6 +111,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
     "NegativeLogLikelihoodLoss": {12: by_definition},
+    "OneHot": {9: selecting.one_hot},
     "Pad": {
         1: rearranging.pad_by_attributes("paddings"),
         2: rearranging.pad_by_attributes("pads"),

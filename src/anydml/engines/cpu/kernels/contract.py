@@ -16,7 +16,7 @@ from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
-from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
 
@@ -24,10 +24,11 @@ WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
-    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at",
+    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
-that a packed one has."""
+that a packed one has, `line` the columns of a line of the target, where there are gaps between those, and `gap` the
+distance from one to the next."""
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
 64 KiB on an Arm of today, and 32 or 48 on others."""
@@ -61,7 +62,7 @@ SCRATCH = _TOTALS + 4 * 4 * (LONG + 2 * PANEL) + 4096
 
 def make_contract() -> str:
     """The text of the kernel."""
-    return "\n".join([make_stage(), make_bases(), _write_kernel(), DECLARED])
+    return "\n".join([make_stage(), make_lines(), make_bases(), _write_kernel(), DECLARED])
 
 
 def _write_kernel() -> str:
@@ -180,9 +181,20 @@ def _write_skinny(text: Steps) -> None:
             "skinny", "right + 24", "right_bases", "right_memory", "a_pitch", "n0", "columns", "result_memory",
             "result_pitch", "k",
         )  # fmt: skip
-    text.invoke(
-        "@stage", "result", "result_bases", "m0", "n0", "height_s", "columns", 0, "result_memory", "result_pitch"
-    )
+    _finish(text, "m0", "n0", "height_s", "result_memory")
+
+
+def _finish(text: Steps, first: str, start: str, height: str, memory: str) -> None:
+    """What is computed from sums, for some rows and the columns from a start on: line by line, where there are gaps."""
+    with text.when("line == 0"):
+        text.invoke(
+            "@stage", "result", "result_bases", first, start, height, f"n1 - {start}", 0, memory, "result_pitch"
+        )
+    with text.when("line"):
+        text.invoke(
+            "@lines", "result", "result_bases", first, start, height, f"n1 - {start}", memory, "result_pitch",
+            "line", "gap",
+        )  # fmt: skip
 
 
 def _pack_right(text: Steps) -> None:
@@ -277,7 +289,4 @@ def _write_panel(text: Steps) -> None:
             "right_zeros", "steps",
         )  # fmt: skip
     with text.when("k0 + steps == k and direct < n1"):
-        text.invoke(
-            "@stage", "result", "result_bases", "i", "direct", "height", "n1 - direct", 0,
-            "results + (direct - n0) * 4", "result_pitch",
-        )  # fmt: skip
+        _finish(text, "i", "direct", "height", "results + (direct - n0) * 4")

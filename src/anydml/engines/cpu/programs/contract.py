@@ -126,7 +126,7 @@ def _sides(primitive: Reduce) -> Sides | None:
         return None
     if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
-    sides = Sides(primitive, found)
+    sides = Sides(primitive, found, has_lines=True)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.
@@ -147,7 +147,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
         tile = tile._replace(kind="i8" if octets else "f16")
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
-    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4
+    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not skinny and not (octets and octets.zeros)
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes)
@@ -180,7 +180,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
         units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
         *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
         left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
-        *(sides.found.sizes[k] for k in sides.batch),
+        sides.line, sides.gap, *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = panels.layouts if panels else {}
