@@ -135,9 +135,8 @@ def _sides(primitive: Reduce) -> Sides | None:
 
 
 def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
-    is_plain = not panels and sides.windows is None
-    skinny = plan_skinny(sides, tile) if is_plain else None
-    octets = plan_octets(sides, tile) if is_plain and not skinny else None
+    skinny = plan_skinny(sides, tile) if not panels and sides.windows is None else None
+    octets = plan_octets(sides, tile) if not panels and not skinny else None
     if octets:
         tile = tile._replace(kind="i8")
     columns = tile.vectors * tile.lanes
@@ -146,11 +145,12 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
     is_direct = is_direct and not skinny and not (octets and octets.zeros)
     right_mode = PANELS if panels else skinny[1] if skinny else AS_IT_LIES
     units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes)
-    left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
-    right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns)
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
-        left_mode = way = AS_IT_LIES
+        left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
+    else:
+        left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
+        right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns)
     if panels:
         right = panels.section
     elif skinny:
