@@ -104,6 +104,10 @@ CALLS = {
     "resample_grad1": f"resample_grad1({_A.format('float32')}, [2, 1], [1, 2], [0, 0], [0, 0])",
     "unfold": "unfold(np.array([[[1, 2, 3, 4]]]), [3])",
     "fold": "fold(np.array([[[1, 2], [3, 4], [5, 6]]]), [1, 1, 4], [3])",
+    "one_hot": "one_hot(np.array([[1], [3]]), np.array([[0, 5]]), [2, 4], axis=1)",
+    "adam_optimizer": (
+        "adam_optimizer(*(np.array([n, 0.5], 'float32') for n in (2, 0, 0, 8)), np.array([1], 'uint32'), 0.25)[0]"
+    ),
     "slice_grad": f"slice_grad({_A.format('int32')}, [3, 3], [0, 0], [3, 3], [2, -2])",
 }
 """The calls whose inputs are of different sizes and types, or of more than one dimension."""

@@ -184,7 +184,7 @@ class Call(abc.ABC):
         tensors = _by_field(self.cls, self.names, found)
         if self.output_sizes is not None:
             try:
-                outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]
+                outputs = [TensorDesc(self._output_type(fields), self.output_sizes)]
             except DescriptionError as error:
                 raise error.within(self.name, "OutputTensor.") from None
             self.result_rank = outputs[0].dimension_count
@@ -199,6 +199,12 @@ class Call(abc.ABC):
             told = _by_field(self.cls, self.results[:1], padded)
             return self.cls.draft(**tensors, **asked, **told, **attributes)
         return self.cls(**tensors, **_by_field(self.cls, self.results, padded), **attributes)
+
+    def _output_type(self, fields: Sequence[str]) -> DataType:
+        """The output's type, where its sizes alone are told."""
+        like = self.cls.output_like
+        found: DataType = self.inputs[fields.index(like) if like else 0].data_type
+        return found
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
         """The same with an output that the level has, where its type is free: truths are UINT32 before 2_0."""

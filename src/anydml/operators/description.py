@@ -52,6 +52,8 @@ class OperatorDesc(Record, abc.ABC):
     """Whether the other fields leave a choice of the output's sizes: its function takes `output_sizes`."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
+    output_like: ClassVar[str] = ""
+    """The input whose type the output has, where only its sizes are told: the first, if not said."""
 
     fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
