@@ -70,7 +70,8 @@ def _mixed(
 SCATTERED = "data index data data"
 SELECTING = [
     # The page of SCATTER has this input and these indices, of which one is there twice.
-    _mixed(dml.Scatter, "example 1", [[0, 1, 2, 3, 4], [3, 1, 3, 0], [5, 6, 7, 8]], [[8, 6, 2, 7, 4]], SCATTERED, axis=0),
+    _mixed(dml.Scatter, "example 1", [[0, 1, 2, 3, 4], [3, 1, 3, 0], [5, 6, 7, 8]], [[8, 6, 2, 7, 4]], SCATTERED,
+           axis=0),
     _mixed(dml.Scatter, "of columns", [[[[[1, 2, 3], [4, 5, 6]]]], [[[[1, 0, 1]]]], [[[[7, 8, 9]]]]],
            [[[[[1, 8, 3], [7, 5, 9]]]]], SCATTERED, axis=2),
     _mixed(dml.ScatterND, "example 1", [[[1, 2, 3, 4, 5, 6, 7, 8]], [[4], [3], [1], [7]], [[9, 10, 11, 12]]],

@@ -21,7 +21,8 @@ from anydml.ir.verbs import Scan
 from anydml.ir.views import View
 from anydml.memory import word_bytes
 from graph_pictures import crop_flip_sum_flip, forked, texts, told
-from recipes import F32, RANDOM, recipe, view
+from random_recipes import RANDOM
+from recipes import F32, recipe, view
 
 T = dml.TensorDesc
 X = T("float32", (6, 8))
