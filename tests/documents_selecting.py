@@ -50,13 +50,12 @@ class MixedCase(Case):
 
     def bare(self) -> Case:
         """Without leading 1s; those of a scatter by tuples have ranks of their own."""
-        counts = [self.attributes.get(f"{name}_dimension_count") for name in ("input", "indices")]
-        if None in counts:
+        if "input_dimension_count" not in self.attributes:
             return super().bare()
-        x, indices = (
-            one.reshape(one.shape[one.ndim - rank :]) for one, rank in zip(self.sources, counts, strict=False)
-        )
-        updates = self.sources[2].reshape(*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+        counts = [self.attributes[f"{name}_dimension_count"] for name in ("input", "indices")]
+        arrays: list[Any] = list(self.sources)
+        x, indices = [one.reshape(one.shape[one.ndim - rank :]) for one, rank in zip(arrays, counts, strict=False)]
+        updates = arrays[2].reshape(*indices.shape[:-1], *x.shape[indices.shape[-1] :])
         return replace(self, sources=(x, indices, updates), results=(self.expected.reshape(x.shape),))
 
 

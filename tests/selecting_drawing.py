@@ -80,10 +80,10 @@ def contents_of(draw: st.DrawFn, cls: Operator, tensors: dict[str, Tensor], attr
         sizes = [tensors["output_tensor"].sizes[attributes["axis"]]]
         found["indices_tensor"] = make_indices(tensors["indices_tensor"], sizes, draw(SEEDS), is_outside=True)
     if cls in (dml.Scatter, dml.ScatterND):
-        sizes = tensors["input_tensor"].sizes
+        whole = tensors["input_tensor"].sizes
         length = tensors["indices_tensor"].sizes[-1]
-        first = len(sizes) - attributes.get("input_dimension_count", 0)
-        chosen = [sizes[attributes["axis"]]] if cls is dml.Scatter else sizes[first : first + length]
+        first = len(whole) - attributes.get("input_dimension_count", 0)
+        chosen = [whole[attributes["axis"]]] if cls is dml.Scatter else whole[first : first + length]
         found["indices_tensor"] = make_indices(tensors["indices_tensor"], chosen, draw(SEEDS), is_outside=False)
     if cls is dml.AdamOptimizer:
         for name in cls.input_names():

@@ -53,7 +53,8 @@ def test_elements_go_along_an_axis(engine: str, threads: Any, axis: int) -> None
     for number in (1, 2, 7)[: 3 if engine == "cpu" else 1]:
         threads(number)
         device = dml.Device(engine)
-        found = dml.scatter(*(put(one, device) for one in (x, indices, updates)), axis, device=device)
+        there: list[Any] = [put(one, device) for one in (x, indices, updates)]
+        found = dml.scatter(there[0], there[1], there[2], axis, device=device)
         np.testing.assert_array_equal(get(found), np.moveaxis(wanted, 0, axis))
 
 

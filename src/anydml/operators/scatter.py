@@ -152,7 +152,7 @@ class ScatterND(_Scatter):
 
     def _size_faults(self) -> Iterator[Fault]:
         """The counts of dimensions fit the tensors, and there is an update for each tuple."""
-        faults = []
+        faults: list[Fault] = []
         for tensor, field in (("InputTensor", "InputDimensionCount"), ("IndicesTensor", "IndicesDimensionCount")):
             count = self.input_dimension_count if tensor == "InputTensor" else self.indices_dimension_count
             faults += counted_sizes(self.tensors()[tensor], tensor, field, count)

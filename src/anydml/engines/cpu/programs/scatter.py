@@ -56,7 +56,8 @@ class ScatterProgram:
             for size, stride in zip(target.sizes[primitive.indexed], strides, strict=True)
             for word in (size, stride * width)
         ]
-        lanes, lane_strides, taken = 1, (0, 0, 0), 1
+        lane_strides: tuple[int, ...] = (0, 0, 0)
+        lanes, taken = 1, 1
         if batches.sizes and tuples.sizes and abs(batches.strides[0][-1]) < abs(tuples.strides[0][-1]):
             lanes, lane_strides = batches.sizes[-1], tuple(row[-1] for row in batches.strides)
             batches, taken = batches.pick(range(len(batches.sizes) - 1)), min(lanes, LANES)

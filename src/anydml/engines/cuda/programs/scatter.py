@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.choosing import Scatter
 
 MOST_LANES = 1024
@@ -43,7 +44,7 @@ class ScatterProgram:
         rows = ((*update_rows, *block.strides[0]), (*index_rows, *none), (*target_rows, *block.strides[1]))
         lanes = batches.count * block.count
         taken = min(ceil_power(lanes), MOST_LANES, figures.tile)
-        numbers = (
+        numbers: Numbers = (
             lanes,
             *fastest_first(sizes, *rows),
             tuples.count,
