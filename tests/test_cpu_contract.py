@@ -138,6 +138,8 @@ TARGETS = {
     "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
     "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),
     "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(14, 2, 16, 16, by_lane=False)),
+    "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
+    "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
     "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
     "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
@@ -172,7 +174,7 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
     panels = ((tile.rows, tile.pitch), (columns, columns))
     texts = []
     if tile.kind == "i8":
-        for lie, is_left in itertools.product("pts", (True, False)):
+        for lie, is_left in itertools.product("ptsw", (True, False)):
             octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left)
             texts += [make_octets(octets), make_total(octets)]
         texts.append(make_mend())

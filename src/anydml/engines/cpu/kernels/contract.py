@@ -45,10 +45,10 @@ RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, WINDOWS, STRIP, DOTS = range(9)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, STRIP, DOTS = range(10)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
-once, for its columns lie side by side; not packed; packed ahead; packed by tables of distances; or by a kernel for few
-rows, which the section names."""
+once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
+distances; or by a kernel for few rows, which the section names."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -56,7 +56,7 @@ _LEFT = _RIGHT + RIGHT + 4 * BLOCK * PANEL
 _STAGE = _LEFT + 4 * BLOCK * PANEL
 _RESULT = _STAGE + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
 _TOTALS = _RESULT + RESULT
-SCRATCH = _TOTALS + 8 * (COLUMNS + 2 * PANEL) * 4 + 4096
+SCRATCH = _TOTALS + 4 * 4 * (LONG + 2 * PANEL) + 4096
 """Bytes of a scratch."""
 
 
@@ -82,6 +82,7 @@ def _write_kernel() -> str:
         text.read(f"{name}_step", f"{name}_steps")
         text.read(f"{name}_across", f"{name}_steps + ({name}_views + {name}_numbers) * 8")
     text.let("target_at", "(result_views - 1) * 8")
+    text.read("target_step", "result_steps + target_at")
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
     text.room("places", VIEWS)
     take_scratch(text, SCRATCH)
@@ -90,7 +91,7 @@ def _write_kernel() -> str:
     text.let("stage_memory", f"scratch + {_STAGE}")
     text.let("result_memory", f"scratch + {_RESULT}")
     for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
-        text.let(name, f"scratch + {_TOTALS + 4 * i * (COLUMNS + 2 * PANEL)}")
+        text.let(name, f"scratch + {_TOTALS + 4 * i * (LONG + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
     with text.loop("unit", "begin", "end"):
         _write_unit(text)
@@ -139,13 +140,24 @@ def _write_unit(text: Steps) -> None:
                 "right_zeros",
                 0,
             )
-            with text.loop("j_t", "n0", "n1", "tile_columns"):
+            with text.when(f"right_mode == {PANELS}"):
+                _read_totals(text)
+            with text.loop("j_t", "n0", f"n0 if right_mode == {PANELS} else n1", "tile_columns"):
                 text.invoke(
                     "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
                     "right_totals + (j_t - n0) * 4",
                 )  # fmt: skip
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
+
+
+def _read_totals(text: Steps) -> None:
+    """The columns' totals, of all steps, that lie beside panels: the first block has them, the others nothing."""
+    text.read("ahead", "right_bases + 8")
+    with text.loop("t_c", 0, "columns"):
+        one = text.new(f"load i32, ptr {text.place('ahead + (n0 + t_c) * 4')}, align 4")
+        one = text.new(f"select i1 {text.new('icmp eq i64 %k0, 0')}, i32 {one}, i32 0")
+        text.add(f"store i32 {one}, ptr {text.place('right_totals + t_c * 4')}, align 4")
 
 
 def _write_skinny(text: Steps) -> None:
@@ -182,7 +194,7 @@ def _finish(text: Steps, first: str, start: str, height: str, memory: str) -> No
     with text.when("line"):
         text.invoke(
             "@lines", "result", "result_bases", first, start, height, f"n1 - {start}", memory, "result_pitch",
-            "line", "gap",
+            "line", "gap", "target_step", "stage_memory",
         )  # fmt: skip
 
 
@@ -206,7 +218,7 @@ def _pack_right(text: Steps) -> None:
                 "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
             )  # fmt: skip
     with text.when(f"right_mode != {ALONG_ROWS}"), text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
-        text.let("width_p", "min(tile_columns, n1 - jp)")
+        text.let("width_p", f"tile_columns if right_mode == {HALVES} else min(tile_columns, n1 - jp)")
         text.let("to_p", "right_memory + (jp - n0) * packed * 4")
         with text.when(f"right_mode == {ALONG_STEPS}"):
             text.invoke(
@@ -263,7 +275,7 @@ def _write_panel(text: Steps) -> None:
         text.let("is_raw", "1 if j < unpacked else 0")
         text.let("from_j", "right_base + j * right_across + k0 * right_step")
         text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * packed * 4")
-        text.let("b_step", "right_step if is_raw != 0 else panel_pitch")
+        text.let("b_step", "right_step * together if is_raw != 0 else panel_pitch")
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
