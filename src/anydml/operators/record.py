@@ -37,7 +37,7 @@ class Record:
     def field_types(cls) -> Mapping[str, FieldType]:
         """The kind of each field, by its Python name, in DirectML's order."""
         hints = get_type_hints(cls, include_extras=True)
-        return {field.name: FIELD_TYPES[hints[field.name]] for field in fields(cls)}  # type: ignore[arg-type]
+        return {field.name: FIELD_TYPES[hints[field.name]] for field in fields(cls)}  # type: ignore[arg-type]  # each subclass is a dataclass
 
     @classmethod
     @functools.cache
@@ -49,7 +49,7 @@ class Record:
     @functools.cache
     def optional_inputs(cls) -> frozenset[str]:
         """The input tensors' fields that may be None."""
-        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]  # each subclass is a dataclass
         return frozenset(optional.intersection(cls.input_names()))
 
     @classmethod
@@ -62,7 +62,7 @@ class Record:
     @functools.cache
     def optional_outputs(cls) -> tuple[str, ...]:
         """The output tensors' fields that may be None."""
-        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]  # each subclass is a dataclass
         return tuple(name for name in cls.output_names() if name in optional)
 
     @classmethod
