@@ -95,7 +95,7 @@ class Record(Exact):
     def field_types(cls) -> Mapping[str, FieldType]:
         """The kind of each field, by its Python name, in DirectML's order."""
         hints = get_type_hints(cls, include_extras=True)
-        return {field.name: FIELD_TYPES[hints[field.name]] for field in fields(cls)}  # type: ignore[arg-type]
+        return {field.name: FIELD_TYPES[hints[field.name]] for field in fields(cls)}  # type: ignore[arg-type]  # each subclass is a dataclass
 
     @classmethod
     @functools.cache
@@ -107,7 +107,7 @@ class Record(Exact):
     @functools.cache
     def optional_inputs(cls) -> frozenset[str]:
         """The input tensors' fields that may be None."""
-        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]  # each subclass is a dataclass
         return frozenset(optional.intersection(cls.input_names()))
 
     @classmethod
@@ -120,7 +120,7 @@ class Record(Exact):
     @functools.cache
     def optional_outputs(cls) -> tuple[str, ...]:
         """The output tensors' fields that may be None."""
-        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]
+        optional = {field.name for field in fields(cls) if field.default is None}  # type: ignore[arg-type]  # each subclass is a dataclass
         return tuple(name for name in cls.output_names() if name in optional)
 
     @classmethod
