@@ -208,7 +208,7 @@ def test_descriptions_have_the_fields_that_the_reference_has(cls: type[dml.Opera
     ]
     documented = fields_of(cls.type)
     assert fields == [(fact.name, fact.kind, fact.type) for fact in documented if fact.name not in IMPLIED]
-    optional = {dml_name(field.name) for field in dataclasses.fields(cls) if field.default is None}  # type: ignore[arg-type]  # every subclass is a dataclass
+    optional = {dml_name(field.name) for field in dataclasses.fields(cls) if field.default is None}
     assert optional == {fact.name for fact in documented if fact.is_optional}
     named = {fact.name for fact in documented if fact.kind != "attribute"}
     assert all(set(row.tensors) == named for row in cls.support)
