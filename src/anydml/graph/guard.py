@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import writing
 
 if TYPE_CHECKING:
     from anydml.ir.views import View
@@ -24,7 +25,8 @@ def guard(recipe: Recipe) -> Recipe:
         return recipe
     writers: dict[str, list[int]] = {}
     for i, step in enumerate(recipe.steps):
-        writers.setdefault(step.target.tensor, []).append(i)
+        for target in step.targets:
+            writers.setdefault(target.tensor, []).append(i)
     while pending:
         number = pending.pop()
         if number not in needed:
@@ -51,5 +53,5 @@ def guard(recipe: Recipe) -> Recipe:
     def redirect(view: View) -> View:
         return replace(view, tensor=moved.get(view.tensor, view.tensor))
 
-    kept = [step.reading(redirect).writing(redirect(step.target)) for step in steps]
+    kept = [replace(step, primitive=writing(step.reading(redirect).primitive, redirect)) for step in steps]
     return Recipe(stores, (*kept, *copies))

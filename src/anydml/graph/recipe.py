@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Primitive, Scan, checks_of, reading, sources_of, targets_of, values_of
+from anydml.ir.verbs import Primitive, Repeat, Scan, checks_of, reading, sources_of, targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ class Step:
         return replace(self, primitive=reading(self.primitive, change))
 
     def writing(self, target: View) -> Step:
-        """The same with another target."""
+        """The same with another target; of one alone."""
         return replace(self, primitive=replace(self.primitive, target=target))
 
     @property
@@ -71,6 +71,8 @@ class Step:
         """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
         primitive = self.primitive
         moved = sum(math.prod(target.sizes) * target.data_type.size_in_bytes for target in self.targets)
+        if isinstance(primitive, Repeat):
+            return sum(replace(self, primitive=step).bytes_moved for step in primitive.steps)
         if isinstance(primitive, Scan):
             return moved + math.prod(distinct_sizes(primitive.source)) * primitive.source.data_type.size_in_bytes
         fetches = Counter(int(node.value) for node in walk(*values_of(primitive)) if node.op == "fetch")

@@ -148,13 +148,38 @@ class Scan:
     exclusive: bool
 
 
-Primitive: TypeAlias = Map | Reduce | Scan
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Steps again and again: the first dimension of all their views is time, and all steps are run at one time after
+    another.
+
+    So a step may read what a later one wrote the time before, from a view that begins one time earlier. What is the
+    same at every time, or is written over each time, has a stride of 0 there. Steps fold nothing along time, and have
+    neither coordinates, nor fetches, nor checks. No rule looks inside: engines run it as one program.
+    """
+
+    steps: tuple[Map | Reduce, ...]
+
+    @property
+    def target(self) -> View:
+        """The first."""
+        return self.steps[0].target
+
+    @property
+    def times(self) -> int:
+        """How often."""
+        return self.steps[0].sizes[0]
+
+
+Primitive: TypeAlias = Map | Reduce | Scan | Repeat
 Computed = TypeVar("Computed", bound=Map | Reduce)
 AnyVerb = TypeVar("AnyVerb", bound=Primitive)
 
 
 def sources_of(primitive: Primitive) -> tuple[View, ...]:
     """The views that a primitive reads, those of its checks last."""
+    if isinstance(primitive, Repeat):
+        return tuple(view for step in primitive.steps for view in step.sources)
     if isinstance(primitive, Scan):
         return (primitive.source,)
     return (*primitive.sources, *(check.indices for check in primitive.checks))
@@ -162,11 +187,13 @@ def sources_of(primitive: Primitive) -> tuple[View, ...]:
 
 def checks_of(primitive: Primitive) -> tuple[Check, ...]:
     """What is checked before a primitive writes."""
-    return () if isinstance(primitive, Scan) else primitive.checks
+    return () if isinstance(primitive, (Scan, Repeat)) else primitive.checks
 
 
 def targets_of(primitive: Primitive) -> tuple[View, ...]:
     """The views that a primitive writes."""
+    if isinstance(primitive, Repeat):
+        return tuple(view for step in primitive.steps for view in targets_of(step))
     also = () if isinstance(primitive, Scan) else primitive.also
     return (primitive.target, *(write.target for write in also)) if also else (primitive.target,)
 
@@ -183,6 +210,8 @@ def views_of(primitive: Primitive) -> tuple[View, ...]:
 
 def writing(primitive: AnyVerb, change: Callable[[View], View]) -> AnyVerb:
     """The same primitive with the views that it writes changed."""
+    if isinstance(primitive, Repeat):
+        return replace(primitive, steps=tuple(writing(step, change) for step in primitive.steps))
     if isinstance(primitive, Scan) or not primitive.also:
         return replace(primitive, target=change(primitive.target))
     also = tuple(write._replace(target=change(write.target)) for write in primitive.also)
@@ -195,8 +224,10 @@ def computing(primitive: Computed, change: Callable[[Expr], Expr]) -> Computed:
     return replace(primitive, value=change(primitive.value), also=also)
 
 
-def reading(primitive: Primitive, change: Callable[[View], View]) -> Primitive:
+def reading(primitive: AnyVerb, change: Callable[[View], View]) -> AnyVerb:
     """The same primitive with the views that it reads changed."""
+    if isinstance(primitive, Repeat):
+        return replace(primitive, steps=tuple(reading(step, change) for step in primitive.steps))
     if isinstance(primitive, Scan):
         return replace(primitive, source=change(primitive.source))
     sources = tuple(map(change, primitive.sources))

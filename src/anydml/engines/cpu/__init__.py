@@ -22,10 +22,11 @@ from anydml.engines.cpu.programs import (
     plan_weights,
 )
 from anydml.engines.reference import ReferenceEngine
+from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce, Scan, checks_of, computing, values_of, views_of
+from anydml.ir.verbs import Map, Reduce, Repeat, Scan, checks_of, computing, values_of, views_of
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
+        if isinstance(primitive, Repeat):
+            return compile_repeat(self, primitive, constants)
         written = computing(primitive, _expand) if isinstance(primitive, (Map, Reduce)) else primitive
         program: Program | None = None
         if not needs_more(written):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.graph.recipe import Recipe, Step
 from anydml.graph.rules.factors import unpacks
 from anydml.ir.patterns import copy_of, is_copy
-from anydml.ir.verbs import Scan
+from anydml.ir.verbs import Map, Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -35,7 +35,9 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
     """
     once, always = _split(recipe)
     large = {
-        step.target.tensor for step in once.steps if not isinstance(step.primitive, Scan) and unpacks(step.primitive)
+        step.target.tensor
+        for step in once.steps
+        if isinstance(step.primitive, (Map, Reduce)) and unpacks(step.primitive)
     }
     if sum(store.size_in_bytes for name, store in once.stores.items() if name in large) > MOST_UNPACKED:
         return _split(recipe, large)
@@ -80,5 +82,5 @@ def _split(recipe: Recipe, left: Collection[str] = ()) -> tuple[Recipe, Recipe]:
 
 def _used(steps: Sequence[Step], stores: dict[str, Store], kinds: dict[str, StoreKind]) -> dict[str, Store]:
     """The stores that steps name, those of other kinds changed."""
-    names = dict.fromkeys(view.tensor for step in steps for view in (*step.sources, step.target))
+    names = dict.fromkeys(view.tensor for step in steps for view in (*step.sources, *step.targets))
     return {name: replace(stores[name], kind=kinds.get(name, stores[name].kind)) for name in names}

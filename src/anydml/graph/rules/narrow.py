@@ -11,7 +11,7 @@ from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.verbs import Map, Reduce, Repeat, Scan
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def narrow(recipe: Recipe) -> Recipe:
 def _narrow(draft: Draft, number: int) -> None:
     step = draft.steps[number]
     name = step.target.tensor
-    if not draft.is_own(step.target):
+    if isinstance(step.primitive, Repeat) or not draft.is_own(step.target):
         return
     readers = draft.readers(name)
     views = dict.fromkeys(view for later in readers.values() for view in later.sources if view.tensor == name)
