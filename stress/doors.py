@@ -17,7 +17,7 @@ import anydml as dml
 from anydml.models import load_model
 from breakages import broken
 from breaking import EVERY
-from cases import FUNCTIONS
+from case_kinds import FUNCTIONS
 from doors import all_through_objects, as_list, view_output
 from modelling import as_dispatchable
 from random_graphs import graphs

@@ -13,10 +13,13 @@ from hypothesis import is_hypothesis_test, seed
 
 from anydml import calls, engines
 from anydml.engines.cuda import is_interpreted
+from anydml.operator_type import OperatorType
+from anydml.operators import OPERATORS
 from anydml.runtime.device import device_named
 from cases import ENGINES
 from gpu import Gpu
 from places import why_not_interpreted
+from refusals import UNBUILT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +83,16 @@ def engine(request: pytest.FixtureRequest) -> str:
     """The name of an engine; a test that takes it runs on each."""
     name: str = request.param
     return name
+
+
+@pytest.fixture
+def unbuilt() -> Iterator[str]:
+    """The name of an operator as if it were not built; all of DirectML's may be."""
+    all_of_them = dict(OPERATORS)
+    OPERATORS.pop(OperatorType[UNBUILT], None)
+    yield UNBUILT
+    OPERATORS.clear()  # the order is kept as well
+    OPERATORS.update(all_of_them)
 
 
 @pytest.fixture

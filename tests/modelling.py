@@ -30,8 +30,7 @@ SUM = {
         "HasExclusiveSum": False,
     },
 }
-UNBUILT = next(kind.name for kind in dml.OperatorType if kind and kind not in dml.OPERATORS)
-"""An operator that is not here yet."""
+DESC = "dispatchables.sum.desc."
 BINDINGS = {"InputTensor": "in", "OutputTensor": "out"}
 DISPATCH = {"type": "dispatch", "dispatchable": "sum", "bindings": BINDINGS}
 

@@ -214,7 +214,9 @@ class Random:
         target = self.target(source.data_type, source.sizes)
         functions: tuple[Literal["sum", "product"], ...] = ("sum", "product")
         flags = self.draw(upto(3))
-        primitive = Scan(source, target, axis, pick(self.draw, functions), reverse=flags % 2 == 1, exclusive=flags > 1)
+        primitive = Scan(
+            (source,), target, axis, pick(self.draw, functions), reverse=flags % 2 == 1, exclusive=flags > 1
+        )
         return self.does(primitive, blurs=source.data_type.is_float)
 
     def turned(self, source: View) -> View:

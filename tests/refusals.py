@@ -12,6 +12,11 @@ import anydml as dml
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+UNBUILT = "ADAM_OPTIMIZER"
+"""The operator that the fixture `unbuilt` takes away."""
+BUILT = len({*dml.OPERATORS} - {dml.OperatorType[UNBUILT]})
+"""The count of the others."""
+
 
 @dataclass(frozen=True)
 class Broken:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import array
 import mmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from cases import CASES, Case
+from cases import CASES
 from doors import as_list
+
+if TYPE_CHECKING:
+    from case_kinds import Case
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 

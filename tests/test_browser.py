@@ -17,7 +17,8 @@ import pytest
 import anydml as dml
 import browser
 from anydml.explain import Element, Picture, explain
-from cases import CASES, ElementWiseCase
+from case_oracles import ElementWiseCase
+from cases import CASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

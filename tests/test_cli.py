@@ -146,6 +146,7 @@ def test_every_command_has_help_with_examples_that_run(name: str, monkeypatch: p
         ("engines --loud", 2, "No such option"),
     ],
 )
+@pytest.mark.usefixtures("unbuilt")
 def test_what_is_wrong_is_said_in_one_message_with_its_status(line: str, status: int, message: str) -> None:
     result = run(line)
     assert result.exit_code == status, result.output

@@ -144,6 +144,7 @@ def test_data_from_a_file(tmp_path: Path) -> None:
         ("adam_optimizer", 3, "ADAM_OPTIMIZER: the operator is not built yet"),
     ],
 )
+@pytest.mark.usefixtures("unbuilt")
 def test_what_is_wrong_is_said_with_its_status(line: str, status: int, message: str) -> None:
     result = run(line)
     assert (result.exit_code, result.stdout) == (status, "")

@@ -13,7 +13,7 @@ import anydml as dml
 from anydml.explain import explain
 from anydml.models import load_model
 from anydml.operators.fields import dml_name
-from cases import CASES, Case
+from cases import CASES
 from doors import all_through_objects, as_list
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -23,6 +23,7 @@ if not torch.cuda.is_available():
 from libraries import LONG, Cupy, Torch  # noqa: E402 - it needs PyTorch
 
 if TYPE_CHECKING:
+    from case_kinds import Case
     from libraries import Library
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "models"

@@ -163,7 +163,7 @@ def rows_fetched() -> Map:
     pick = gathered((N, N), (N, 1)).lower()[0]
     assert isinstance(pick, Map)
     value = pick.value + ex.load(len(pick.sources), dml.DataType.FLOAT32)
-    return Map((*pick.sources, rows_of("float32", "z")), rows_of("float32", "y"), value, pick.checks)
+    return Map((*pick.sources, rows_of("float32", "z")), rows_of("float32", "y"), value, checks=pick.checks)
 
 
 def test_rows_that_are_fetched_move_sixteen_bytes_at_once_too() -> None:

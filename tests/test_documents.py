@@ -14,12 +14,14 @@ from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
 from anydml.operators.facts import fields_of, runs_in_place
 from anydml.operators.fields import dml_name
-from cases import CASES, Case, ElementWiseCase, FixedCase
+from case_oracles import ElementWiseCase, FixedCase
+from cases import CASES
 from doors import all_through_objects, as_list, through_compiled, through_objects
 from places import get, put, wipe
 
 if TYPE_CHECKING:
     from anydml.operators.tables import LevelSupport
+    from case_kinds import Case
 
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,

@@ -20,8 +20,8 @@ from anydml.explain.values import write_value
 from folding import FOLDING
 from moving import MOVING
 from products import PRODUCTS
-from test_explain import OPERATORS as OTHERS
 from test_explain_maps import MAPS
+from test_explain_sources import OPERATORS as OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.explain import Limits, explain
-from test_explain import EVERYTHING
+from test_explain_sources import EVERYTHING
 
 T = dml.TensorDesc
 X = T("float32", (3, 4))

@@ -30,7 +30,7 @@ def chain(*primitives: str) -> Recipe:
     steps = [
         copy_of(view(a, (100,)), view(b, (100,)))
         if kind == "copy"
-        else Scan(view(a, (100,)), view(b, (100,)), 0, "sum", reverse=False, exclusive=False)
+        else Scan((view(a, (100,)),), view(b, (100,)), 0, "sum", reverse=False, exclusive=False)
         for kind, (a, b) in zip(primitives, itertools.pairwise(names), strict=True)
     ]
     return recipe(kinds, *steps)
@@ -48,7 +48,7 @@ def test_a_scan_writes_beside_what_lies_otherwise_or_is_read_again() -> None:
     stores: dict[str, StoreKind] = {"x": "input", "a": "scratch", "b": "scratch", "y": "output", "z": "output"}
     copy, last = copy_of(view("x", (9,)), view("a", (9,))), copy_of(view("b", (9,)), view("y", (9,)))
     backward, alike = (
-        Scan(source, view("b", (9,)), 0, "sum", reverse=False, exclusive=False)
+        Scan((source,), view("b", (9,)), 0, "sum", reverse=False, exclusive=False)
         for source in (view("a", (9,), (-1,), 8), view("a", (9,)))
     )
     again = copy_of(view("a", (9,)), view("z", (9,)))

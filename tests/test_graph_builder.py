@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from cases import CASES, Case
+from cases import CASES
 from doors import as_list
+
+if TYPE_CHECKING:
+    from case_kinds import Case
 
 T = dml.TensorDesc
 X = np.arange(24, dtype="float32").reshape(4, 6)

@@ -190,7 +190,7 @@ def test_recipes_alone_make_a_picture() -> None:
     before = recipe(
         {"input0": "input", "a": "scratch", "output0": "output"},
         copy_of(view("input0", (4,), (-1,), 3), view("a", (4,))),
-        Scan(view("a", (4,)), view("output0", (4,)), 0, "sum", reverse=False, exclusive=False),
+        Scan((view("a", (4,)),), view("output0", (4,)), 0, "sum", reverse=False, exclusive=False),
     )
     desc = T("float32", (4,))
     picture = explain_graph(before, before, inputs={"x": desc}, outputs={"y": desc}, arena_bytes=256)

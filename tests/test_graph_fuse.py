@@ -15,7 +15,7 @@ from anydml.graph.recipe import Recipe, Step, Store
 from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, work
 from anydml.ir.expressions import Expr, call, coordinate, given, load, maximum
 from anydml.ir.patterns import copy_of, scaled
-from anydml.ir.verbs import Map, Scan, views_of
+from anydml.ir.verbs import Map, Scan
 from recipes import run, view
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def mapped(target: View, value: Expr, *sources: View) -> Map:
 
 def recipe(*steps: Primitive, constant: str = "") -> Recipe:
     """Stores are inputs from a on, scratch from s on, and outputs from y on."""
-    names = dict.fromkeys(part.tensor for step in steps for part in views_of(step))
+    names = dict.fromkeys(part.tensor for step in steps for part in step.views)
     kinds = {name: kind_of(name, constant) for name in names}
     return Recipe(
         {name: Store(kind, 400) for name, kind in kinds.items()},
@@ -131,7 +131,7 @@ def test_maps_of_constants_stay_to_be_computed_once() -> None:
 
 
 def test_a_map_that_others_read_stays() -> None:
-    total = Scan(view("s", (6,)), view("z", (6,)), 0, "sum", reverse=False, exclusive=False)
+    total = Scan((view("s", (6,)),), view("z", (6,)), 0, "sum", reverse=False, exclusive=False)
     steps = mapped(view("s", (6,)), X * 2.0, view("a", (6,))), total, mapped(view("y", (6,)), X + X, view("s", (6,)))
     assert len(simplified(recipe(*steps)).steps) == 3
 
@@ -158,8 +158,8 @@ def test_a_map_does_not_become_too_large(kind: str) -> None:
 
 def test_a_map_writes_over_what_it_is_the_last_to_read() -> None:
     steps = (
-        Scan(view("a", (6,)), view("s", (6,)), 0, "sum", reverse=False, exclusive=False),
+        Scan((view("a", (6,)),), view("s", (6,)), 0, "sum", reverse=False, exclusive=False),
         mapped(view("t", (6,)), X * Y, view("b", (6,)), view("s", (6,))),
-        Scan(view("t", (6,)), view("y", (6,)), 0, "sum", reverse=False, exclusive=False),
+        Scan((view("t", (6,)),), view("y", (6,)), 0, "sum", reverse=False, exclusive=False),
     )
     assert lay_out(recipe(*steps)).offsets == {"s": 0, "t": 0}

@@ -23,7 +23,7 @@ from anydml.graph.rules.same import same
 from anydml.ir.fetches import gathered as gather
 from anydml.ir.fetches import match_turned, turned
 from anydml.ir.patterns import copy_of, filled, is_copy, scaled
-from anydml.ir.verbs import Map, Scan, reading
+from anydml.ir.verbs import Map, Scan
 from cases import ENGINES
 from recipes import recipe, run, view
 
@@ -40,7 +40,7 @@ FRONT, BACK = view("y", (2, 3), (7, 1)), view("y", (2, 4), (7, 1), 3)
 
 
 def summed(source: View, target: View, axis: int = 0) -> Scan:
-    return Scan(source, target, axis, "sum", reverse=False, exclusive=False)
+    return Scan((source,), target, axis, "sum", reverse=False, exclusive=False)
 
 
 def gathered(source: View, indices: View, target: View) -> Map:
@@ -106,7 +106,7 @@ def test_what_several_steps_write_is_no_ones_own() -> None:
     parts = (
         summed(view("w", (2, 3)), of(FRONT, "j"), 1),
         summed(view("x", (2, 4), (4, -1), 3), of(BACK, "j"), 1),
-        Scan(view("j", (14,)), view("y", (14,)), 0, "sum", reverse=False, exclusive=True),
+        Scan((view("j", (14,)),), view("y", (14,)), 0, "sum", reverse=False, exclusive=True),
     )
     given = recipe(WXY | {"j": "scratch"}, *parts)
     assert given.shared() == {"j"}
@@ -373,7 +373,7 @@ def test_every_part_of_an_output_is_held_back_from_a_gather() -> None:
     # The gather needs nothing, and is put first.
     assert guard(given) == made(stores, (back, "b"), (front, "a"))
     second = gathered(view("x", (9, 4)), view("y", (1, 1), (0, 0)), view("z", (1, 4)))
-    later = reading(second, lambda one: replace(one, offset=3) if one.tensor == "y" else one)
+    later = second.reading(lambda one: replace(one, offset=3) if one.tensor == "y" else one)
     needy = recipe(stores | {"z": "output"}, front, back, later)
     found = guard(needy)
     assert found.stores["y held back"] == Store("scratch", 400)

@@ -37,7 +37,7 @@ XSY: dict[str, StoreKind] = {"x": "input", "s": "scratch", "y": "output"}
 
 
 def summed(source: View, target: View, axis: int = 0, *, reverse: bool = False, exclusive: bool = False) -> Scan:
-    return Scan(source, target, axis, "sum", reverse, exclusive)
+    return Scan((source,), target, axis, "sum", reverse, exclusive)
 
 
 def gathered(source: View, indices: View, target: View, *, batch: int = 0, clamp: bool = False) -> Map:

@@ -98,7 +98,7 @@ def test_what_may_raise_stays_where_it_is() -> None:
     x, p, y, z = (view(name, (3, 4)) for name in "xpyz")
     rows = replace(view("i", (3, 1)), data_type=DataType.INT32)
     gather = gathered(x, rows, view("a", (3, 4)), 0, clamp=False)
-    taken = Map((*gather.sources, p), y, gather.value + load(len(gather.sources), F32), gather.checks)
+    taken = Map((*gather.sources, p), y, gather.value + load(len(gather.sources), F32), checks=gather.checks)
     other = Map((p,), z, load(0, F32) * load(0, F32))
     assert len(together(recipe(stores, taken, other)).steps) == 2
 

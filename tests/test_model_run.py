@@ -14,7 +14,7 @@ import anydml.models
 from anydml.models import Commanded, Dispatched, Printed, Progress, Started, Timing, Written, load_model
 from anydml.models.timing import Figures, Samples
 from cases import CASES
-from modelling import DISPATCH, EXAMPLES, UNBUILT, ZEROS, changed, floats, model, write
+from modelling import DISPATCH, EXAMPLES, ZEROS, changed, floats, model, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,14 +92,14 @@ def test_events_come_in_order(tmp_path: Path) -> None:
     assert written.path == (tmp_path / "x.dat").resolve()
 
 
-def test_what_check_finds_is_raised_as_the_most_serious(tmp_path: Path) -> None:
+def test_what_check_finds_is_raised_as_the_most_serious(tmp_path: Path, unbuilt: str) -> None:
     wrong = changed(model(), "dispatchables.sum.desc.Axis", 4)
     with pytest.raises(dml.ModelError, match=r"Axis must be below InputTensor.DimensionCount, 4; got 4$") as caught:
         load_model(write(tmp_path, wrong)).run("reference")
     assert caught.value.faults[0].place is not None
-    with pytest.raises(dml.UnsupportedError, match=UNBUILT):
-        load_model(write(tmp_path, changed(model(), "dispatchables.sum", {"type": UNBUILT}))).run("reference")
-    both = changed(wrong, "dispatchables.gemm", {"type": UNBUILT})
+    with pytest.raises(dml.UnsupportedError, match=unbuilt):
+        load_model(write(tmp_path, changed(model(), "dispatchables.sum", {"type": unbuilt}))).run("reference")
+    both = changed(wrong, "dispatchables.gemm", {"type": unbuilt})
     with pytest.raises(dml.ModelError, match="2 faults"):
         load_model(write(tmp_path, both)).run("reference")
     with pytest.raises(dml.ModelFileError, match="3 faults"):

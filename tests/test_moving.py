@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 
 import anydml as dml
-from cases import DOCUMENTS, ENGINES, FLOAT32
+from case_kinds import FLOAT32
+from cases import DOCUMENTS, ENGINES
 from moving import MOVING, assert_moved, expected
 from moving_drawing import moving_cases
 from places import get, put
 from running import Memory, check_other_bytes, run
 
 if TYPE_CHECKING:
-    from cases import Case as Example
+    from case_kinds import Case as Example
     from drawing import Case
 
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import anydml as dml
 import moving_oracle
 import oracle
-from cases import DOCUMENTS, by_field
-from cases import Case as Document
+from case_kinds import Case as Document
+from case_kinds import by_field
+from cases import DOCUMENTS
 from drawing import Case, Tensor
 from expecting import expected
 from moving import MOVING

@@ -15,7 +15,7 @@ from anydml.engines.cpu.programs import reduce as planning
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir.expressions import fold, load
 from anydml.ir.trees import write
-from anydml.ir.verbs import Map, Reduce, Write, targets_of, values_of
+from anydml.ir.verbs import Map, Reduce, Write
 from cases import ENGINES
 from places import get, put
 from trees import Trees, fetched_of, room, shape_of, source
@@ -35,12 +35,12 @@ def run(engine: str, primitive: Map | Reduce, arrays: dict[str, Array]) -> list[
     there = {name: put(array.copy() if array.base is None else array, engine) for name, array in arrays.items()}
     places = {name: begin(x, arrays[name].itemsize) for name, x in there.items()}
     find_engine(engine).compile(primitive).bind(places)()
-    return [np.array(get(there[target.tensor])) for target in targets_of(primitive)]
+    return [np.array(get(there[target.tensor])) for target in primitive.targets]
 
 
 def alone(primitive: Map | Reduce) -> Iterator[Map | Reduce]:
     """A verb for each target."""
-    for target, value in zip(targets_of(primitive), values_of(primitive), strict=True):
+    for target, value in zip(primitive.targets, primitive.values, strict=True):
         yield replace(primitive, target=target, value=value, also=())
 
 
@@ -79,7 +79,7 @@ def test_random_targets(engine: str, is_reduce: bool) -> None:
         primitive, arrays = drawn(seed, is_reduce)
         wanted = [run("reference", one, arrays)[0].copy() for one in alone(primitive)]
         for got, want in zip(run(engine, primitive, arrays), wanted, strict=True):
-            assert_same(unsigned(got), unsigned(want), (seed, write(*values_of(primitive))))
+            assert_same(unsigned(got), unsigned(want), (seed, write(*primitive.values)))
 
 
 @pytest.mark.skipif("cpu" not in ENGINES, reason="rows are cut on the cpu engine")

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.protocol import layouts_of
-from anydml.ir.verbs import reading, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.protocol import Engine, Program
-    from anydml.ir.verbs import Map, Reduce, Repeat
+    from anydml.ir.verbs import Computation, Map, Repeat
     from anydml.ir.views import View
 
 
@@ -61,15 +60,16 @@ def compile_repeat(engine: Engine, primitive: Repeat, constants: frozenset[str])
     read = {view.tensor for (step, _), laid_out in pairs for view in step.sources if view.tensor not in laid_out}
     if both := read.intersection(set[str]().union(*own)):
         return compile_repeat(engine, primitive, constants - both)
-    parts, layouts = [], {}
+    parts: list[Part] = []
+    layouts: dict[str, Map] = {}
     for number, ((_, moves), program) in enumerate(zip(first, programs, strict=True)):
         names = {name: f"{name} {number}" for name in layouts_of(program)}
         layouts |= {names[name]: layout for name, layout in layouts_of(program).items()}
         parts.append(Part(program, moves, names))
-    return RepeatProgram(tuple(parts), primitive.times, layouts)
+    return RepeatProgram(tuple(parts), primitive.sizes[0], layouts)
 
 
-def _first(step: Map | Reduce) -> tuple[Map | Reduce, dict[str, tuple[str, int]]]:
+def _first(step: Computation) -> tuple[Computation, dict[str, tuple[str, int]]]:
     """A step at its first time, and what moves: a view that does has a name of its own for its tensor."""
     moves: dict[str, tuple[str, int]] = {}
 
@@ -80,4 +80,4 @@ def _first(step: Map | Reduce) -> tuple[Map | Reduce, dict[str, tuple[str, int]]
             moves[name] = (view.tensor, stride * view.data_type.size_in_bytes)
         return replace(view, tensor=name, sizes=view.sizes[1:], strides=view.strides[1:])
 
-    return writing(reading(step, change), change), moves
+    return step.reading(change).writing(change), moves

@@ -16,13 +16,13 @@ from anydml.explain.tale import Landing, Tale, first_few
 from anydml.explain.values import SpreadValues, coordinate_of, number_of, write_value
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.trees import fetched, loads, moved, rewrite, walk
-from anydml.ir.verbs import Map, Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
+    from anydml.ir.verbs import Computation
     from anydml.ir.views import View
     from anydml.operators import OperatorDesc
     from anydml.tensor import TensorDesc
@@ -39,24 +39,19 @@ _UNKNOWN = "…"
 class _Row(NamedTuple):
     """Where a step computes an element: at a coordinate of its walk."""
 
-    step: Map | Reduce
+    step: Computation
     at: Coordinate
-
-    @property
-    def depth(self) -> int:
-        return self.step.depth if isinstance(self.step, Reduce) else 0
 
     def shape(self) -> tuple[int, ...]:
         """Of what is evaluated: one place, but for what is folded."""
-        kept = len(self.at) - self.depth
-        sizes = self.step.sizes if isinstance(self.step, Reduce) else self.step.target.sizes
-        return (1,) * kept + sizes[kept:]
+        kept = len(self.at) - self.step.depth
+        return (1,) * kept + self.step.sizes[kept:]
 
     def numbers(self, slot: int) -> np.ndarray[Any, Any]:
         """Where a source's elements lie that a row reads."""
         view, found = self.step.sources[slot], np.zeros(self.shape(), np.int64)
         for k, (size, stride) in enumerate(zip(found.shape, view.strides, strict=True)):
-            along = np.arange(size) if k >= len(self.at) - self.depth else np.array([self.at[k]])
+            along = np.arange(size) if k >= len(self.at) - self.step.depth else np.array([self.at[k]])
             found += (along * stride).reshape([-1 if k == d else 1 for d in range(found.ndim)])
         return found + view.offset
 
@@ -71,7 +66,7 @@ class FoldedTale(Tale):
     verb = "goes into"
 
     def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
-        self._steps: tuple[Map | Reduce, ...] = primitive if isinstance(primitive, tuple) else (primitive,)
+        self._steps: tuple[Computation, ...] = primitive if isinstance(primitive, tuple) else (primitive,)
         self._values, self._outputs = values, desc.outputs()
         self._sizes = {name: tensor.sizes for name, tensor in desc.tensors().items()}
         for step in self._steps:
@@ -85,7 +80,7 @@ class FoldedTale(Tale):
         self.summary = f"computes {count} element{'' if count == 1 else 's'}: {', '.join(told)}"
         self._count = count
 
-    def _told(self, step: Map | Reduce) -> str:
+    def _told(self, step: Computation) -> str:
         def name(node: Expr) -> str:
             is_read = node.op in ("load", "fetch", ROW)
             return spoken(step.sources[int(node.value)].tensor) if is_read else name_index(node)
@@ -131,9 +126,9 @@ class FoldedTale(Tale):
             sources[slot] = np.array(found, view.data_type.dtype).reshape(shape)
         for slot in fetched(node):
             sources[slot] = self._whole(row.step.sources[slot])
-        kept = len(shape) - row.depth
+        kept = len(shape) - row.step.depth
         cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
-        value = np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.depth), shape)
+        value = np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.step.depth), shape)
         return value[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))]
 
     def _whole(self, view: View) -> np.ndarray[Any, Any]:
@@ -199,7 +194,7 @@ class FoldedTale(Tale):
 
     def _places(self, row: _Row, slot: int) -> list[int]:
         """Where the elements lie that a row fetches from a source, each once."""
-        view, shape, kept = row.step.sources[slot], row.shape(), len(row.at) - row.depth
+        view, shape, kept = row.step.sources[slot], row.shape(), len(row.at) - row.step.depth
         cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
         found: dict[int, None] = {}
         for node in walk(row.step.value):
@@ -214,7 +209,7 @@ class FoldedTale(Tale):
         return first_few([landing.says for landing in landings.values()], self._count, "elements")
 
 
-def _shown(step: Map | Reduce) -> tuple[Expr, dict[Expr, Expr]]:
+def _shown(step: Computation) -> tuple[Expr, dict[Expr, Expr]]:
     """A step's value, in which what is read along a row is a leaf of its own, and what each node of it was."""
     value = step.value.args[0] if step.value.op == "cast" else step.value
     origin: dict[Expr, Expr] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.explain.formula import Formula, name_index
@@ -12,13 +11,14 @@ from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_view
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
-from anydml.ir.verbs import Map, Primitive, Reduce, Scan, values_of
+from anydml.ir.verbs import Map, Primitive, Reduce, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.graph.recipe import Step
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Computation
     from anydml.ir.views import View
 
 _LONGEST_NAME = 32
@@ -49,11 +49,8 @@ def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str])
     `layouts` are the whole tensors that stores hold, where that is known.
     """
     words, primitive = _Words(layouts, names), step.primitive
-    if isinstance(primitive, Scan) or not primitive.also:
-        return _word_target(primitive, words, is_only=True)
-    pairs = zip(step.targets, values_of(primitive), strict=True)
-    each = [replace(primitive, target=target, value=value, also=()) for target, value in pairs]
-    return "; ".join(_word_target(one, words, is_only=False) for one in each)
+    each = primitive.apart()
+    return "; ".join(_word_target(one, words, is_only=len(each) == 1) for one in each)
 
 
 def _word_target(primitive: Primitive, words: _Words, *, is_only: bool) -> str:
@@ -91,10 +88,10 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
     ), target
 
 
-def _tell_formula(primitive: Map | Reduce, words: _Words) -> list[str]:
+def _tell_formula(primitive: Computation, words: _Words) -> list[str]:
     """The formula, in which a view is its name and its slices, then what else there is to say of views."""
     sources = primitive.sources
-    if isinstance(primitive, Reduce):  # along rows and columns nearly everything is repeated: that goes without saying
+    if primitive.depth:  # along rows and columns nearly everything is repeated: that goes without saying
         sources = tuple(view.pick([k for k, stride in enumerate(view.strides) if stride]) for view in sources)
     names = [_in_formula(words.names[view.tensor]) for view in sources]
     told = [words.of(view, name) for view, name in zip(sources, names, strict=True)]
@@ -212,6 +209,13 @@ def _tell_reverse(primitive: Turned, words: _Words) -> tuple[list[str], View]:
     return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
 
 
+def _tell_repeat(primitive: Repeat, words: _Words) -> tuple[list[str], View]:
+    """The steps as they are at all times: in what order they go through those is said once."""
+    told = [_word_target(one, words, is_only=False) for step in primitive.steps for one in step.apart()]
+    last = primitive.steps[-1].target
+    return [f"{word_count(primitive.sizes[0], 'time')} in turn: {'; '.join(told)}"], last
+
+
 class _Verb(NamedTuple):
     kind: Callable[[Any], str]
     told: Callable[[Any, _Words], tuple[list[str], View]]
@@ -221,6 +225,7 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     Reduce: _Verb(_reduce_kind, _tell_reduce),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
+    Repeat: _Verb(lambda _: "repeat", _tell_repeat),
 }
 
 

@@ -8,8 +8,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from anydml.ir.patterns import is_copy
-from anydml.ir.trees import fetched
-from anydml.ir.verbs import Reduce, Repeat, Scan, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -144,13 +142,7 @@ def lay_out(recipe: Recipe) -> Arena:
 def _may_overwrite(step: Step, target: View) -> list[str]:
     """The stores that a step may write a result into while it reads them: all that it reads there lies alike."""
     primitive = step.primitive
-    if (
-        isinstance(primitive, Repeat)
-        or is_copy(primitive)
-        or (isinstance(primitive, Reduce) and primitive.has_rows(target))
-    ):
-        return []
-    if not isinstance(primitive, Scan) and fetched(*values_of(primitive)):
+    if is_copy(primitive) or not primitive.may_overwrite(target):
         return []
     found = {view.tensor: True for view in step.sources}
     for view in step.sources:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import writing
 
 if TYPE_CHECKING:
     from anydml.ir.views import View
@@ -53,5 +52,5 @@ def guard(recipe: Recipe) -> Recipe:
     def redirect(view: View) -> View:
         return replace(view, tensor=moved.get(view.tensor, view.tensor))
 
-    kept = [replace(step, primitive=writing(step.reading(redirect).primitive, redirect)) for step in steps]
+    kept = [replace(step, primitive=step.primitive.reading(redirect).writing(redirect)) for step in steps]
     return Recipe(stores, (*kept, *copies))

@@ -10,7 +10,6 @@ from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map, Reduce, targets_of, writing
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def lower_operator(desc: OperatorDesc) -> Recipe:
 def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict[str, int]:
     """The memory that an operator's primitives pass on among themselves: the bytes of each, by name."""
     sizes: dict[str, int] = {}
-    for view in (view for primitive in primitives for view in targets_of(primitive)):
+    for view in (view for primitive in primitives for view in primitive.targets):
         if view.tensor not in known:
             reach = view.offset + sum((n - 1) * stride for n, stride in zip(view.sizes, view.strides, strict=True))
             sizes[view.tensor] = max(sizes.get(view.tensor, 0), (reach + 1) * view.data_type.size_in_bytes)
@@ -107,10 +106,10 @@ def _free(name: str, *taken: Collection[str]) -> str:
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:
     step = step.reading(lambda view: replace(view, tensor=places[view.tensor]))
-    if isinstance(step.primitive, (Map, Reduce)) and step.may_raise:
+    if step.may_raise:
         checks = tuple(replace(check, node=step.nodes[0]) for check in step.primitive.checks)
         step = replace(step, primitive=replace(step.primitive, checks=checks))
-    return replace(step, primitive=writing(step.primitive, lambda view: replace(view, tensor=places[view.tensor])))
+    return replace(step, primitive=step.primitive.writing(lambda view: replace(view, tensor=places[view.tensor])))
 
 
 def _bytes(desc: TensorDesc | None) -> int:

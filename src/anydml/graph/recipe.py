@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Primitive, Repeat, Scan, checks_of, reading, sources_of, targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.arrays.shared import SharedData
+    from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
 StoreKind: TypeAlias = Literal["input", "constant", "output", "scratch"]
@@ -41,7 +41,7 @@ class Step:
     @property
     def sources(self) -> tuple[View, ...]:
         """What it reads."""
-        return sources_of(self.primitive)
+        return self.primitive.reads
 
     @property
     def target(self) -> View:
@@ -51,31 +51,27 @@ class Step:
     @property
     def targets(self) -> tuple[View, ...]:
         """All that it writes."""
-        return targets_of(self.primitive)
+        return self.primitive.targets
 
     def reading(self, change: Callable[[View], View]) -> Step:
         """The same with other sources."""
-        return replace(self, primitive=reading(self.primitive, change))
+        return replace(self, primitive=self.primitive.reading(change))
 
     def writing(self, target: View) -> Step:
-        """The same with another target; of one alone."""
-        return replace(self, primitive=replace(self.primitive, target=target))
+        """The same with another target, where it has one."""
+        return replace(self, primitive=self.primitive.writing(lambda _: target))
 
     @property
     def may_raise(self) -> bool:
         """Whether the values of indices can stop it."""
-        return bool(checks_of(self.primitive))
+        return bool(self.primitive.checks)
 
     @property
     def bytes_moved(self) -> int:
         """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
         primitive = self.primitive
         moved = sum(math.prod(target.sizes) * target.data_type.size_in_bytes for target in self.targets)
-        if isinstance(primitive, Repeat):
-            return sum(replace(self, primitive=step).bytes_moved for step in primitive.steps)
-        if isinstance(primitive, Scan):
-            return moved + math.prod(distinct_sizes(primitive.source)) * primitive.source.data_type.size_in_bytes
-        fetches = Counter(int(node.value) for node in walk(*values_of(primitive)) if node.op == "fetch")
+        fetches = Counter(int(node.value) for node in walk(*primitive.values) if node.op == "fetch")
         for slot, view in enumerate(primitive.sources):
             count = fetches[slot] * math.prod(primitive.sizes) if slot in fetches else math.prod(distinct_sizes(view))
             moved += count * view.data_type.size_in_bytes

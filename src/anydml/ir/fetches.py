@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType
 from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
 from anydml.ir.trees import fetched, loads, rewrite, walk
-from anydml.ir.verbs import Check, Map, computing, values_of
+from anydml.ir.verbs import Check, Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Computed
+    from anydml.ir.verbs import Verb
 
 INT64 = DataType.INT64
 
@@ -100,7 +100,7 @@ def gathered(source: View, indices: View, target: View, batch_rank: int, *, clam
     chosen = [nearest(load(1 + k, indices.data_type), size) for k, size in enumerate(made.indexed_sizes)]
     at = [*map(coordinate, range(batch_rank)), *chosen, *map(coordinate, range(rank, len(target.sizes)))]
     value = fetch(0, source.data_type, at)
-    return Map((source, *coordinates), target, value, () if clamp else (made.check,))
+    return Map((source, *coordinates), target, value, checks=() if clamp else (made.check,))
 
 
 def match_gathered(primitive: Map) -> Gathered | None:
@@ -155,9 +155,9 @@ def match_turned(primitive: Map) -> Turned | None:
     return Turned(_spread(source, value, sizes), counts, target, axis)
 
 
-def settled(primitive: Computed) -> Computed:
+def settled(primitive: Verb) -> Verb:
     """The same verb, which fetches at i what it fetched at start + step·i: from a window of the source."""
-    values, sources, sizes = values_of(primitive), list(primitive.sources), primitive.sizes
+    values, sources, sizes = primitive.values, list(primitive.sources), primitive.sizes
     lines: dict[tuple[int, int], Line] = {}
     for slot in fetched(*values):
         nodes = [node for node in walk(*values) if node.op == "fetch" and node.value == slot]
@@ -183,7 +183,7 @@ def settled(primitive: Computed) -> Computed:
         args = [lines[slot, k].inside if (slot, k) in lines else index for k, index in enumerate(node.args)]
         return fetch(slot, node.type, args)
 
-    return computing(replace(primitive, sources=tuple(sources)), lambda value: rewrite(value, change))
+    return replace(primitive, sources=tuple(sources)).computing(lambda value: rewrite(value, change))
 
 
 class Line(NamedTuple):

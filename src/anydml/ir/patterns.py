@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Primitive, Reduce
+    from anydml.ir.verbs import Computation, Primitive
     from anydml.ir.views import View
 
 
@@ -147,7 +147,7 @@ def varies_along(value: Expr, sources: Sequence[View]) -> frozenset[int]:
     return frozenset(found)
 
 
-def match_contraction(primitive: Reduce) -> Contraction | None:
+def match_contraction(primitive: Computation) -> Contraction | None:
     """The two factors of a reduce that sums products of what varies along different dimensions; None for others."""
     if primitive.also:
         return None

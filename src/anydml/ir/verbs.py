@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from anydml.ir.trees import fetched
+from anydml.ir.views import Cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Literal
+    from collections.abc import Callable, Sequence
+    from typing import Literal, Self
 
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
@@ -55,7 +58,124 @@ class Write(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class Primitive:
+    """What every layer asks of a verb: a verb has these fields, others of its own, and answers where it differs."""
+
+    sources: tuple[View, ...]
+    """What it reads, the indices that it checks aside."""
+    target: View
+    """What it writes, or the first of it."""
+    checks: tuple[Check, ...] = field(default=(), kw_only=True)
+    """What comes before anything is written."""
+
+    @property
+    def source(self) -> View:
+        """The first."""
+        return self.sources[0]
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """The views that it writes."""
+        return (self.target,)
+
+    @property
+    def reads(self) -> tuple[View, ...]:
+        """The views that it reads, those of its checks last."""
+        return (*self.sources, *(check.indices for check in self.checks)) if self.checks else self.sources
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The views that it reads and writes, those written last."""
+        return (*self.reads, *self.targets)
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The expressions that it computes."""
+        return ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the walk."""
+        return self.target.sizes
+
+    @property
+    def depth(self) -> int:
+        """The last dimensions of the walk that are folded."""
+        return 0
+
+    def has_rows(self, target: View) -> bool:
+        """Whether a target has one value for each row."""
+        kept = len(target.sizes) - self.depth
+        return target.sizes[kept:] != self.sizes[kept:]
+
+    def may_overwrite(self, target: View) -> bool:
+        """Whether a target may be the very memory of a source whose elements lie alike and are equally wide."""
+        return not self.has_rows(target) and not fetched(*self.values)
+
+    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """What must be computed of the target for the sake of a part of it: rows are whole."""
+        kept = len(cuts) - self.depth
+        return [*cuts[:kept], *(Cut(0, 1, size) for size in self.target.sizes[kept:])]
+
+    def reading(self, change: Callable[[View], View]) -> Self:
+        """The same with the views that it reads changed."""
+        checks = tuple(replace(check, indices=change(check.indices)) for check in self.checks)
+        return replace(self, sources=tuple(map(change, self.sources)), checks=checks)
+
+    def writing(self, change: Callable[[View], View]) -> Self:
+        """The same with the views that it writes changed."""
+        return replace(self, target=change(self.target))
+
+    def computing(self, change: Callable[[Expr], Expr]) -> Self:  # noqa: ARG002 - for those that compute
+        """The same with its expressions changed."""
+        return self
+
+    def apart(self) -> tuple[Self, ...]:
+        """For each target a verb of its own."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class Computation(Primitive):
+    """A verb whose targets each hold an expression of the sources' elements."""
+
+    value: Expr
+    also: tuple[Write, ...] = field(default=(), kw_only=True)
+    """The targets beside the first."""
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """The views that it writes."""
+        return (self.target, *(write.target for write in self.also)) if self.also else (self.target,)
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """What is computed for each target."""
+        return (self.value, *(write.value for write in self.also))
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether there is one value for each row, in every target."""
+        return all(map(self.has_rows, self.targets))
+
+    def writing(self, change: Callable[[View], View]) -> Self:
+        """The same with the views that it writes changed."""
+        also = tuple(write._replace(target=change(write.target)) for write in self.also)
+        return replace(self, target=change(self.target), also=also)
+
+    def computing(self, change: Callable[[Expr], Expr]) -> Self:
+        """The same with its values changed."""
+        also = tuple(write._replace(value=change(write.value)) for write in self.also)
+        return replace(self, value=change(self.value), also=also)
+
+    def apart(self) -> tuple[Self, ...]:
+        """For each target a verb of its own."""
+        pairs = zip(self.targets, self.values, strict=True)
+        return tuple(replace(self, target=target, value=value, also=()) for target, value in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Computation):
     """target[i] = value, an expression of source[i] for each source, and of i: all views have the same sizes.
 
     But for sources that the expression fetches from, at indices that it computes: those have sizes of their own. A map
@@ -71,26 +191,9 @@ class Map:
     be the memory of a source: all values of an element are computed before one of them is written.
     """
 
-    sources: tuple[View, ...]
-    target: View
-    value: Expr
-    checks: tuple[Check, ...] = ()
-    also: tuple[Write, ...] = ()
-    """The targets beside the first."""
-
-    @property
-    def source(self) -> View:
-        """The first."""
-        return self.sources[0]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Of the walk."""
-        return self.target.sizes
-
 
 @dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(Computation):
     """target[i] = value, an expression with folds over the last `depth` dimensions: the rows.
 
     All views have the same sizes, but for the target, which may have sizes of 1 in the dimensions that are folded: then
@@ -101,15 +204,9 @@ class Reduce:
     a value for each row, or for each element.
     """
 
-    sources: tuple[View, ...]
-    target: View
-    value: Expr
-    depth: int
-    checks: tuple[Check, ...] = ()
+    depth: int = field()
     rows: tuple[int, ...] = ()
     """The sizes of the dimensions that are folded. Left out, they are the first source's, which is then loaded from."""
-    also: tuple[Write, ...] = ()
-    """The targets beside the first."""
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -121,18 +218,9 @@ class Reduce:
         """Of the walk: the rows' places, then those within a row."""
         return (*self.target.sizes[: len(self.target.sizes) - self.depth], *self.rows)
 
-    @property
-    def is_by_row(self) -> bool:
-        """Whether there is one value for each row, in every target."""
-        return all(map(self.has_rows, targets_of(self)))
-
-    def has_rows(self, target: View) -> bool:
-        """Whether a target has one value for each row."""
-        return target.sizes[len(target.sizes) - self.depth :] != self.rows
-
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Primitive):
     """target[…, i, …] = the sum or the product of source[…, j, …] for j up to i along one axis.
 
     `reverse` walks from the end; `exclusive` leaves out j = i. FLOAT32 and FLOAT16 accumulate in float64 and round
@@ -140,99 +228,58 @@ class Scan:
     target may be the same memory.
     """
 
-    source: View
-    target: View
     axis: int
     function: Literal["sum", "product"]
     reverse: bool
     exclusive: bool
 
+    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
+        """What must be computed for the sake of a part: along the axis all from where the walk starts."""
+        start, step, size = cuts[self.axis]
+        end = start + (size - 1) * step + 1
+        along = Cut(start, 1, self.sizes[self.axis] - start) if self.reverse else Cut(0, 1, end)
+        return [*cuts[: self.axis], along, *cuts[self.axis + 1 :]]
+
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
-    """Steps again and again: the first dimension of all their views is time, and all steps are run at one time after
-    another.
+class Repeat(Primitive):
+    """Steps again and again: the first dimension of their views is time, and all are run at one time after another.
 
     So a step may read what a later one wrote the time before, from a view that begins one time earlier. What is the
     same at every time, or is written over each time, has a stride of 0 there. Steps fold nothing along time, and have
-    neither coordinates, nor fetches, nor checks. No rule looks inside: engines run it as one program.
+    neither coordinates, nor fetches, nor checks. Engines run it as one program, and no rule takes it apart.
     """
 
-    steps: tuple[Map | Reduce, ...]
+    steps: tuple[Computation, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[Computation]) -> Repeat:
+        """Of steps, whose views are its own."""
+        return cls(tuple(view for step in steps for view in step.sources), steps[0].target, tuple(steps))
 
     @property
-    def target(self) -> View:
-        """The first."""
-        return self.steps[0].target
+    def targets(self) -> tuple[View, ...]:
+        """The views that the steps write."""
+        return tuple(view for step in self.steps for view in step.targets)
 
-    @property
-    def times(self) -> int:
-        """How often."""
-        return self.steps[0].sizes[0]
+    def may_overwrite(self, target: View) -> bool:  # noqa: ARG002 - as others
+        """A step may read at a later time what another would write over."""
+        return False
 
+    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+        """All of it."""
+        return [Cut(0, 1, size) for size in self.target.sizes]
 
-Primitive: TypeAlias = Map | Reduce | Scan | Repeat
-Computed = TypeVar("Computed", bound=Map | Reduce)
-AnyVerb = TypeVar("AnyVerb", bound=Primitive)
+    def reading(self, change: Callable[[View], View]) -> Repeat:
+        """The same with the views that it reads changed."""
+        return Repeat.of([step.reading(change) for step in self.steps])
 
-
-def sources_of(primitive: Primitive) -> tuple[View, ...]:
-    """The views that a primitive reads, those of its checks last."""
-    if isinstance(primitive, Repeat):
-        return tuple(view for step in primitive.steps for view in step.sources)
-    if isinstance(primitive, Scan):
-        return (primitive.source,)
-    return (*primitive.sources, *(check.indices for check in primitive.checks))
+    def writing(self, change: Callable[[View], View]) -> Repeat:
+        """The same with the views that it writes changed."""
+        return Repeat.of([step.writing(change) for step in self.steps])
 
 
-def checks_of(primitive: Primitive) -> tuple[Check, ...]:
-    """What is checked before a primitive writes."""
-    return () if isinstance(primitive, (Scan, Repeat)) else primitive.checks
-
-
-def targets_of(primitive: Primitive) -> tuple[View, ...]:
-    """The views that a primitive writes."""
-    if isinstance(primitive, Repeat):
-        return tuple(view for step in primitive.steps for view in targets_of(step))
-    also = () if isinstance(primitive, Scan) else primitive.also
-    return (primitive.target, *(write.target for write in also)) if also else (primitive.target,)
-
-
-def values_of(primitive: Map | Reduce) -> tuple[Expr, ...]:
-    """What is computed for each target."""
-    return (primitive.value, *(write.value for write in primitive.also))
-
-
-def views_of(primitive: Primitive) -> tuple[View, ...]:
-    """The views that a primitive reads and writes, those written last."""
-    return (*sources_of(primitive), *targets_of(primitive))
-
-
-def writing(primitive: AnyVerb, change: Callable[[View], View]) -> AnyVerb:
-    """The same primitive with the views that it writes changed."""
-    if isinstance(primitive, Repeat):
-        return replace(primitive, steps=tuple(writing(step, change) for step in primitive.steps))
-    if isinstance(primitive, Scan) or not primitive.also:
-        return replace(primitive, target=change(primitive.target))
-    also = tuple(write._replace(target=change(write.target)) for write in primitive.also)
-    return replace(primitive, target=change(primitive.target), also=also)
-
-
-def computing(primitive: Computed, change: Callable[[Expr], Expr]) -> Computed:
-    """The same verb with its values changed."""
-    also = tuple(write._replace(value=change(write.value)) for write in primitive.also)
-    return replace(primitive, value=change(primitive.value), also=also)
-
-
-def reading(primitive: AnyVerb, change: Callable[[View], View]) -> AnyVerb:
-    """The same primitive with the views that it reads changed."""
-    if isinstance(primitive, Repeat):
-        return replace(primitive, steps=tuple(reading(step, change) for step in primitive.steps))
-    if isinstance(primitive, Scan):
-        return replace(primitive, source=change(primitive.source))
-    sources = tuple(map(change, primitive.sources))
-    checks = tuple(replace(check, indices=change(check.indices)) for check in primitive.checks)
-    return replace(primitive, sources=sources, checks=checks)
+Verb = TypeVar("Verb", bound=Primitive)
 
 
 class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime turns it into an IndexRangeError

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.enums import DataType
     from anydml.tensor import TensorDesc
+
+
+class Cut(NamedTuple):
+    """What is kept of a dimension: `size` indices, `step` apart, from `start` on."""
+
+    start: int
+    step: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class _CumulativeDesc(OperatorDesc):
 
     def _scan(self, function: Literal["sum", "product"], exclusive: bool) -> Scan:
         return Scan(
-            source=View.of("InputTensor", self.input_tensor),
+            sources=(View.of("InputTensor", self.input_tensor),),
             target=View.of("OutputTensor", self.output_tensor),
             axis=self.axis,
             function=function,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
-from anydml.ir.verbs import reading
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OPERATORS, OperatorDesc
@@ -97,7 +96,7 @@ class FusedActivation:
         def renamed(view: View) -> View:
             return replace(view, tensor=name) if view.tensor == "InputTensor" else view
 
-        return View.of(name, before), *(reading(step, renamed) for step in steps)
+        return View.of(name, before), *(step.reading(renamed) for step in steps)
 
     def step_faults(self, sizes: tuple[int, ...]) -> Iterator[Fault]:
         """Check the activation against the sizes that it is of."""

@@ -47,8 +47,8 @@ class Reads:
 class Way:
     """A direction. Views of what is there for each time are {times, batch, elements}, in the order of the walk."""
 
-    def __init__(self, desc: Any, number: int, *, is_back: bool) -> None:
-        self._desc, self._number, self._is_back = desc, number, is_back
+    def __init__(self, desc: Any, number: int, *, is_back: bool, is_told: bool = False) -> None:
+        self._desc, self._number, self._is_back, self._is_told = desc, number, is_back, is_told
         _, self.times, self.batch, self._inputs = desc.input_tensor.sizes
         self.size = desc.recurrence_tensor.sizes[3]
         self._name = "Backward" if is_back else "Forward"
@@ -86,9 +86,9 @@ class Way:
         return _seen(memory, (self.times, *memory.sizes[1:]), memory.strides, later * memory.strides[0])
 
     def room(self, name: str, count: int = 1) -> View:
-        """Memory for some gates, which is written over each time."""
-        memory = self._memory(name, (self.batch, count * self.size))
-        return _seen(memory, (self.times, *memory.sizes), (0, *memory.strides))
+        """Memory for some gates, which is written over each time; in a tale each time has its own."""
+        memory = self._memory(name, (self.times, self.batch, count * self.size))
+        return memory if self._is_told else _seen(memory, memory.sizes, (0, *memory.strides[1:]))
 
     def gate(self, view: View, number: int, count: int = 1) -> View:
         """Some gates of a view that has several."""
@@ -162,7 +162,7 @@ class Way:
         found: list[Primitive] = [self._products(), *map(self._start, states)]
         if self._has_lengths and not self._number:
             found.insert(0, self._lengths())
-        found.append(Repeat(tuple(steps)))
+        found += [one for step in steps for one in step.apart()] if self._is_told else [Repeat.of(tuple(steps))]
         sequence = self._field("output_sequence")
         if sequence is not None:
             found.append(self._sequence(sequence))

@@ -140,10 +140,17 @@ class _Recurrent(Computed):
 
     def lower(self) -> tuple[Primitive, ...]:
         """Each direction for itself: products with the input ahead, the steps, and the outputs from their states."""
+        return self._lowered(is_told=False)
+
+    def told(self) -> tuple[Primitive, ...]:
+        """The same with memory of its own for each time."""
+        return self._lowered(is_told=True)
+
+    def _lowered(self, *, is_told: bool) -> tuple[Primitive, ...]:
         found: list[Primitive] = []
         for number in range(self.ways):
             is_back = number == 1 or self.direction is RecurrentNetworkDirection.BACKWARD
-            way = Way(self, number, is_back=is_back)
+            way = Way(self, number, is_back=is_back, is_told=is_told)
             own = self.activation_descs[self.functions * number : self.functions * (number + 1)]
             found += way.lower(self.steps(way, *own), self.states)
         return tuple(found)

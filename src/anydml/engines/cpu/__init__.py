@@ -26,7 +26,7 @@ from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce, Repeat, Scan, checks_of, computing, values_of, views_of
+from anydml.ir.verbs import Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -63,17 +63,17 @@ class CpuEngine:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
-        written = computing(primitive, _expand) if isinstance(primitive, (Map, Reduce)) else primitive
+        written = primitive.computing(_expand)
         program: Program | None = None
         if not needs_more(written):
-            ahead = AHEAD.get(type(written), ()) if constants and not checks_of(written) else ()
+            ahead = AHEAD.get(type(written), ()) if constants and not written.checks else ()
             found = chain(
                 (plan(written, constants) for plan in ahead), (plan(written) for plan in SCHEDULES[type(written)])
             )
             program = next((planned for planned in found if planned is not None), None)
         if program is None:
             return ReferenceEngine().compile(primitive)
-        for check in reversed(checks_of(written)):
+        for check in reversed(written.checks):
             program = CheckedProgram.plan(check, program)
         return program
 
@@ -91,10 +91,10 @@ def needs_more(primitive: Primitive) -> bool:
 
 def _computes(primitive: Primitive) -> tuple[set[str], set[DataType | None]]:
     """The operations, and the types that are computed with, not only moved."""
-    if isinstance(primitive, (Map, Reduce)):
-        nodes = [node for node in walk(*values_of(primitive)) if node.op not in _MOVES]
-        return {node.op for node in nodes}, {part.type for node in nodes for part in (node, *node.args)}
-    return set(), {view.data_type for view in views_of(primitive)}
+    if not primitive.values:
+        return set(), {view.data_type for view in primitive.views}
+    nodes = [node for node in walk(*primitive.values) if node.op not in _MOVES]
+    return {node.op for node in nodes}, {part.type for node in nodes for part in (node, *node.args)}
 
 
 _MOVES = {"load", "fetch", "const", "given", "where", "bits"}

@@ -10,9 +10,9 @@ import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
-from anydml.engines.repeated import RepeatProgram, compile_repeat
+from anydml.engines.repeated import compile_repeat
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan, checks_of, sources_of, values_of, views_of
+from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ReferenceProgram:
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], None]:
         """Make the NumPy views; a dispatch works on them."""
-        arrays = [_array(view, places[view.tensor]) for view in views_of(self.primitive)]
+        arrays = [_array(view, places[view.tensor]) for view in self.primitive.views]
         return functools.partial(_checked, self.primitive, *arrays)
 
 
@@ -105,14 +105,14 @@ def compute(primitive: Map, *arrays: Array) -> None:
     if is_copy(primitive):
         copy(sources[0], targets[0])
         return
-    found = [evaluate(value, sources, primitive.sizes) for value in values_of(primitive)]
+    found = [evaluate(value, sources, primitive.sizes) for value in primitive.values]
     for target, values in zip(targets, apart(found), strict=True):
         np.copyto(target, values)
 
 
 def _checked(primitive: Primitive, *arrays: Array) -> None:
     """The checks first, whose indices come between the sources and the targets."""
-    checks, end = checks_of(primitive), len(sources_of(primitive))
+    checks, end = primitive.checks, len(primitive.reads)
     read = end - len(checks)
     for check, indices in zip(checks, arrays[read:end], strict=True):
         if fault := find_outside(check, indices):

@@ -10,7 +10,6 @@ import numpy as np
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import loads
-from anydml.ir.verbs import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +27,7 @@ def reduce(primitive: Reduce, *arrays: Array) -> None:
     sources, targets = arrays[:read], arrays[read:]
     product = match_contraction(primitive)
     known = {product.fold: _product(product, sources)} if product else {}
-    found = [evaluate(value, sources, primitive.sizes, primitive.depth, known) for value in values_of(primitive)]
+    found = [evaluate(value, sources, primitive.sizes, primitive.depth, known) for value in primitive.values]
     for target, values in zip(targets, apart(found), strict=True):
         np.copyto(target, np.broadcast_to(values, primitive.sizes)[tuple(map(slice, target.shape))])
 

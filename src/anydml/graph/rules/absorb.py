@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ def absorb(recipe: Recipe) -> Recipe:
 
 def _absorb(draft: Draft, store: str) -> None:
     writers, readers = draft.writers(store), draft.readers(store)
-    if any(isinstance(step.primitive, Repeat) for step in writers.values()):
+    if any(len(step.targets) > 1 for step in writers.values()):
         return
     tries = 0
     for reader in _candidates(readers, [step.target for step in writers.values()]):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from anydml.graph.recipe import Recipe, Step
 from anydml.graph.rules.factors import unpacks
 from anydml.ir.patterns import copy_of, is_copy
-from anydml.ir.verbs import Map, Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,11 +33,7 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
     after it, and copied from there.
     """
     once, always = _split(recipe)
-    large = {
-        step.target.tensor
-        for step in once.steps
-        if isinstance(step.primitive, (Map, Reduce)) and unpacks(step.primitive)
-    }
+    large = {step.target.tensor for step in once.steps if unpacks(step.primitive)}
     if sum(store.size_in_bytes for name, store in once.stores.items() if name in large) > MOST_UNPACKED:
         return _split(recipe, large)
     return once, always

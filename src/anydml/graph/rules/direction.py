@@ -45,7 +45,7 @@ def _turned(step: Step) -> Step:
     if not isinstance(scan, Scan) or scan.source.strides[scan.axis] >= 0 or scan.target.strides[scan.axis] >= 0:
         return step
     source, target = _backwards(scan.source, scan.axis), _backwards(scan.target, scan.axis)
-    return replace(step, primitive=replace(scan, source=source, target=target, reverse=not scan.reverse))
+    return replace(step, primitive=replace(scan, sources=(source,), target=target, reverse=not scan.reverse))
 
 
 def _backwards(view: View, axis: int) -> View:

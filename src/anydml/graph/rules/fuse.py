@@ -16,7 +16,7 @@ from anydml.ir.fetches import match_gathered, match_turned, settled
 from anydml.ir.numerics import expand
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.trees import fetched, rewrite, walk
-from anydml.ir.verbs import Map, computing, values_of
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Computed
+    from anydml.ir.verbs import Computation
 
 MOST_SOURCES = 8
 """Of a map, each of which takes an address that a loop must keep."""
@@ -57,7 +57,7 @@ def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
         return None
     readers = draft.readers(step.target.tensor)
     maps = {i: reader.primitive for i, reader in readers.items() if isinstance(reader.primitive, Map)}
-    if not readers or len(maps) < len(readers) or not _is_worth_it(step, list(maps.values())):
+    if not readers or len(maps) < len(readers) or not _is_worth_it(made, step, list(maps.values())):
         return None
     if made.checks and (len(maps) > 1 or raises(draft, range(number + 1, *maps))):
         return None
@@ -75,9 +75,8 @@ def raises(draft: Draft, numbers: Iterable[int]) -> bool:
     return any(i in draft.steps and draft.steps[i].may_raise for i in numbers)
 
 
-def _is_worth_it(step: Step, readers: Sequence[Map]) -> bool:
-    made, target = step.primitive, step.target
-    assert isinstance(made, Map)  # noqa: S101 - for type checkers
+def _is_worth_it(made: Map, step: Step, readers: Sequence[Map]) -> bool:
+    target = made.target
     taken = [_taken(target, reader) for reader in readers]
     counts = [count for several in taken for count in several or ()]
     times = sum(counts) / math.prod(target.sizes)
@@ -152,13 +151,13 @@ class Sources:
         return tuple(view for view, _ in self._slots)
 
 
-def inlined(made: Map, reader: Computed) -> Computed | None:
+def inlined(made: Map, reader: Computation) -> Computation | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
     sources = Sources()
-    places = fetched(*values_of(reader))
+    places = fetched(*reader.values)
     halves = any(
         node.op == "cast" and node.type is DataType.FLOAT16 and node.args[0].op in ("load", "fetch")
-        for node in walk(*values_of(reader))
+        for node in walk(*reader.values)
     )
 
     def stored(value: Expr) -> Expr:
@@ -187,9 +186,9 @@ def inlined(made: Map, reader: Computed) -> Computed | None:
             return sources.fetch(view, at)
         return stored(_read_by(sources, made, find(at))).bits(view.data_type)
 
-    fused = computing(reader, lambda value: with_leaves(value, loads, fetches=read if places else None))
+    fused = reader.computing(lambda value: with_leaves(value, loads, fetches=read if places else None))
     views = sources.views()
-    if len(views) > MOST_SOURCES or work(*values_of(fused)) > MOST_WORK:
+    if len(views) > MOST_SOURCES or work(*fused.values) > MOST_WORK:
         return None
     fused = replace(fused, sources=views, checks=(*made.checks, *reader.checks))
     return settled(fused) if places or fetched(made.value) else fused

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Store
 from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
-from anydml.ir.verbs import Map, Reduce, Repeat, Scan
+from anydml.ir.views import Cut
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
-
-
-class Cut(NamedTuple):
-    """What is kept of a dimension: `size` indices, `step` apart, from `start` on."""
-
-    start: int
-    step: int
-    size: int
 
 
 def narrow(recipe: Recipe) -> Recipe:
@@ -45,14 +37,14 @@ def narrow(recipe: Recipe) -> Recipe:
 def _narrow(draft: Draft, number: int) -> None:
     step = draft.steps[number]
     name = step.target.tensor
-    if isinstance(step.primitive, Repeat) or not draft.is_own(step.target):
+    if not draft.is_own(step.target):
         return
     readers = draft.readers(name)
     views = dict.fromkeys(view for later in readers.values() for view in later.sources if view.tensor == name)
     cuts = _cuts(step.target, list(views)) if views else [Cut(0, 1, 1)] * len(step.target.sizes)
     if cuts is None:
         return
-    cuts = _computable(step.primitive, cuts)
+    cuts = step.primitive.needed(cuts)
     if all(cut == (0, 1, size) for cut, size in zip(cuts, step.target.sizes, strict=True)):
         return
     primitive = _cut(step.primitive, cuts)
@@ -77,34 +69,16 @@ def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
     return cuts
 
 
-def _computable(primitive: Primitive, cuts: Sequence[Cut]) -> list[Cut]:
-    """What must be computed for the sake of what is read."""
-    cuts, sizes = list(cuts), primitive.target.sizes
-    if isinstance(primitive, Scan):
-        axis = primitive.axis
-        start, step, size = cuts[axis]
-        end = start + (size - 1) * step + 1
-        cuts[axis] = Cut(start, 1, sizes[axis] - start) if primitive.reverse else Cut(0, 1, end)
-    elif isinstance(primitive, Reduce):
-        kept = len(sizes) - primitive.depth
-        cuts[kept:] = [Cut(0, 1, size) for size in sizes[kept:]]
-    return cuts
-
-
 def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
-    target = _window(primitive.target, cuts)
-    if isinstance(primitive, (Map, Reduce)):
-        value = moved(primitive.value, [(cut.start, cut.step) for cut in cuts])
-        if isinstance(primitive, Reduce):  # whose rows are whole
-            kept = len(cuts) - primitive.depth
-            cuts = [*cuts[:kept], *(Cut(0, 1, size) for size in primitive.sizes[kept:])]
-        elsewhere = fetched(primitive.value)
-        sources = tuple(
-            source if slot in elsewhere else _window(source, cuts) for slot, source in enumerate(primitive.sources)
-        )
-        changed = replace(primitive, sources=sources, target=target, value=value)
-        return settled(changed) if elsewhere else changed
-    return replace(primitive, source=_window(primitive.source, cuts), target=target)
+    """A verb for a part of its target; rows are whole."""
+    elsewhere, kept = fetched(*primitive.values), len(cuts) - primitive.depth
+    read = [*cuts[:kept], *(Cut(0, 1, size) for size in primitive.sizes[kept:])]
+    sources = tuple(
+        source if slot in elsewhere else _window(source, read) for slot, source in enumerate(primitive.sources)
+    )
+    changed = primitive.computing(lambda value: moved(value, [(cut.start, cut.step) for cut in cuts]))
+    changed = replace(changed, sources=sources, target=_window(primitive.target, cuts))
+    return settled(changed) if elsewhere else changed
 
 
 def _window(view: View, cuts: Sequence[Cut]) -> View:

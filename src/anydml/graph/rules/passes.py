@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 from anydml.graph.rules.fuse import work_of
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Reduce, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Map
+    from anydml.ir.verbs import Computation
 
 
-def reads_in_passes(reader: Map | Reduce) -> list[set[int]]:
+def reads_in_passes(reader: Computation) -> list[set[int]]:
     """What is read in each fold, and outside of all of them."""
     read: dict[Expr | None, set[int]] = {None: set()}
-    for node, around in _homes(values_of(reader)).items():
+    for node, around in _homes(reader.values).items():
         if node.op == "load":
             for one in around:
                 read.setdefault(one, set()).add(int(node.value))
@@ -36,11 +35,11 @@ def _homes(values: Sequence[Expr]) -> dict[Expr, set[Expr | None]]:
     return homes
 
 
-def work_in_passes(primitive: Map | Reduce) -> int:
+def work_in_passes(primitive: Computation) -> int:
     """The operations for an element, over all passes along its row; what is the same along the row is none."""
-    kept = len(primitive.sizes) - primitive.depth if isinstance(primitive, Reduce) else 0
-    homes, varying, total = _homes(values_of(primitive)), set(), 0
-    for node in walk(*values_of(primitive)):
+    kept = len(primitive.sizes) - primitive.depth if primitive.depth else 0
+    homes, varying, total = _homes(primitive.values), set(), 0
+    for node in walk(*primitive.values):
         if node.op == "load":
             varies = any(primitive.sources[int(node.value)].strides[kept:])
         elif node.op == "coordinate":

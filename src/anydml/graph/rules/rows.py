@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
 from anydml.graph.rules.factors import factor, size_of, unpacks
@@ -17,7 +17,7 @@ from anydml.ir.expressions import const, coordinate
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Map, Reduce, Write, targets_of, values_of
+from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
-
-Computed: TypeAlias = Map | Reduce
 
 WORK_IN_ROWS = 128
 """Operations, over all passes along a row, of what is computed again in each: a row stays in the cache meanwhile.
@@ -50,10 +48,10 @@ def rows(recipe: Recipe) -> Recipe:
     makers = {
         step.target.tensor: number
         for number, step in draft.steps.items()
-        if isinstance(step.primitive, (Map, Reduce)) and draft.is_own(step.target)
+        if isinstance(step.primitive, Computation) and draft.is_own(step.target)
         if not draft.is_constant(step) or unpacks(step.primitive)
     }
-    if any(isinstance(step.primitive, Reduce) for step in recipe.steps):  # maps alone are fused
+    if any(step.primitive.depth for step in recipe.steps):  # maps alone are fused
         for number in reversed(range(len(recipe.steps))):
             if number in draft.steps:
                 _take_in(draft, number, makers)
@@ -63,9 +61,9 @@ def rows(recipe: Recipe) -> Recipe:
 def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
     step = draft.steps[number]
     current = step.primitive
-    if not isinstance(current, (Map, Reduce)):
+    if not isinstance(current, Computation):
         return
-    nodes, taken, reduces = step.nodes, {number}, isinstance(current, Reduce)
+    nodes, taken, reduces = step.nodes, {number}, bool(current.depth)
     apart = work_in_passes(current)
     """The work of the steps so far, each for itself."""
     pending = {makers[view.tensor] for view in current.sources if view.tensor in makers}
@@ -74,21 +72,21 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         pending.discard(before)
         other = draft.steps[before]
         made = other.primitive
-        assert isinstance(made, (Map, Reduce))  # noqa: S101 - for type checkers
-        is_product = isinstance(current, Reduce) and match_contraction(current) is not None
+        assert isinstance(made, Computation)  # noqa: S101 - for type checkers
+        is_product = match_contraction(current) is not None
         may = draft.readers(other.target.tensor).keys() <= taken and (is_product or not draft.is_constant(other))
         if may and made.checks:  # which stay in their order
             may = not raises(draft, (i for i in range(before + 1, number) if i not in taken))
         before_it = (draft.steps[makers[view.tensor]].primitive for view in made.sources if view.tensor in makers)
-        is_first = not any(isinstance(one, Reduce) for one in before_it)
+        is_first = not any(one.depth for one in before_it)
         merged = merged_with(made, current, is_first=is_first) if may else None
-        if merged is None or len(merged.sources) > MOST_SOURCES or work(*values_of(merged)) > MOST_WORK:
+        if merged is None or len(merged.sources) > MOST_SOURCES or work(*merged.values) > MOST_WORK:
             continue
         if work_in_passes(merged) > apart + work_in_passes(made) + WORK_IN_ROWS:
             continue
         apart += work_in_passes(made)
         current, nodes = merged, joined(other.nodes, nodes)
-        reduces |= isinstance(made, Reduce)
+        reduces |= bool(made.depth)
         taken.add(before)
         pending |= {makers[view.tensor] for view in made.sources if view.tensor in makers}
     if len(taken) > 1 and reduces:
@@ -97,14 +95,14 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
             draft.drop(one)
 
 
-def merged_with(made: Computed, reader: Computed, *, is_first: bool) -> Computed | None:
+def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Computation | None:
     """A reader that computes what it would read along its rows; None where that is none of them, or too much work."""
     if any(view.tensor == made.target.tensor for view in _needed_in_memory(reader)):
         return None
-    if isinstance(made, Reduce):
+    if not isinstance(made, Map):
         return _along_rows(made, reader)
     fetches = fetched(made.value)
-    if isinstance(reader, Reduce) and match_contraction(reader):
+    if match_contraction(reader):
         return None if fetches else factor(made, reader, is_first=is_first)
     if fetches and (not fetches_well(made) or (match_gathered(made) and size_of(made.target) >= FAR)):
         return None
@@ -116,10 +114,10 @@ def merged_with(made: Computed, reader: Computed, *, is_first: bool) -> Computed
     return inlined(made, reader) if is_little or is_in_cache else None
 
 
-def _needed_in_memory(reader: Computed) -> list[View]:
+def _needed_in_memory(reader: Computation) -> list[View]:
     """What a step fetches from, and the indices that it checks."""
     return [
-        *(reader.sources[slot] for slot in fetched(*values_of(reader))),
+        *(reader.sources[slot] for slot in fetched(*reader.values)),
         *(check.indices for check in reader.checks),
     ]
 
@@ -135,7 +133,7 @@ class _Home(NamedTuple):
         return {**self.kept, **self.rows}
 
 
-def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
+def _along_rows(made: Computation, reader: Computation) -> Reduce | None:
     """A reader of a reduce that goes along the same rows, or takes one value after the other, with the reduce in it."""
     (view, *others) = dict.fromkeys(view for view in reader.sources if view.tensor == made.target.tensor)
     made = _split(made, view)
@@ -169,8 +167,8 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
 
     sources = Sources()
 
-    def fetches_of(primitive: Computed) -> Callable[[int, Sequence[Expr]], Expr] | None:
-        places = fetched(*values_of(primitive))
+    def fetches_of(primitive: Computation) -> Callable[[int, Sequence[Expr]], Expr] | None:
+        places = fetched(*primitive.values)
         return (lambda slot, indices: sources.fetch(primitive.sources[slot], indices)) if places else None
 
     value = with_leaves(
@@ -192,19 +190,19 @@ def _along_rows(made: Reduce, reader: Computed) -> Reduce | None:
     depth, fetches = added or len(inner), fetches_of(reader)
     (target, whole), *also = (
         Write(picked(one), with_leaves(root, instead, moved, fetches))
-        for one, root in zip(targets_of(reader), values_of(reader), strict=True)
+        for one, root in zip(reader.targets, reader.values, strict=True)
     )
     rows_of, checks = walk_of[len(walk_of) - depth :], (*made.checks, *reader.checks)
-    return Reduce(sources.views(), target, whole, depth, checks, rows_of, tuple(also))
+    return Reduce(sources.views(), target, whole, depth, rows_of, checks=checks, also=tuple(also))
 
 
-def _loaded(primitive: Computed) -> list[int]:
+def _loaded(primitive: Computation) -> list[int]:
     """The sources that are not fetched from, by position."""
-    places = fetched(*values_of(primitive))
+    places = fetched(*primitive.values)
     return [slot for slot in range(len(primitive.sources)) if slot not in places]
 
 
-def _split(made: Reduce, view: View) -> Reduce:
+def _split(made: Computation, view: View) -> Computation:
     """A reduce whose dimensions are cut where a reader has several for one, as behind a change of shape."""
     found = trace(view, made.target)
     kept, parts = len(made.sizes) - made.depth, [[size] for size in made.sizes]
@@ -240,7 +238,7 @@ def _split(made: Reduce, view: View) -> Reduce:
     return replace(made, sources=sources, target=cut(made.target), value=value)
 
 
-def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
+def _home(made: Computation, reader: Computation, view: View) -> _Home | None:
     """Where a reader has the dimensions of a reduce that it reads, each whole; None where it does not have them so."""
     found = trace(view, made.target) if view.data_type.size_in_bytes == made.target.data_type.size_in_bytes else None
     if found is None or any(found.first):
@@ -264,7 +262,7 @@ def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
         rest = [m for m in rest if m not in home.rows.values()]
     if rest or (home.rows and len(home.rows) < len(rows)):
         return None
-    if isinstance(reader, Reduce):
+    if reader.depth:
         folded = {m for m in wide if m >= len(sizes) - reader.depth}
         if not folded or set(home.rows.values()) != folded:
             return None
@@ -272,7 +270,7 @@ def _home(made: Reduce, reader: Computed, view: View) -> _Home | None:
 
 
 def _rows(
-    made: Reduce, reader: Computed, kept: dict[int, int], folded: Sequence[int], rest: Sequence[int]
+    made: Computation, reader: Computation, kept: dict[int, int], folded: Sequence[int], rest: Sequence[int]
 ) -> dict[int, int]:
     """Where a reader has the rows, told by a source that both read alike: what is read anyway is read once."""
     for one in (made.sources[slot] for slot in _loaded(made)):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
 from anydml.ir.patterns import copy_of, is_copy
-from anydml.ir.verbs import Repeat
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def same(recipe: Recipe) -> Recipe:
     known: dict[Primitive, int] = {}
     failed: Counter[int] = Counter()
     for number in range(len(recipe.steps)):
-        while number in draft.steps and not isinstance(draft.steps[number].primitive, Repeat):
+        while number in draft.steps:
             first = known.setdefault(_without_target(draft.steps[number].primitive), number)
             changed = _once(draft, first, number, failed) if first != number else None
             if changed is None:

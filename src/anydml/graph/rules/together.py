@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, Sources, with_leaves, work
 from anydml.graph.rules.passes import work_in_passes
@@ -17,7 +17,7 @@ from anydml.ir.expressions import load
 from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_contraction, match_filled, match_scaled
 from anydml.ir.trees import fetched
-from anydml.ir.verbs import Map, Reduce, Write, computing, targets_of, values_of
+from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.weights import match_weights
 
 if TYPE_CHECKING:
@@ -56,13 +56,20 @@ def together(recipe: Recipe) -> Recipe:
 
 def _is_ours(primitive: Primitive) -> bool:
     """Whether no schedule of an engine's is made for it alone."""
-    if isinstance(primitive, Reduce):
-        product = match_contraction(primitive)
-        return (product is None or not (product.rows or product.columns)) and match_weights(primitive) is None
-    matches: tuple[Callable[[Map], object], ...] = (
-        is_copy, match_filled, match_scaled, match_gathered, match_turned,
-    )  # fmt: skip
-    return isinstance(primitive, Map) and not any(match(primitive) for match in matches)
+    matches = _ALONE.get(type(primitive))
+    return matches is not None and not any(match(primitive) for match in matches)
+
+
+def _is_product(primitive: Reduce) -> bool:
+    product = match_contraction(primitive)
+    return product is not None and bool(product.rows or product.columns)
+
+
+_ALONE: dict[type[Primitive], tuple[Callable[[Any], object], ...]] = {
+    Map: (is_copy, match_filled, match_scaled, match_gathered, match_turned),
+    Reduce: (_is_product, match_weights),
+}
+"""The patterns that engines have schedules for, of the verbs that may have several targets."""
 
 
 def _may_wait(draft: Draft, first: int, number: int) -> bool:
@@ -72,10 +79,10 @@ def _may_wait(draft: Draft, first: int, number: int) -> bool:
     return not step.may_raise and not any(first < reader < number for reader in readers)
 
 
-def _put(draft: Draft, first: int, number: int, made: Map | Reduce) -> bool:
+def _put(draft: Draft, first: int, number: int, made: Computation) -> bool:
     one, other = draft.steps[first], draft.steps[number]
     whole = replace(other, primitive=made, nodes=joined(one.nodes, other.nodes))
-    if len(targets_of(made)) > MOST_TARGETS or len(made.sources) > MOST_SOURCES or work(*values_of(made)) > MOST_WORK:
+    if len(made.targets) > MOST_TARGETS or len(made.sources) > MOST_SOURCES or work(*made.values) > MOST_WORK:
         return False
     apart = one.bytes_moved + other.bytes_moved
     if whole.bytes_moved > apart * (1 - SAVED):
@@ -91,7 +98,7 @@ def _put(draft: Draft, first: int, number: int, made: Map | Reduce) -> bool:
 def _taken_in(draft: Draft, number: int) -> bool:
     """Let a step compute what it reads of the last step before it that allows for that, and write that too."""
     reader = draft.steps[number].primitive
-    if not isinstance(reader, (Map, Reduce)) or not _is_ours(reader):
+    if not isinstance(reader, Computation) or not _is_ours(reader):
         return False
     writers = {view.tensor: draft.writers(view.tensor) for view in reader.sources}
     for store, found in sorted(writers.items(), key=lambda item: -max(item[1], default=-1)):
@@ -99,7 +106,7 @@ def _taken_in(draft: Draft, number: int) -> bool:
             continue
         ((first, step),) = found.items()
         made = step.primitive
-        if not isinstance(made, (Map, Reduce)) or made.also or not _is_ours(made) or draft.is_constant(step):
+        if not isinstance(made, Computation) or made.also or not _is_ours(made) or draft.is_constant(step):
             continue
         if not _may_wait(draft, first, number):
             continue
@@ -109,7 +116,7 @@ def _taken_in(draft: Draft, number: int) -> bool:
     return False
 
 
-def _with_target(made: Map | Reduce, reader: Map | Reduce, store: str) -> Map | Reduce | None:
+def _with_target(made: Computation, reader: Computation, store: str) -> Computation | None:
     """A reader that computes what it reads of a store, each element once, and writes it there."""
     slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == store]
     view = reader.sources[slots[0]]
@@ -119,20 +126,25 @@ def _with_target(made: Map | Reduce, reader: Map | Reduce, store: str) -> Map | 
     merged = merged_with(made, extended, is_first=False)
     if merged is None or work_in_passes(merged) > work_in_passes(reader) + work_in_passes(made) + WORK_IN_ROWS:
         return None
-    if isinstance(merged, Reduce):
+    if merged.depth:
         size = math.prod(made.target.sizes) * made.target.data_type.size_in_bytes
-        if isinstance(made, Map) and size >= NEAR:
+        if not made.depth and size >= NEAR:
             return None
         merged = replace(merged, also=(*merged.also[:-1], merged.also[-1]._replace(target=_by_row(merged))))
-        kept = math.prod(merged.sizes) // math.prod(merged.rows)
-        if not merged.is_by_row and kept < FEW_ROWS and math.prod(merged.rows) > LONG_ROW:
+        if not merged.is_by_row and _has_few_rows(merged):
             return None
     last = merged.also[-1].target
     is_once = all(stride or size == 1 for size, stride in zip(last.sizes, last.strides, strict=True))
     return merged if is_once and math.prod(last.sizes) == math.prod(made.target.sizes) else None
 
 
-def _by_row(merged: Reduce) -> View:
+def _has_few_rows(made: Computation) -> bool:
+    """Whether rows are few and long."""
+    kept = len(made.sizes) - made.depth
+    return math.prod(made.sizes[:kept]) < FEW_ROWS and math.prod(made.sizes[kept:]) > LONG_ROW
+
+
+def _by_row(merged: Computation) -> View:
     """The last target, with one element for each row where it repeats that along the rows."""
     target, kept = merged.also[-1].target, len(merged.sizes) - merged.depth
     if any(target.strides[kept:]):
@@ -162,38 +174,33 @@ def _may_join(draft: Draft, first: int, number: int) -> bool:
     return _is_ours(draft.steps[first].primitive) and not is_read and _may_wait(draft, first, number)
 
 
-def _both(one: Step, other: Step) -> Map | Reduce | None:
+def _both(one: Step, other: Step) -> Computation | None:
     """Two steps over the same elements as one, the second's targets first."""
     a, b = one.primitive, other.primitive
-    if not isinstance(a, (Map, Reduce)) or not isinstance(b, (Map, Reduce)) or a.sizes != b.sizes:
+    if not isinstance(a, Computation) or not isinstance(b, Computation) or a.sizes != b.sizes:
         return None
-    if isinstance(a, Reduce) and isinstance(b, Reduce) and a.depth != b.depth:
+    if a.depth and b.depth and a.depth != b.depth:
         return None
     sources = Sources()
     first, second = (_moved(primitive, sources) for primitive in (a, b))
     writes = [
         Write(target, value)
         for primitive in (second, first)
-        for target, value in zip(targets_of(primitive), values_of(primitive), strict=True)
+        for target, value in zip(primitive.targets, primitive.values, strict=True)
     ]
-    rows = b if isinstance(b, Reduce) else a if isinstance(a, Reduce) else None
     (target, value), *also = writes
-    checks = (*a.checks, *b.checks)
-    if rows is None:
-        return Map(sources.views(), target, value, checks, tuple(also))
-    made = Reduce(sources.views(), target, value, rows.depth, checks, rows.rows, tuple(also))
-    kept = math.prod(made.sizes) // math.prod(made.rows)
-    by_row = [made.has_rows(one) for one in targets_of(made)]
-    is_mixed = any(by_row) and not all(by_row)
-    return None if is_mixed and kept < FEW_ROWS and math.prod(made.rows) > LONG_ROW else made
+    whole, checks = b if b.depth else a, (*a.checks, *b.checks)
+    made = replace(whole, sources=sources.views(), target=target, value=value, checks=checks, also=tuple(also))
+    is_mixed = any(map(made.has_rows, made.targets)) and not made.is_by_row
+    return None if is_mixed and _has_few_rows(made) else made
 
 
-def _moved(primitive: Map | Reduce, sources: Sources) -> Map | Reduce:
+def _moved(primitive: Computation, sources: Sources) -> Computation:
     """A verb whose sources are among others."""
-    places = fetched(*values_of(primitive))
+    places = fetched(*primitive.values)
     loads = {slot: sources.load(view) for slot, view in enumerate(primitive.sources) if slot not in places}
 
     def fetch(slot: int, indices: Sequence[Expr]) -> Expr:
         return sources.fetch(primitive.sources[slot], indices)
 
-    return computing(primitive, lambda value: with_leaves(value, loads, fetches=fetch if places else None))
+    return primitive.computing(lambda value: with_leaves(value, loads, fetches=fetch if places else None))

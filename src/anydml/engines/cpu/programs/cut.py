@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
 from anydml.ir.trees import loads, rewrite, walk
-from anydml.ir.verbs import Map, Reduce, Write, computing, targets_of, values_of, writing
+from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.memory import numpy_address
 
@@ -41,7 +41,7 @@ class _Cutting:
         self.kept = primitive.sizes[: self.first]
         self.segments = -(-primitive.sizes[dimension] // length)
         self.steps: list[Map | Reduce] = []
-        values, targets = values_of(primitive), targets_of(primitive)
+        values, targets = primitive.values, primitive.targets
         self.elsewhere = {*range(len(primitive.sources))} - {node.value for node in loads(*values)}
         """Sources that are fetched from, which stay whole."""
         self.sources = list(primitive.sources)
@@ -139,10 +139,10 @@ class _Cutting:
             assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
             known[node] = fold(node.op.removeprefix("fold_"), load(len(sources), node.type))
             sources.append(partial)
-        rest = Reduce(tuple(sources), self.primitive.target, self.primitive.value, 1, (), (self.segments,))
-        rest = computing(replace(rest, also=self.primitive.also), lambda value: replaced(value, known))
+        rest = replace(self.primitive, sources=tuple(sources), depth=1, rows=(self.segments,), checks=())
+        rest = rest.computing(lambda value: replaced(value, known))
         self.steps.append(
-            writing(rest, lambda view: replace(view, sizes=(*self.kept, 1), strides=(*view.strides[:first], 0)))
+            rest.writing(lambda view: replace(view, sizes=(*self.kept, 1), strides=(*view.strides[:first], 0)))
         )
 
 
@@ -179,7 +179,7 @@ class CutProgram:
     def of(cls, primitives: list[Map | Reduce], steps: tuple[Program, ...]) -> CutProgram:
         """The programs of what `cut` gave."""
         sizes: dict[str, int] = {}
-        for view in (view for primitive in primitives for view in targets_of(primitive)):
+        for view in (view for primitive in primitives for view in primitive.targets):
             if not view.tensor.startswith(TEMPORARY):
                 continue
             elements = 1 + view.offset + sum((n - 1) * s for n, s in zip(view.sizes, view.strides, strict=True))

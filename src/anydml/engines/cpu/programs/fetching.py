@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, load
 from anydml.ir.trees import walk
-from anydml.ir.verbs import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +68,7 @@ class Fetched(NamedTuple):
 
 def fetches_of(primitive: Reduce, dimensions: Iterable[int]) -> Fetched:
     """Find the lines along some dimensions of the walk."""
-    values, rank = values_of(primitive), len(primitive.sizes)
+    values, rank = primitive.values, len(primitive.sizes)
     nodes = list(walk(*values))
     if all(node.op != "fetch" for node in nodes):
         return Fetched(values, {}, {})

@@ -20,7 +20,6 @@ from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
 from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk, write
-from anydml.ir.verbs import targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,7 +86,7 @@ class MapProgram:
 
 def plan_map(primitive: Map) -> MapProgram | None:
     """Let each load, coordinate and fetch be a view, and walk them together for the first target's memory."""
-    values, targets = values_of(primitive), targets_of(primitive)
+    values, targets = primitive.values, primitive.targets
     nodes = list(walk(*values))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate", "fetch"))
     sources = [None if leaf.op == "coordinate" else primitive.sources[int(leaf.value)] for leaf in leaves]

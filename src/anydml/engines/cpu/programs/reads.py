@@ -9,7 +9,6 @@ from anydml.engines.cpu.kernels.reduce import VECTOR, width_of
 from anydml.engines.cpu.programs.fetching import Fetched, fetches_of
 from anydml.ir.plan import Loops, merge, squeeze
 from anydml.ir.trees import walk
-from anydml.ir.verbs import targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,7 +95,7 @@ def _view(primitive: Reduce, fetched: Fetched, leaf: Expr) -> View | None:
 
 def _walk(primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: tuple[View | None, ...]) -> Walk:
     """Both walks, turned and ordered for the memory; a coordinate's elements lie one on for each step."""
-    targets, rank = targets_of(primitive), len(primitive.sizes)
+    targets, rank = primitive.targets, len(primitive.sizes)
     offsets = [0 if view is None else view.offset for view in (*views, *targets)]
     is_memory = [*(leaf.op == "load" and leaf not in fetched.starts for leaf in leaves), *(True for _ in targets)]
     strides = _strides(primitive, fetched, leaves, views)
@@ -117,7 +116,7 @@ def _strides(
     ]
     written = (
         tuple(stride if size > 1 else 0 for size, stride in zip(target.sizes, target.strides, strict=True))
-        for target in targets_of(primitive)
+        for target in primitive.targets
     )
     return (*read, *written)
 

@@ -20,7 +20,7 @@ from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_m
 from anydml.engines.cpu.programs.reads import reads_of
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, targets_of
+from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.build import Kernel
@@ -81,7 +81,7 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
     reads = reads_of(primitive)
     nodes, (kept, folded, widths) = reads.nodes, reads.walk
     *outer, count = kept.sizes
-    targets = targets_of(primitive)
+    targets = primitive.targets
     views = len(reads.leaves) + len(targets)
     if views > VIEWS or len(outer) > OUTER_RANK:
         return None
@@ -146,8 +146,8 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         len(folded.sizes),
         lanes,
         strip=lanes if is_across else 0,
-        by_row="".join("y" if primitive.has_rows(target) else "n" for target in targets_of(primitive)),
-        early="n" * len(targets_of(primitive)),
+        by_row="".join("y" if primitive.has_rows(target) else "n" for target in primitive.targets),
+        early="n" * len(primitive.targets),
         keep="stack",
         long=not is_across and folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
@@ -177,7 +177,7 @@ def _early(primitive: Reduce, reads: Reads, shape: Shape) -> Shape:
     first = shape.passes(values)[0]
     computed = set(walk(*first.roots, known=first.stops)) if first.folds else set()
     views = dict(zip(reads.leaves, reads.views, strict=True))
-    for v, (target, value) in enumerate(zip(targets_of(primitive), values, strict=True)):
+    for v, (target, value) in enumerate(zip(primitive.targets, values, strict=True)):
         if shape.by_row[v] == "y" or shape.letters[len(reads.leaves) + v] != "p" or value not in computed:
             continue
         tried = shape._replace(early=f"{shape.early[:v]}y{shape.early[v + 1 :]}")

@@ -12,7 +12,6 @@ from anydml.engines.cuda.programs.shapes import kind_of
 from anydml.engines.cuda.programs.tiles import walk_of
 from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
-from anydml.ir.verbs import targets_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,9 +36,9 @@ class MapProgram:
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
-        made = emit([expand(value) for value in values_of(primitive)], primitive.sources, len(primitive.checks))
+        made = emit([expand(value) for value in primitive.values], primitive.sources, len(primitive.checks))
         read = [primitive.sources[slot] for slot in made.slots]
-        targets, rank = targets_of(primitive), len(primitive.sizes)
+        targets, rank = primitive.targets, len(primitive.sizes)
         # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
         counted = [tuple(int(k == dimension) for k in range(rank)) for dimension in made.dimensions]
         rows = (*(view.strides for view in read), *counted, *(target.strides for target in targets))

@@ -18,7 +18,7 @@ from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk as walk_nodes
-from anydml.ir.verbs import Reduce, Write, computing, targets_of, values_of
+from anydml.ir.verbs import Reduce, Write
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def walk_of(primitive: Reduce, values: Sequence[Expr]) -> Walk:
     loads, coordinates, _ = leaves_of(*values)
     read = [primitive.sources[int(node.value)] for node in loads]
     sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
-    targets = targets_of(primitive)
+    targets = primitive.targets
     none = (0,) * primitive.depth
     written = [(*t.strides[:kept], *none) if primitive.has_rows(t) else t.strides for t in targets]
     # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
@@ -142,8 +142,8 @@ class ReduceProgram:
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> ReduceProgram:
         """Simplify, cut, and compile the kernels for memory that is aligned."""
-        primitive = computing(primitive, expand)
-        values = values_of(primitive)
+        primitive = primitive.computing(expand)
+        values = primitive.values
         walk, levels = walk_of(primitive, values), max(levels_of(*values).values())
         folds = _folds(values)
         is_simple = (
@@ -182,7 +182,7 @@ class ReduceProgram:
         main, *others = (
             Write(target, _replaced(value, made, slots)) for target, value in zip(targets, values, strict=True)
         )
-        rest = Reduce(tuple(sources), *main, 1, primitive.checks, also=tuple(others))
+        rest = Reduce(tuple(sources), *main, 1, checks=primitive.checks, also=tuple(others))
         second = cls.plan(rest, figures)
         return cls((first, *second.steps), (*places, ("", at)), primitive.checks)
 
@@ -231,7 +231,7 @@ def _step(
 ) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
-    values, targets = values_of(primitive), targets_of(primitive)
+    values, targets = primitive.values, primitive.targets
     has_rows = tuple(map(primitive.has_rows, targets))
     form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted))
     made = emit_rows(values, form, walk.spans, len(primitive.checks))
