@@ -11,7 +11,7 @@ from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_view
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
-from anydml.ir.verbs import Map, Primitive, Reduce, Scan
+from anydml.ir.verbs import Map, Primitive, Reduce, Repeat, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -69,14 +69,18 @@ class _Recurrent(Computed):
     # Sizes
 
     @property
+    def activation_desc_count(self) -> int:
+        """How many activations there are."""
+        return len(self.activation_descs)
+
     def ways(self) -> int:
-        """Directions that there are."""
+        """The directions that there are."""
         return 2 if self.direction is RecurrentNetworkDirection.BIDIRECTIONAL else 1
 
     def _sizes(self) -> dict[str, tuple[Sizes, str]]:
         """What each tensor must have for sizes, given the input's and the hidden size, and in words."""
         _, steps, batch, inputs = self.input_tensor.sizes
-        ways, hidden = self.ways, self.recurrence_tensor.sizes[3]
+        ways, hidden = self.ways(), self.recurrence_tensor.sizes[3]
         rows = self.gates * hidden
         state, height = (1, ways, batch, hidden), "hidden size" if self.gates == 1 else f"{self.gates}·hidden size"
         found = {
@@ -113,9 +117,9 @@ class _Recurrent(Computed):
         counts = [tensor.dimension_count for tensor in (self.input_tensor, self.recurrence_tensor)]
         if counts == [4, 4]:  # others no level has
             yield from self._fitting(self.inputs())
-        count = self.functions * self.ways
+        count = self.functions * self.ways()
         if len(self.activation_descs) != count:
-            each = f"{self.functions} for each direction" if self.ways > 1 else "as its direction takes"
+            each = f"{self.functions} for each direction" if self.ways() > 1 else "as its direction takes"
             rule = f"ActivationDescs must have {count}, {each}"
             found = str(len(self.activation_descs))
             yield Fault(field="ActivationDescs", rule=rule, value=self.activation_descs, found=found)
@@ -148,7 +152,7 @@ class _Recurrent(Computed):
 
     def _lowered(self, *, is_told: bool) -> tuple[Primitive, ...]:
         found: list[Primitive] = []
-        for number in range(self.ways):
+        for number in range(self.ways()):
             is_back = number == 1 or self.direction is RecurrentNetworkDirection.BACKWARD
             way = Way(self, number, is_back=is_back, is_told=is_told)
             own = self.activation_descs[self.functions * number : self.functions * (number + 1)]
