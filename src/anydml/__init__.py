@@ -22,6 +22,7 @@ from anydml.enums import (
     MatrixTransform,
     PaddingMode,
     QuantizationType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
 )

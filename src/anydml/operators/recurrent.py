@@ -101,6 +101,20 @@ class _Recurrent(Computed):
         """All but the sequence, which functions give always, and which a description may leave out too."""
         return super().optional_outputs()[1:]
 
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:
+        """One direction, and states of one element."""
+        *_, batch, inputs = (1, 1, *first.sizes)
+        sizes = {
+            "WeightTensor": (1, 1, cls.gates, inputs),
+            "RecurrenceTensor": (1, 1, cls.gates, 1),
+            "BiasTensor": (1, 1, 1, 2 * cls.gates),
+            "SequenceLengthsTensor": (1, 1, 1, batch),
+            "PeepholeTensor": (1, 1, 1, 3),
+        }
+        kind = DataType.UINT32 if field == "SequenceLengthsTensor" else first.data_type
+        return kind, sizes.get(field, (1, 1, batch, 1))
+
     def implied_outputs(self) -> tuple[TensorDesc, ...]:
         """The hidden states of all steps, and the last."""
         sizes, kind = self._sizes(), self.input_tensor.data_type
