@@ -27,7 +27,7 @@ AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip
 IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisCount", "QuantizationTensorCount",
-           "RepeatsCount", "ScaleCount")  # fmt: skip
+           "ActivationDescCount", "RepeatsCount", "ScaleCount")  # fmt: skip
 """What follows from the arrays."""
 
 
