@@ -49,6 +49,11 @@ class Case:
         """The dimensions that a description has."""
         return self.expected.ndim
 
+    @property
+    def data_field(self) -> str:
+        """The tensor whose type is the data's, where that is not the first."""
+        return "ATensor"
+
     def desc(
         self, data_type: dml.DataType, index_type: dml.DataType = UINT32, result_type: dml.DataType | None = None
     ) -> dml.OperatorDesc:
@@ -127,7 +132,7 @@ class NamedCase(Case):
 
 
 def _leading_ones(array: np.ndarray) -> int:
-    return next(i for i, size in enumerate(array.shape) if size != 1)
+    return next((i for i, size in enumerate(array.shape) if size != 1), array.ndim)
 
 
 def _without(array: np.ndarray, lead: int) -> np.ndarray:

@@ -8,13 +8,14 @@ import anydml as dml
 from case_oracles import element_wise_case, fixed_case, folding_case
 from documents_copies import COPIES
 from documents_moving import MOVING, RESAMPLED
+from documents_selecting import SELECTING
 from elementwise import ELEMENT_WISE
 from folding import SMALL
 from products import PRODUCTS
 
 # `cuda` needs a process of its own: on a GPU, or with TRITON_INTERPRET=1 before Triton is first imported.
 ENGINES = os.environ.get("ANYDML_TEST_ENGINES", "reference cpu").split()
-DOCUMENTS = [*COPIES, *MOVING, *RESAMPLED]
+DOCUMENTS = [*COPIES, *MOVING, *RESAMPLED, *SELECTING]
 CASES = [
     *DOCUMENTS,
     *(element_wise_case(cls) for cls in ELEMENT_WISE if cls not in (dml.Cast, dml.ElementWiseIdentity)),

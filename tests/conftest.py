@@ -8,6 +8,7 @@ import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import is_hypothesis_test, seed
 
@@ -23,6 +24,7 @@ from refusals import UNBUILT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 if "cuda" not in ENGINES:
@@ -93,6 +95,15 @@ def unbuilt() -> Iterator[str]:
     yield UNBUILT
     OPERATORS.clear()  # the order is kept as well
     OPERATORS.update(all_of_them)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model's folder with a neighbour that is none of its business."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x.dat").write_bytes(np.ones(4, np.float32).tobytes())
+    (tmp_path / "own").mkdir()
+    return tmp_path / "own"
 
 
 @pytest.fixture

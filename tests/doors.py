@@ -54,7 +54,7 @@ def all_through_objects(
     put: Callable[[bytearray], Any] | None = None,
     get: Callable[[Any], bytearray] | None = None,
 ) -> list[np.ndarray]:
-    """DirectML's objects over one raw buffer: inputs at offsets, outputs behind them or, in place, the input itself.
+    """DirectML's objects over one raw buffer: inputs at offsets, outputs behind them or, in place, the first inputs.
 
     With `owned` the first input is handed over to the initializer; it must be described so. `put` and `get` copy bytes
     to the memory of a device that works in its own, and back.
@@ -81,7 +81,7 @@ def all_through_objects(
     ]
     if in_place:
         assert bindings[0] is not None
-        targets = [bindings[0]]
+        targets = [one for one in bindings[: len(targets)] if one is not None]
 
     commands, recorder = device.create_command_list(), device.create_command_recorder()
     initializer = device.create_operator_initializer([compiled])

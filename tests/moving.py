@@ -12,6 +12,7 @@ import numpy as np
 import anydml as dml
 from agreement import assert_same
 from regions_oracle import roi_align, roi_align_gradient, roi_pooling
+from selecting import ORACLE as SELECTING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -216,6 +217,7 @@ ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
     "ROI_ALIGN": roi_align,
     "ROI_ALIGN1": roi_align,
     "ROI_ALIGN_GRAD": roi_align_gradient,
+    **SELECTING,
 }
 MOVING: list[type[dml.OperatorDesc]] = [cls for kind, cls in dml.OPERATORS.items() if kind.name in ORACLE]
 

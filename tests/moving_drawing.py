@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
+from anydml.operators.fields import dml_name
 from drawing import SEEDS, STYLES, Case, Operator, draw_sizes, draw_tensor, make_case, pick, upto
 from drawing_windows import draw_window
+from selecting_drawing import MAKERS as SELECTING
+from selecting_drawing import contents_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,13 +43,20 @@ def moving_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     first = next(iter(row.tensors.values()))
     data_type, count = pick(draw, sorted(first.data_types)), pick(draw, sorted(first.dimension_counts))
     sizes, attributes = MAKERS[cls](draw, cls, level, data_type, count)
-    types = dict.fromkeys(sizes, data_type)
-    if "batch_indices_tensor" in sizes:
-        types["batch_indices_tensor"] = pick(draw, sorted(row.tensors["BatchIndicesTensor"].data_types))
+    chosen = {first.data_types: data_type}
+    """By the types that a tensor takes: those that take the same are of one."""
+    types = {}
+    for name in sizes:
+        taken = row.tensors[dml_name(name)].data_types
+        if taken not in chosen:
+            among = [kind for kind in sorted(taken) if kind is data_type or not (kind.is_float and data_type.is_float)]
+            chosen[taken] = pick(draw, among)
+        types[name] = chosen[taken]
     tensors = {
         name: draw_tensor(draw, types[name], own, is_output=name in cls.output_names()) for name, own in sizes.items()
     }
     contents = {name: _regions(tensors[name], draw(SEEDS)) for name in REGIONS if name in tensors}
+    contents |= contents_of(draw, cls, tensors, attributes)
     styles = ("small", "normal") if cls.type.name.startswith(WEIGHTED) else STYLES
     return make_case(draw, cls, level, tensors, attributes, contents=contents, styles=styles)
 
@@ -232,4 +242,5 @@ MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Unfold: _windows,
     dml.Fold: _windows,
     **dict.fromkeys((dml.RoiPooling, dml.RoiAlign, dml.RoiAlign1, dml.RoiAlignGrad), _region_sizes),
+    **SELECTING,
 }

@@ -20,7 +20,7 @@ from anydml.models import Event, Model, Printed, load_model
 from anydml.models.graph import graph_of
 from counting import count_operations
 from modelling import EXAMPLES, program, write
-from recipes import RANDOM
+from random_recipes import RANDOM
 
 if TYPE_CHECKING:
     from pathlib import Path

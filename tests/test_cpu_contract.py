@@ -17,6 +17,7 @@ from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
+from anydml.engines.cpu.kernels.taps import Taps, make_taps
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
@@ -137,6 +138,8 @@ TARGETS = {
     "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
     "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),
     "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(14, 2, 16, 16, by_lane=False)),
+    "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
+    "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
     "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
     "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
@@ -179,6 +182,9 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
         shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f16", *panel)) for lie in "pts" for panel in panels]
+        for op, step in itertools.product(("fma", "max"), (1, 2)):
+            taps = Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane)
+            texts.append(make_taps(taps, dml.DataType.FLOAT32))
     for text in texts:
         found = assembly(text, triple, cpu)
         assert not re.findall(r"^\s+(?:bl|callq?|jmp)\s+[A-Za-z_]\w*", found, flags=re.MULTILINE), text

@@ -12,8 +12,9 @@ from anydml.ir import expressions as e
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map
+from graph_pictures import SVG, boxes, texts, told
 from recipes import recipe, view
-from test_graph_explain import SVG, X, boxes, texts, told
+from test_graph_explain import X
 
 T, F32 = dml.TensorDesc, dml.DataType.FLOAT32
 

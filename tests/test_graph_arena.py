@@ -17,7 +17,8 @@ from anydml.graph.rules.together import together
 from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Scan, Write
-from recipes import F32, RANDOM, Drawn, random_recipes, recipe, view
+from random_recipes import RANDOM, Drawn, random_recipes
+from recipes import F32, recipe, view
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step, StoreKind

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import html.parser
 import re
-import subprocess
-import sys
 import textwrap
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,49 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.explain import GraphPicture, Recipes, explain_desc, explain_graph, recipes_of
+from anydml.explain import Recipes, explain_desc, explain_graph, recipes_of
 from anydml.explain.view_words import word_slice, word_view
 from anydml.graph.arena import lay_out
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Scan
 from anydml.ir.views import View
 from anydml.memory import word_bytes
-from counting import count_operations
-from recipes import F32, RANDOM, recipe, view
+from graph_pictures import crop_flip_sum_flip, forked, texts, told
+from random_recipes import RANDOM
+from recipes import F32, recipe, view
 
 T = dml.TensorDesc
-SVG = "{http://www.w3.org/2000/svg}"
 X = T("float32", (6, 8))
-
-
-def crop_flip_sum_flip(name: str = "crop") -> dml.GraphDesc:
-    g = dml.Graph("reference")
-    x = g.input(X, "x")
-    crop = dml.slice1(x, [1, 2], [4, 5], [1, 1]).named(name)
-    flip = dml.slice1(crop, [0, 0], [4, 5], [1, -1]).named("flip")
-    sums = dml.cumulative_summation(flip, 1).named("sum")
-    return g.desc(dml.slice1(sums, [0, 0], [4, 5], [1, -1]).named("y"))
-
-
-def forked() -> dml.GraphDesc:
-    """Two outputs read a copy, a gather reads a constant that is turned round, and one node feeds nothing."""
-    g = dml.Graph("reference")
-    x = g.input(X, "x")
-    rows = g.constant(np.array([[1], [0], [4]], "uint32"), "rows")
-    crop = dml.slice1(x, [1, 2], [4, 5], [1, 1]).named("crop")
-    across = dml.cumulative_summation(crop, 1).named("across")
-    down = dml.cumulative_product(crop, 0, "decreasing", has_exclusive_product=True).named("down")
-    picked = dml.gather_nd(x, dml.slice1(rows, [0, 0], [3, 1], [-1, 1]).named("turn"), index_mode="clamp").named("pick")
-    dml.cumulative_summation(rows, 0).named("idle")
-    return g.desc([across, down, picked])
-
-
-def chain(count: int) -> dml.GraphDesc:
-    g = dml.Graph("reference")
-    y = g.input(X, "x")
-    for number in range(count):
-        y = dml.cumulative_summation(y, number % 2).named(f"node number {number}")
-    return g.desc(y)
 
 
 # Text
@@ -179,10 +144,6 @@ def test_stores_of_one_name_are_told_apart() -> None:
     desc = g.desc(dml.cumulative_summation(dml.cumulative_summation(x, 0).named("y"), 1).named("z"))
     desc = replace(desc, output_edges=[replace(edge, name="y") for edge in desc.output_edges])
     assert "scratch y → output y" in str(explain_desc(desc))
-
-
-def told(picture: GraphPicture) -> list[tuple[Any, Any]]:
-    return list(zip(picture.before, picture.became, strict=True))
 
 
 def test_recipes_alone_make_a_picture() -> None:
@@ -304,167 +265,3 @@ def test_bytes_are_told_as_people_read_them() -> None:
     assert [word_bytes(n) for n in (0, 1023, 1024, 1536, 5 << 20, 3 << 30, 7 << 40, 5000 << 40)] == [
         "0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "5 MiB", "3 GiB", "7 TiB", "5000 TiB",
     ]  # fmt: skip
-
-
-# Drawings
-
-
-def texts(svg: str) -> list[str]:
-    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]  # noqa: S314 - our own
-
-
-def boxes(svg: str) -> list[tuple[float, float, float, float]]:
-    shapes = ElementTree.fromstring(svg).findall(f".//{SVG}g/{SVG}g/{SVG}rect")  # noqa: S314 - our own
-    return [(*(float(shape.attrib[name]) for name in ("x", "y", "width", "height")),) for shape in shapes]  # type: ignore[misc]  # four
-
-
-@pytest.mark.parametrize("desc", [crop_flip_sum_flip(), forked(), chain(30)], ids=["one", "forked", "chain"])
-def test_a_drawing_has_every_node_its_operator_edges_and_passes(desc: dml.GraphDesc) -> None:
-    picture = explain_desc(desc)
-    svg = picture.svg()
-    found = texts(svg)
-    for one, became in told(picture):
-        assert {*one.nodes, one.operator} <= set(found)
-        assert any(str(became) in text for text in found)
-    for tensor in picture.tensors.values():
-        assert tensor.name in found
-        assert f"{tensor.data_type.name} {word_bytes(tensor.size_in_bytes)}" in found
-    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
-    reads = sum(len(one.reads) for one in picture.before)
-    assert len(root.findall(f".//{SVG}path")) == reads + desc.output_count
-    assert len(root.findall(f".//{SVG}title")) == len(boxes(svg))
-
-
-def test_no_two_boxes_overlap_and_all_are_inside() -> None:
-    svg = explain_desc(forked()).svg()
-    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
-    found = boxes(svg)
-    assert len(found) == 2 + 5 + 3
-    for i, (x, y, width, height) in enumerate(found):
-        assert x >= 0
-        assert x + width <= float(root.attrib["width"])
-        assert y + height <= float(root.attrib["height"])
-        for left, top, across, down in found[:i]:
-            assert x >= left + across or left >= x + width or y >= top + down or top >= y + height
-
-
-def test_nodes_of_one_pass_have_a_colour_and_a_frame() -> None:
-    svg = explain_desc(crop_flip_sum_flip()).svg()
-    assert svg.count('class="c h1"') == 4
-    assert svg.count('class="w e1"') == 1
-    assert "pass 1: 160 bytes" in texts(svg)
-    assert texts(svg).count("in pass 1") == 3
-    assert {"pass 1: 160 bytes", "pass 2: 160 bytes", "pass 3: 204 bytes"} <= set(texts(explain_desc(forked()).svg()))
-    assert 'class="c h' not in explain_desc(chain(3)).svg()
-    assert 'class="w' not in explain_desc(chain(3)).svg()
-
-
-def test_a_drawing_stands_alone_in_light_and_in_dark() -> None:
-    picture = explain_desc(forked())
-    assert "prefers-color-scheme:dark" in picture.svg()
-    for drawing in (picture.svg(), picture.html()):
-        assert "<script" not in drawing
-        bare = drawing.replace('xmlns="http://www.w3.org/2000/svg"', "")
-        for word in ("http://", "https://", "src=", "href=", "@import", "url("):
-            assert word not in bare
-
-
-def test_every_rule_of_style_keeps_to_the_drawing() -> None:
-    style = re.search("<style>(.*?)</style>", explain_desc(forked()).svg(), re.DOTALL)
-    assert style
-    rules = style[1].replace("@media (prefers-color-scheme:dark){", "")
-    for selectors in re.findall(r"([^{}]+)\{", rules):
-        assert all(".anydml-graph " in one for one in re.split(r",(?![^(]*\))", selectors)), selectors
-
-
-HOSTILE = "</text><script>alert(1)</script>&\"'<!-- ]]> \x1b[31m\u202e\ud800\n\ttab"
-
-
-def test_names_of_strangers_are_text_everywhere() -> None:
-    for name in (HOSTILE, "x" * 10_000, "\U0001f600" * 40, "]]>", "%s{0}"):
-        picture = explain_desc(crop_flip_sum_flip(name), title=name)
-        svg = picture.svg()
-        ElementTree.fromstring(svg.encode())  # noqa: S314 - our own
-        page = picture.html()
-        page.encode()
-        for drawing in (svg, page, picture._repr_html_()):
-            assert "<script" not in drawing
-            assert "\x1b" not in drawing
-            assert "\u202e" not in drawing
-        html.parser.HTMLParser().feed(page)
-        text = picture.text()
-        assert len(text) < 4_000
-        assert "\x1b" not in text
-        assert len(text.splitlines()) == len(explain_desc(crop_flip_sum_flip(), title="t").text().splitlines())
-    svg = explain_desc(crop_flip_sum_flip(HOSTILE)).svg()
-    assert "</text><script>alert(1)</script…" in texts(svg)
-    said = [element.text for element in ElementTree.fromstring(svg).iter(f"{SVG}title")]  # noqa: S314 - our own
-    told_whole = "</text><script>alert(1)</script>&\"'<!-- ]]> \ufffd[31m\ufffd\ufffd tab: copy [4,5] from x[1:5, 2:7]"
-    assert any(text and text.startswith(told_whole) for text in said)
-
-
-def test_a_notebook_shows_the_drawing_and_the_tables() -> None:
-    picture = explain_desc(forked())
-    assert picture._repr_svg_() == picture.svg()
-    assert picture.svg() in picture._repr_html_()
-    assert "running sum along axis 1 of x[1:5, 2:7]" in picture._repr_html_()
-    assert "<!doctype" not in picture._repr_html_()
-    assert picture._repr_html_() in picture.html()
-
-
-# Large graphs
-
-
-def test_a_chain_of_twice_the_length_is_twice_the_work_to_draw() -> None:
-    def count(length: int) -> int:
-        desc = chain(length)
-        made = recipes_of(desc)
-
-        def draw() -> None:
-            picture = explain_desc(desc, made)
-            _ = str(picture), picture.svg()
-
-        draw()  # what is done once is done by now
-        return count_operations(draw)
-
-    assert count(120) < 2.2 * count(60)
-
-
-def test_a_long_chain_is_drawn() -> None:
-    desc = chain(300)
-    picture = explain_desc(desc, recipes_of(desc))
-    text, svg = str(picture), picture.svg()
-    for number in range(300):
-        assert f"node number {number}" in text
-    assert {f"node number {number}" for number in range(300)} <= set(texts(svg))
-    assert "… and 276 more passes" in svg
-    assert len(svg) < 500_000
-
-
-def test_a_wide_graph_is_no_endless_row() -> None:
-    g = dml.Graph("reference")
-    x = g.input(X, "x")
-    desc = g.desc([dml.cumulative_summation(x, 1, has_exclusive_sum=bool(n)).named(f"n{n}") for n in range(2)] * 40)
-    svg = explain_desc(desc).svg()
-    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
-    assert float(root.attrib["width"]) < 4_000
-
-
-def test_a_picture_of_a_graph_needs_no_library_of_the_command_line() -> None:
-    code = (
-        "import sys, anydml as dml; from anydml.explain import explain_desc;"
-        "g = dml.Graph('reference'); x = g.input(dml.TensorDesc('float32', (4,)));"
-        "p = explain_desc(g.desc(dml.cumulative_summation(x, 0))).html();"
-        "print([m for m in ('rich', 'click', 'numba') if m in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
-    assert found.stdout == "[]\n"
-
-
-def test_the_example_draws_what_it_says(tmp_path: Path) -> None:
-    target = tmp_path / "graph.svg"
-    example = Path(__file__).parent.parent / "examples" / "graph.py"
-    command = [sys.executable, "-W", "error", str(example), "--svg", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own example
-    assert "running sum along axis 1, decreasing, of x[1:5, 2:7]" in done.stdout
-    assert {"crop", "flip", "sums", "back"} <= set(texts(target.read_text("utf-8")))

@@ -16,7 +16,8 @@ from anydml.graph.views import Trace, straightened, through, trace
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from drawing import draw_sizes, nested, packed, pick, upto
-from recipes import RANDOM, elements, view
+from random_recipes import RANDOM
+from recipes import elements, view
 
 if TYPE_CHECKING:
     from anydml.ir.verbs import Map

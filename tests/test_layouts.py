@@ -10,15 +10,18 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.programs.contract import SIDE
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.engines.protocol import layouts_of
+from anydml.ir.expressions import fold, load
+from anydml.ir.verbs import Reduce
+from anydml.ir.views import View
 from anydml.memory import reserve_host
 from anydml.runtime.layouts import size_of
 from contractions import draw, product
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from anydml.ir.verbs import Reduce
 
 Array = np.ndarray[Any, Any]
 CPU = dml.Device("cpu")
@@ -37,13 +40,14 @@ def run_ahead(primitive: Reduce, arrays: dict[str, Array]) -> bool:
     engine = CpuEngine()
     places = {name: int(array.__array_interface__["data"][0]) for name, array in arrays.items()}
     program = engine.compile(primitive, frozenset(places) - {"target"})
-    held = []
-    for name, layout in layouts_of(program).items():
+    held, wanted = [], layouts_of(program)
+    plain = {layout.sources[0].tensor for layout in wanted.values()}
+    ahead = {name: place for name, place in places.items() if name not in plain}
+    for name, layout in wanted.items():
         held.append(reserve_host(size_of(layout.target)))
         engine.compile(layout).bind({**places, name: held[-1].address})()
-        places[name] = held[-1].address
-        del places[layout.source.tensor]
-    program.bind(places)()
+        ahead[name] = held[-1].address
+    program.bind(ahead)()
     return bool(held)
 
 
@@ -59,7 +63,7 @@ def test_any_contraction_of_constants_has_the_same_bits(seed: int) -> None:
         drawn.target[...] = before
         ahead += run_ahead(drawn.primitive, drawn.arrays)
         assert drawn.target.tobytes() == wanted.tobytes(), drawn.primitive
-    assert ahead > 3
+    assert ahead > 6
 
 
 @pytest.mark.parametrize(
@@ -67,20 +71,42 @@ def test_any_contraction_of_constants_has_the_same_bits(seed: int) -> None:
 )
 def test_what_is_laid_out_ahead_changes_no_bit_for_any_number_of_threads(m: int, n: int, k: int) -> None:
     left, right = RNG.standard_normal((m, k), np.float32), RNG.standard_normal((k, n), np.float32)
+    right = right.astype(np.float16).astype(np.float32)
     found = set()
-    for turned, threads in itertools.product((False, True), (1, 2, 5)):
+    for turned, threads, kind in itertools.product((False, True), (1, 2, 5), (np.float32, np.float16)):
         dml.set_num_threads(threads)
-        held = np.ascontiguousarray(right.T).T if turned else right
+        held = (np.ascontiguousarray(right.T).T if turned else right).astype(kind)
         arrays = {"left": left, "right": held, "target": np.empty((m, n), np.float32)}
-        primitive = product(left, held, arrays["target"])
-        # A few rows by a factor that lies along the steps add up lane by lane, and are read as they lie.
-        assert run_ahead(primitive, arrays) == (m > 8 or not turned)
-        if m > 8 or not turned:
-            found.add(arrays["target"].tobytes())
+        assert run_ahead(product(left, held, arrays["target"]), arrays)
+        found.add(arrays["target"].tobytes())
     CpuEngine().compile(product(left, right, arrays["target"])).bind(
         {name: int(a.__array_interface__["data"][0]) for name, a in {**arrays, "right": right}.items()}
     )()
     assert found == {arrays["target"].tobytes()}
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product((np.uint8, np.int8), repeat=2)])
+def test_bytes_that_are_laid_out_ahead_give_exact_products(kinds: tuple[type[Any], type[Any]]) -> None:
+    for m, n, k in ((1, 999, 4099), (8, 96, 40_001), (21, 770, 1_101), (70, 516, 2_500)):
+        left, right = (
+            RNG.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, size).astype(kind)
+            for kind, size in zip(kinds, ((m, k), (k, n)), strict=True)
+        )
+        zeros = RNG.integers(0, 128, m).astype(kinds[0]), RNG.integers(0, 128, n).astype(kinds[1])
+        views, numbers = [], []
+        for number, (array, strides) in enumerate(
+            ((left, (k, 0, 1)), (right, (0, 1, n)), (zeros[0], (1, 0, 0)), (zeros[1], (0, 1, 0)))
+        ):
+            views.append(View(f"source{number}", dml.DataType(array.dtype), (m, n, k), strides))
+            numbers.append(load(number, views[-1].data_type).to(dml.DataType.INT32))
+        a, b, za, zb = numbers
+        arrays = {f"source{i}": array for i, array in enumerate((left, right, *zeros))}
+        arrays["target"] = np.empty((m, n), np.int32)
+        target = View("target", dml.DataType.INT32, (m, n, 1), (n, 1, 0))
+        is_ahead = run_ahead(Reduce(tuple(views), target, fold("sum", (a - za) * (b - zb)), 1), arrays)
+        assert is_ahead == has_dots(tile_for("i32", SIDE).lanes)
+        wide = [x.astype(np.float64) for x in (left, right, *zeros)]
+        assert (arrays["target"] == (wide[0] - wide[2][:, None]) @ (wide[1] - wide[3])).all()
 
 
 def multiplied(weights: Array, rows: int, *, owned: bool = False) -> tuple[Any, Any]:

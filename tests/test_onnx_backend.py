@@ -112,10 +112,9 @@ REFUSED = {
     "test_training_dropout_default": RANDOM,
     "test_training_dropout_default_mask": RANDOM,
     "test_training_dropout_mask": RANDOM,
-    "test_roialign_mode_max": "mode max is not supported",
 }
 """Tests of node types that are here, and why they are refused: what a Dropout drops in training is what NumPy's
-generator says, and the largest sample of a region is not what ONNX has for it."""
+generator says."""
 
 
 UNTESTED = {"GlobalLpPool", "MaxRoiPool"}

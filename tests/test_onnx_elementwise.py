@@ -11,6 +11,7 @@ import pytest
 
 import anydml as dml
 from cases import ENGINES
+from onnx_answers import ENGINE, run_there
 from onnx_models import model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
@@ -18,7 +19,6 @@ from anydml.onnx.library import node_kinds  # isort: skip
 from anydml.onnx.lowerings import LOWERINGS, composing, detours, lowered_kinds  # isort: skip
 from elementwise import ELEMENT_WISE  # isort: skip
 
-ENGINE = next(engine for engine in ENGINES if engine != "reference")
 RNG = np.random.default_rng(7)
 
 
@@ -27,12 +27,6 @@ def run(nodes: Any, opset: int = 28, engine: str = "reference", outputs: str = "
     inputs = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     found = dml.onnx.load(model(nodes, inputs, outputs, opset=opset), device=engine).run(arrays)
     return found[outputs] if " " not in outputs else list(found.values())
-
-
-def run_there(proto: Any, arrays: dict[str, Any]) -> list[Any]:
-    ort: Any = pytest.importorskip("onnxruntime", reason="the answers are ONNX Runtime's")
-    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    return list(session.run(None, arrays))
 
 
 # What the table has

@@ -111,6 +111,10 @@ class Call(abc.ABC):
         """A fault of the level as the caller can act on it."""
         return fault
 
+    def rank_of(self, field: str) -> int:
+        """The dimensions of a result, by DirectML's name."""
+        return self.cls.result_ranks.get(field, self.result_rank)
+
     def axis(self, axis: object) -> int:
         """An axis of the array, negative from the end."""
         rank = max(self.rank, 1)
@@ -184,7 +188,7 @@ class Call(abc.ABC):
         tensors = _by_field(self.cls, self.names, found)
         if self.output_sizes is not None:
             try:
-                outputs = [TensorDesc(self.inputs[0].data_type, self.output_sizes)]
+                outputs = [TensorDesc(self._output_type(fields), self.output_sizes)]
             except DescriptionError as error:
                 raise error.within(self.name, "OutputTensor.") from None
             self.result_rank = outputs[0].dimension_count
@@ -194,11 +198,18 @@ class Call(abc.ABC):
         if outputs is None:
             return self._at_level(self.cls.draft(**tensors, **asked, **attributes))
         rank = self.common_rank if self.cls.result_rank is None else self.cls.result_rank
-        padded = [output.padded(rank) for output in outputs]
+        ranks = [self.cls.result_ranks.get(dml_name(name), rank) for name in self.results]
+        padded = [output.padded(ranks[min(i, len(ranks) - 1)]) for i, output in enumerate(outputs)]
         if len(padded) < len(self.results):  # `output_sizes` are those of the first, and others are asked for
             told = _by_field(self.cls, self.results[:1], padded)
             return self.cls.draft(**tensors, **asked, **told, **attributes)
         return self.cls(**tensors, **_by_field(self.cls, self.results, padded), **attributes)
+
+    def _output_type(self, fields: Sequence[str]) -> DataType:
+        """The output's type, where its sizes alone are told."""
+        like = self.cls.output_like
+        found: DataType = self.inputs[fields.index(like) if like else 0].data_type
+        return found
 
     def _at_level(self, desc: OperatorDesc) -> OperatorDesc:
         """The same with an output that the level has, where its type is free: truths are UINT32 before 2_0."""

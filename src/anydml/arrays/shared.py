@@ -18,13 +18,21 @@ if TYPE_CHECKING:
     from anydml.memory import Buffer
 
 
+def _nothing() -> None:
+    pass
+
+
 class SharedData:
-    """The bytes of an array that nobody changes, asked for once. They are not copied; a GPU has a copy of its own."""
+    """The bytes of an array that nobody changes, asked for once. They are not copied; a GPU has a copy of its own.
 
-    __slots__ = ("__weakref__", "_buffers", "_lock", "_make", "_size", "derived")
+    What is not held can be made again: the host's memory has it for as long as somebody has its buffer.
+    """
 
-    def __init__(self, size: int, make: Callable[[], np.ndarray[Any, Any]]) -> None:
-        self._size, self._make = size, functools.cache(make)
+    __slots__ = ("__weakref__", "_buffers", "_lock", "_make", "_of_host", "_size", "derived")
+
+    def __init__(self, size: int, make: Callable[[], np.ndarray[Any, Any]], *, is_held: bool = True) -> None:
+        self._size, self._make = size, functools.cache(make) if is_held else make
+        self._of_host: Callable[[], np.ndarray[Any, Any] | None] | None = None if is_held else _nothing
         self._buffers: dict[str, Buffer] = {}
         self._lock = make_lock()
         self.derived: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
@@ -41,6 +49,12 @@ class SharedData:
     def buffer(self, memory: str) -> Buffer:
         """The bytes in a memory."""
         with self._lock:
+            if memory == HOST and self._of_host is not None:
+                found = self._of_host()
+                if found is None:
+                    found = self.array
+                    self._of_host = weakref.ref(found)
+                return upload(found, memory)
             if memory not in self._buffers:
                 array = self.array
                 # PyTorch warns of memory that may not be written to, whatever is done with it.

@@ -188,7 +188,8 @@ def _outputs(
     asked, named = given[f"{name}_type"], type_field(cls)
     if asked is None and named is None and has_free_type(cls, name):
         raise click.UsageError("give --to, the type")
-    usual = DataType.FLOAT32 if first is None else first.data_type
+    like = {dml_name(field): tensor for field, tensor in tensors.items()}.get(cls.output_like, first)
+    usual = DataType.FLOAT32 if like is None else like.data_type
     data_type = _read_type(asked, "--output-type") if asked is not None else attributes.get(str(named), usual)
     return {name: _described(cls, dml_name(name), data_type, sizes if first is None else sizes or first.sizes)}
 

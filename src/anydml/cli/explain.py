@@ -57,6 +57,8 @@ _EXAMPLES = {
     "split": "--sizes 2,6 --axis 1 --along 3,2,1",
     "fill_value_constant": "--sizes 2,3 --value 7 --type int32",
     "fill_value_sequence": "--sizes 2,3 --start 10 --delta 20 --type uint8",
+    "one_hot": '--data "[[1],[3]]" --type int64 --values [[0,5]] --output-sizes 2,4 --axis 1',
+    "adam_optimizer": "--sizes 1,1,1,3 --step [[[[1]]]] --learning-rate 0.5",
     "padding": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --mode edge",
     "padding1": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --value 9 --type int32",
     "tile": "--sizes 2,3 --repeats 2,2",
@@ -83,6 +85,10 @@ _EXAMPLES = {
     "gru": "--sizes 1,2,1,1 --weight-sizes 1,1,3,1 --recurrence-sizes 1,1,3,1 --activation-descs sigmoid,tanh",
     "unfold": "--sizes 1,1,4 --window-sizes 3",
     "fold": "--sizes 1,3,2 --output-sizes 1,1,4 --window-sizes 3",
+    "multihead_attention": "--query-data [[[9,0],[0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]]",
+    "multihead_attention1": (
+        "--query-data [[[9,0,0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]] --query-head-count 2"
+    ),
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
 }
 

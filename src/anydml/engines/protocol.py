@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.ir.verbs import Map, Primitive
+    from anydml.ir.verbs import Map, Primitive, Reduce
     from anydml.memory import Buffer
 
 
@@ -22,12 +22,12 @@ class Program(Protocol):
         """
 
 
-def layouts_of(program: Program) -> Mapping[str, Map]:
-    """What a program wants laid out ahead: by a name of its own, the map of one constant that writes it, packed.
+def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
+    """What a program wants laid out ahead: by a name of its own, the verb of one constant that writes it, packed.
 
     When it is bound, the name has its place. What its layouts are of, it reads no more itself.
     """
-    found: Mapping[str, Map] = getattr(program, "layouts", {})  # which few programs have
+    found: Mapping[str, Map | Reduce] = getattr(program, "layouts", {})  # which few programs have
     return found
 
 

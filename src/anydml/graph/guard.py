@@ -52,5 +52,10 @@ def guard(recipe: Recipe) -> Recipe:
     def redirect(view: View) -> View:
         return replace(view, tensor=moved.get(view.tensor, view.tensor))
 
-    kept = [replace(step, primitive=step.primitive.reading(redirect).writing(redirect)) for step in steps]
+    def held_back(step: Step) -> Step:
+        own = step.target.tensor  # what a step keeps of its output is there, until that is copied
+        made = step.primitive.reading(lambda view: view if view.tensor == own else redirect(view))
+        return replace(step, primitive=made.writing(redirect))
+
+    kept = list(map(held_back, steps))
     return Recipe(stores, (*kept, *copies))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from anydml.files import Files, open_plain
 from anydml.limits import MemoryLimit
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, cut_out
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
 from anydml.onnx.wire import count_entries
@@ -50,7 +52,7 @@ class Source:
     """Where its external data may lie, and the limit on its memory."""
     functions: Mapping[Key, Any]
     """Of the model's own, calls of which may have been left."""
-    raw: Mapping[str, bytes] = field(default_factory=dict)
+    raw: Mapping[str, bytes | Piece] = field(default_factory=dict)
     """The bytes of large initializers, which were taken out of the message: it would keep them beside ours."""
 
     @property
@@ -60,7 +62,8 @@ class Source:
         found.CopyFrom(self.proto)
         for tensor in found.graph.initializer:
             if tensor.name in self.raw:
-                tensor.raw_data = self.raw[tensor.name]
+                raw = self.raw[tensor.name]
+                tensor.raw_data = raw if isinstance(raw, bytes) else raw.read()
         return found
 
 
@@ -70,9 +73,10 @@ def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = F
     With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change.
     """
     folder, limit = None, MemoryLimit(max_memory, "load")
+    raw: dict[str, bytes | Piece] = {}
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
-        proto = _parse(_read_file(Path(given), name, limit), name, limit)
+        proto, raw = _read_file(Path(given), name, limit, is_kept=is_kept)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):
         name = "model"
@@ -86,7 +90,6 @@ def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = F
     whole = inlined(proto, functions, name)
     # What a model that only called functions of its own is made of needs an opset as well.
     opset = opset or _check_form(whole, name)
-    raw: dict[str, bytes] = {}
     if whole is not given:
         for tensor in whole.graph.initializer:
             if len(tensor.raw_data) >= _LARGE and tensor.name not in raw:
@@ -103,21 +106,34 @@ def _copied(proto: Any) -> Any:
     return own
 
 
-def _read_file(path: Path, name: str, limit: MemoryLimit) -> bytes:
+def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> tuple[Any, dict[str, bytes | Piece]]:
+    """The message, and the initializers that are left in the file, which is then kept open."""
     try:
-        with open_plain(path.resolve(), name) as file:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open_plain(path.resolve(), name))
             size = os.fstat(file.fileno()).st_size
             if size > _MOST_BYTES:
                 rule = f"the file must have at most 2 GiB = {_MOST_BYTES} bytes, a protobuf's most"
                 way_out = "save its tensors beside it, with onnx.save_model(..., save_as_external_data=True)"
                 raise ModelFileError(name, Fault(field="", rule=rule, value=size, found=str(size), way_out=way_out))
             limit.take(size, "the file", name)
-            return file.read(size)
+            found = cut_out(file, size, _LARGE) if is_kept and CAN_HOLD else None
+            if found is not None and found[1]:
+                proto = _parse(found[0], name, limit)
+                tensors = proto.graph.initializer
+                held = HeldFile(file, name)
+                raw: dict[str, bytes | Piece] = {tensors[i - 1].name: Piece(held, *at) for i, at in found[1].items()}
+                if len({tensor.name for tensor in tensors}) == len(tensors):
+                    stack.pop_all()
+                    return proto, raw
+            file.seek(0)
+            data = file.read(size)
     except ModelFileError as error:
         raise ModelFileError(name, error.faults) from None
     except (OSError, ValueError, MemoryError, RuntimeError) as error:
         rule = f"the file cannot be read ({show(error)})"
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
+    return _parse(data, name, limit), {}
 
 
 def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:

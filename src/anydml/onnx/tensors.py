@@ -15,6 +15,7 @@ from anydml.enums import DataType
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.files import open_plain
 from anydml.onnx.library import TensorProto
+from anydml.onnx.pieces import Piece
 from anydml.onnx.types import read_element_type
 from anydml.onnx.values import Known, Value, check_dimensions
 
@@ -52,8 +53,8 @@ def is_external(tensor: Any) -> bool:
     return bool(tensor.data_location == TensorProto.EXTERNAL)
 
 
-def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: bytes | None = None) -> Value:
-    """The tensor as a known value; files beside the model are read when somebody asks for elements.
+def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: bytes | Piece | None = None) -> Value:
+    """The tensor as a known value; files are read when somebody asks for elements.
 
     `raw` are its bytes, where they were taken out of it.
     """
@@ -66,6 +67,10 @@ def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: byt
         make = functools.partial(_read_external, tensor, element, count, subject, what, beside)
         make(is_check=True)
         return _value(element, shape, Known(make=make), tensor)
+    if isinstance(raw, Piece):
+        _check_bytes(raw, element, count, subject, what)
+        make = functools.partial(_from_piece, raw, element, count, subject, what)
+        return _value(element, shape, Known(make=make, is_readable=True), tensor)
     if raw is not None or tensor.HasField("raw_data"):
         held = _from_bytes(tensor.raw_data if raw is None else raw, element, count, subject, what)
     else:
@@ -81,7 +86,7 @@ def _value(element: ElementType, shape: tuple[int, ...], known: Known, tensor: A
         numbers = Known(make=lambda: unpack(known.flat().view(np.uint8), kind)[:count])
         return Value(element, shape, numbers, source=name, halves=known)
     if element.is_bool:
-        known = Known(make=functools.partial(_truths, element, known))
+        known = Known(make=functools.partial(_truths, element, known), is_readable=known.is_readable)
     return Value(element, shape, known, source=name)
 
 
@@ -102,11 +107,19 @@ def read_shape(tensor: Any, subject: str, what: str) -> tuple[int, ...]:
     return shape
 
 
-def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
+def _check_bytes(data: bytes | Piece, element: ElementType, count: int, subject: str, what: str) -> None:
     wanted = element.bytes_of(count)
     if len(data) != wanted:
         rule = f"must have {wanted} bytes of raw_data, for {count} elements of {element.name}"
         raise _broken(subject, what, rule, str(len(data)))
+
+
+def _from_piece(piece: Piece, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
+    return _from_bytes(piece.read(), element, count, subject, what)
+
+
+def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
+    _check_bytes(data, element, count, subject, what)
     return np.frombuffer(data, element.held.newbyteorder("<")).astype(element.held, copy=False)
 
 

@@ -35,27 +35,40 @@ class NeedsValueError(UnsupportedError):
 
 
 class Known:
-    """Elements that are known, in a row: computed when somebody first asks for them, and never changed."""
+    """Elements that are known, in a row: computed when somebody first asks for them, and never changed.
 
-    __slots__ = ("_data", "_flat", "_make")
+    Those that can be read from a file again are not held: whoever reads them holds them.
+    """
 
-    def __init__(self, flat: np.ndarray[Any, Any] | None = None, make: Callable[[], Any] | None = None) -> None:
+    __slots__ = ("_data", "_flat", "_make", "is_readable")
+
+    def __init__(
+        self,
+        flat: np.ndarray[Any, Any] | None = None,
+        make: Callable[[], Any] | None = None,
+        *,
+        is_readable: bool = False,
+    ) -> None:
         self._flat, self._make = flat, make
         self._data: SharedData | None = None
+        self.is_readable = is_readable
 
     def flat(self) -> np.ndarray[Any, Any]:
         """The elements."""
         make = self._make  # before the elements: whoever computes them sets these first
         if self._flat is None:
             assert make is not None  # noqa: S101 - for type checkers: there is the one or the other
-            self._flat = np.ascontiguousarray(make()).reshape(-1)
+            made = np.ascontiguousarray(make()).reshape(-1)
+            if self.is_readable:
+                return made
+            self._flat = made
             self._make = None
         return self._flat
 
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(size, self.flat)
+            self._data = SharedData(size, self.flat, is_held=not self.is_readable)
         return self._data
 
 
@@ -132,7 +145,8 @@ class Value:
         """The same memory as another type of as many bits; the graph must have it where it is not known."""
         known, held = self.known, element.held
         if known is not None and held != self.element.held:
-            return Value(element, self.shape, Known(make=lambda: known.flat().view(held)))
+            seen = Known(make=lambda: known.flat().view(held), is_readable=known.is_readable)
+            return Value(element, self.shape, seen)
         return Value(element, self.shape, known, self.expression, self.source, self.needs)
 
     def for_next_graph(self) -> Value:

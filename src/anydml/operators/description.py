@@ -52,6 +52,8 @@ class OperatorDesc(Record, abc.ABC):
     """Whether the other fields leave a choice of the output's sizes: its function takes `output_sizes`."""
     implies_output: ClassVar[bool] = True
     """Whether the other fields say what the output is: its type is the first input's."""
+    output_like: ClassVar[str] = ""
+    """The input whose type the output has, where only its sizes are told: the first, if not said."""
 
     fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
@@ -59,6 +61,8 @@ class OperatorDesc(Record, abc.ABC):
     """Whether a function adds leading sizes of 1, so that all inputs have as many dimensions as the first."""
     result_rank: ClassVar[int | None] = None
     """The dimensions of a function's result, where they are not as many as the first input has."""
+    result_ranks: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    """The same of single outputs, by DirectML's names."""
 
     if TYPE_CHECKING:
 

@@ -71,8 +71,8 @@ def needs_level(field: str, value: str, needed: FeatureLevel, level: FeatureLeve
 
 def split(view: View, dimension: int, *sizes: int) -> View:
     """A view with a dimension made several, the last of which runs fastest."""
-    inner = packed_strides(sizes)
-    strides = tuple(stride * view.strides[dimension] for stride in inner)
+    inner = zip(packed_strides(sizes), sizes, strict=True)
+    strides = tuple(stride * view.strides[dimension] if size > 1 else 0 for stride, size in inner)
     return View(
         view.tensor,
         view.data_type,

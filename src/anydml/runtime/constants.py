@@ -49,17 +49,8 @@ class Constants:
         self._memory: list[object] = []
         self.places: dict[str, int] = {}
         self._bring({name: given for name, given in data.items() if name in read})
-        if not once.steps:
-            return
-        named = {name: given for name, given in data.items() if name in once.stores}
-        passing = {name: given for name, given in named.items() if name not in read}
-        start = len(self._memory)
-        self._bring(passing)
-        stop = len(self._memory)
-        self._compute(once, {name: given for name, given in named.items() if isinstance(given, SharedData)})
-        del self._memory[start:stop]
-        for name in passing:
-            del self.places[name]
+        if once.steps:
+            self._compute(once, {name: given for name, given in data.items() if name in once.stores})
 
     def __bool__(self) -> bool:
         return bool(self._memory)
@@ -114,8 +105,8 @@ class Constants:
         self._memory.append(buffer)
         self.places.update({name: buffer.address + offset for name, offset in offsets.items()})
 
-    def _compute(self, once: Recipe, shared: Mapping[str, SharedData]) -> None:
-        origins = _trace(once, shared)
+    def _compute(self, once: Recipe, data: Mapping[str, Data]) -> None:
+        origins = _trace(once, {name: given for name, given in data.items() if isinstance(given, SharedData)})
         needed = {name for name, store in once.stores.items() if store.kind == "output"}
         steps: list[Step] = []
         for step in reversed(once.steps):
@@ -130,27 +121,42 @@ class Constants:
                 steps.append(step)
                 needed |= {view.tensor for view in step.sources}
         if steps:
-            self._run(once, steps[::-1], origins)
+            self._run(once, steps[::-1], origins, {n: given for n, given in data.items() if n not in self.places})
 
     def _find(self, origin: _Origin | None) -> _Made | None:
         """What another graph computed already."""
         found: _Made | None = None if origin is None else origin.roots[0].derived.get((self._engine.memory, origin.key))
         return found
 
-    def _run(self, once: Recipe, steps: list[Step], origins: Mapping[str, _Origin]) -> None:
+    def _run(
+        self, once: Recipe, steps: list[Step], origins: Mapping[str, _Origin], passing: Mapping[str, Data]
+    ) -> None:
+        """Run steps; data that no dispatch reads is there from the first step that reads it to the last."""
+        last = {view.tensor: number for number, step in enumerate(steps) for view in step.sources}
+        passed: dict[str, list[object]] = {}
         arena = lay_out(Recipe(once.stores, tuple(steps)))
         scratch = self._reserve(arena.size_in_bytes) if arena.offsets else None
         stores = dict(self.places)
         if scratch is not None:
             stores.update({name: scratch.address + offset for name, offset in arena.offsets.items()})
         made: dict[str, Buffer] = {}
-        for step in steps:
+        for number, step in enumerate(steps):
+            for view in step.sources:
+                if view.tensor in passing and view.tensor not in passed:
+                    start = len(self._memory)
+                    self._bring({view.tensor: passing[view.tensor]})
+                    passed[view.tensor] = self._memory[start:]
+                    del self._memory[start:]
+                    stores[view.tensor] = self.places.pop(view.tensor)
             name = step.target.tensor
             if once.stores[name].kind == "output":
                 made[name] = self._reserve(once.stores[name].size_in_bytes)
                 self._keep(name, made[name])
                 stores[name] = made[name].address
             self._engine.compile(step.primitive).bind(stores)()
+            if self._engine.memory == HOST:
+                for gone in [tensor for tensor in passed if last[tensor] == number]:
+                    passed[gone].clear()
         if self._engine.memory != HOST:
             synchronize(self._engine.memory)  # whatever stream it is then read on
         for name, buffer in made.items():

@@ -76,10 +76,10 @@ class Compiled(abc.ABC):
         `stores` are what a program's views call tensors, by field.
         """
         fields = {stores[field]: field for field in self.owned}
-        ahead = {store: layout for store, layout in layouts.maps.items() if layout.source.tensor in fields}
-        left = {layout.source.tensor for layout in ahead.values()} - layouts.read
+        ahead = {store: layout for store, layout in layouts.maps.items() if layout.sources[0].tensor in fields}
+        left = {layout.sources[0].tensor for layout in ahead.values()} - layouts.read
         kept = {field: self.keep(field, tensor) for field, tensor in self.owned.items() if stores[field] not in left}
-        kept |= {store: kept_layout(fields[layout.source.tensor], layout) for store, layout in ahead.items()}
+        kept |= {store: kept_layout(fields[layout.sources[0].tensor], layout) for store, layout in ahead.items()}
         self._owned = Persistent(self.device.engine, kept)
 
     # What subclasses say

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.engines.protocol import Program
-    from anydml.ir.verbs import Map
+    from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
 
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Layouts:
     """The layouts of the programs of a recipe; programs that want the same share it."""
 
-    maps: Mapping[str, Map]
+    maps: Mapping[str, Map | Reduce]
     """By store, what writes it."""
     names: tuple[Mapping[str, str], ...]
     """For each program, the stores by the names that they have there."""
@@ -31,7 +31,7 @@ class Layouts:
     @classmethod
     def of(cls, recipe: Recipe, programs: Sequence[Program], taken: Iterable[str] = ()) -> Layouts:
         """What the programs of a recipe's steps want; the stores have names that are not taken."""
-        stores: dict[Map, str] = {}
+        stores: dict[Map | Reduce, str] = {}
         named, read, names = {*recipe.stores, *taken}, set[str](), []
         for step, program in zip(recipe.steps, programs, strict=True):
             wanted = layouts_of(program)
@@ -39,14 +39,14 @@ class Layouts:
             for name, layout in wanted.items():
                 plain = replace(layout, target=replace(layout.target, tensor=""))
                 if plain not in stores:
-                    store = f"{layout.source.tensor} laid out"
+                    store = f"{layout.sources[0].tensor} laid out"
                     while store in named:
                         store += " more"
                     named.add(store)
                     stores[plain] = store
                 own[name] = stores[plain]
             names.append(own)
-            read |= {view.tensor for view in step.sources} - {layout.source.tensor for layout in wanted.values()}
+            read |= {view.tensor for view in step.sources} - {layout.sources[0].tensor for layout in wanted.values()}
         maps = {store: replace(plain, target=replace(plain.target, tensor=store)) for plain, store in stores.items()}
         return cls(maps, tuple(names), frozenset(read))
 
@@ -63,10 +63,11 @@ class Layouts:
 
     def once(self, once: Recipe, always: Recipe) -> Recipe:
         """What is computed once, with the layouts of constants; what only they read need not last."""
-        ahead = {name: made for name, made in self.maps.items() if always.stores[made.source.tensor].kind == "constant"}
+        known = {name: store for name, store in always.stores.items() if store.kind == "constant"}
+        ahead = {name: made for name, made in self.maps.items() if made.sources[0].tensor in known}
         if not ahead:
             return once
-        stores = {made.source.tensor: always.stores[made.source.tensor] for made in ahead.values()} | dict(once.stores)
+        stores = {made.sources[0].tensor: known[made.sources[0].tensor] for made in ahead.values()} | {**once.stores}
         for name, store in stores.items():
             if store.kind == "output" and name not in self.read:
                 stores[name] = replace(store, kind="scratch")
@@ -77,7 +78,7 @@ class Layouts:
         """The recipe with what is laid out by the name of that."""
         steps = []
         for step, own in zip(recipe.steps, self.names, strict=True):
-            instead = {self.maps[store].source.tensor: store for store in own.values()}
+            instead = {self.maps[store].sources[0].tensor: store for store in own.values()}
             steps.append(step.reading(lambda view, instead=instead: _renamed(view, instead)))  # type: ignore[misc]  # a default is no parameter
         stores = {name: store for name, store in recipe.stores.items() if store.kind != "constant" or name in self.read}
         stores |= {name: Store("constant", size_of(made.target)) for name, made in self.maps.items()}

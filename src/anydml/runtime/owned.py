@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.engines.protocol import Engine, Program
-    from anydml.ir.verbs import Map
+    from anydml.ir.verbs import Map, Reduce
     from anydml.memory import Buffer
     from anydml.runtime.binding import Bound
 
@@ -22,16 +22,16 @@ class Kept(NamedTuple):
     """What is kept of an owned tensor in the persistent resource."""
 
     field: str
-    copy: Map
+    copy: Map | Reduce
     """From the tensor, by its field's name, to `Persistent`."""
     size_in_bytes: int
     first: int = 0
     """Bytes from the copy's start to the first element."""
 
 
-def kept_layout(field: str, layout: Map) -> Kept:
+def kept_layout(field: str, layout: Map | Reduce) -> Kept:
     """What is laid out of an owned tensor ahead."""
-    source, target = replace(layout.source, tensor=field), replace(layout.target, tensor="Persistent")
+    source, target = replace(layout.sources[0], tensor=field), replace(layout.target, tensor="Persistent")
     return Kept(field, replace(layout, sources=(source,), target=target), size_of(target))
 
 

@@ -19,6 +19,7 @@ from anydml.engines.cpu.programs import (
     plan_reduce,
     plan_reverse,
     plan_scaled,
+    plan_taps,
     plan_weights,
 )
 from anydml.engines.reference import ReferenceEngine
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
     Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_map),
-    Reduce: (plan_contract, plan_weights, plan_reduce),
+    Reduce: (plan_taps, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""

@@ -31,6 +31,7 @@ from anydml.onnx.lowerings import (
     regions,
     resizing,
     running,
+    selecting,
     shaping,
     slicing,
 )
@@ -89,6 +90,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "GlobalAveragePool": {1: pooling.global_pool(ReduceFunction.AVERAGE)},
     "GlobalLpPool": {1: pooling.global_lp_pool},
     "GlobalMaxPool": {1: pooling.global_pool(ReduceFunction.MAX)},
+    "GridSample": {16: grids.grid_sample},
     "GroupNormalization": {18: normalising.group_norm},
     "GRU": {1: recurrent.layer(dml.gru)},
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
@@ -113,6 +115,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
     "NegativeLogLikelihoodLoss": {12: by_definition},
+    "OneHot": {9: selecting.one_hot},
     "Pad": {
         1: rearranging.pad_by_attributes("paddings"),
         2: rearranging.pad_by_attributes("pads"),

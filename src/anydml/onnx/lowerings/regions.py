@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import anydml as dml
 from anydml.enums import ReduceFunction
 from anydml.errors import show
 from anydml.onnx.lowerings.elementwise import compute
+from anydml.onnx.lowerings.grids import Taps, by_image, sampled
 from anydml.onnx.lowerings.moving import convert, retyped
+from anydml.onnx.lowerings.reducing import reduce
 from anydml.onnx.lowerings.slicing import take
-from anydml.onnx.types import INT64, UINT64
+from anydml.onnx.types import BOOL, FLOAT, INT64, UINT64
+from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
-    from anydml.onnx.values import Value
 
 
 def roi_align(node: Node) -> list[Value]:
     """RoiAlign: samples averaged; without `half_pixel` a region is at least one element large.
 
-    Of `max` ONNX has the largest of what corners add to samples, where ROI_ALIGN1 has the largest sample.
+    Of `max` ONNX has the largest of what corners add to samples, where ROI_ALIGN1 has the largest sample: that one is
+    put together of other operators.
     """
     x, rois, images = (node.input(k) for k in range(3))
     if len(x.shape) != 4 or len(rois.shape) != 2 or rois.shape[1] != 4 or images.shape != rois.shape[:1]:
@@ -29,14 +34,14 @@ def roi_align(node: Node) -> list[Value]:
     mode, scale, samples = node.text("mode"), node.real("spatial_scale"), node.integer("sampling_ratio")
     if mode not in ("avg", "max"):
         node.refuse("mode", "mode must be avg or max", found=show(mode))
-    if mode == "max":
-        node.unsupported("mode", "mode max is not supported: ONNX's is no largest sample, as DirectML's is")
     is_half = node.version >= 16 and node.text("coordinate_transformation_mode") == "half_pixel"
     if not is_half and rois.count:
         rois = _at_least_one(node, rois, scale)
     shape = (rois.shape[0], x.shape[1], node.integer("output_height"), node.integer("output_width"))
     if min(shape[2:]) < 1 or samples < 0:
         node.refuse("output_height", "output_height and output_width must be at least 1, sampling_ratio at least 0")
+    if mode == "max" and 0 not in shape:
+        return [_largest(node, x, rois, images, shape, is_half=is_half)]
     counts: dict[str, Any] = {"minimum_samples_per_output": max(samples, 1)}
     if samples:
         counts["maximum_samples_per_output"] = samples
@@ -54,6 +59,68 @@ def roi_align(node: Node) -> list[Value]:
             **counts,
         )
     ]
+
+
+def _largest(node: Node, x: Value, rois: Value, images: Value, shape: tuple[int, ...], *, is_half: bool) -> Value:
+    """The largest of what corners add to the samples of each element."""
+    taps = []
+    for k in range(2):
+        found = _corners(node, convert(node, rois, FLOAT), x.shape[2 + k], shape[2 + k], 1 - k, is_half=is_half)
+        # Of the dimensions regions, rows, columns, corners of rows and of columns.
+        taps.append(found.shaped(node, _of_rows if k == 0 else _of_columns))
+    image = node.tracer.reshape(images, (shape[0], 1, 1, 1, 1))
+    seen = sampled(node, convert(node, x, FLOAT), image, taps)
+    largest = reduce(node, seen, ReduceFunction.MAX, (4, 5))
+    return convert(node, by_image(node, largest, shape), x.element)
+
+
+def _of_rows(regions: int, length: int, corners: int) -> tuple[int, ...]:
+    return regions, length, 1, corners, 1
+
+
+def _of_columns(regions: int, length: int, corners: int) -> tuple[int, ...]:
+    return regions, 1, length, 1, corners
+
+
+def _corners(node: Node, rois: Value, size: int, length: int, column: int, *, is_half: bool) -> Taps:
+    """Regions, elements of each, and the two corners of their samples along a dimension of an image.
+
+    Where ONNX takes a number of samples that depends on the region, that of an image as large is the most; smaller
+    regions have their last sample again.
+    """
+    scale, asked = node.real("spatial_scale"), node.integer("sampling_ratio")
+    low, high = (
+        compute(
+            node,
+            dml.identity,
+            node.tracer.reshape(take(node, rois, [0, k], [rois.shape[0], 1], [1, 1]), (rois.shape[0], 1, 1)),
+            scale_bias=(scale, -0.5 if is_half else 0.0),
+        )
+        for k in (column, column + 2)
+    )
+    step = compute(node, dml.identity, compute(node, dml.subtract, high, low), scale_bias=(1 / length, 0.0))
+    most = asked or -(-size // length)
+    numbers = Value.of(FLOAT, np.repeat(np.arange(most), 2))
+    count = (
+        Value.of(FLOAT, most) if asked else compute(node, dml.clip, compute(node, dml.ceil, step), min=1.0, max=most)
+    )
+    if not asked:
+        numbers = compute(node, dml.min, numbers, compute(node, dml.identity, count, scale_bias=(1.0, -1.0)))
+    within = compute(node, dml.divide, compute(node, dml.identity, numbers, scale_bias=(1.0, 0.5)), count)
+    steps = compute(node, dml.add, Value.of(FLOAT, np.arange(length)[:, None]), within)
+    place = compute(node, dml.add, low, compute(node, dml.multiply, step, steps))
+    kept = compute(node, dml.clip, place, min=-1.0, max=float(size))
+    inside = compute(node, dml.logical_equals, kept, place, element=BOOL)
+    if not asked:
+        is_some = compute(node, dml.logical_greater_than, step, Value.of(FLOAT, 0), element=BOOL)
+        inside = compute(node, dml.logical_and, inside, is_some)
+    near = compute(node, dml.clip, place, min=0.0, max=size - 1.0)
+    second = Value.of(FLOAT, np.tile([0, 1], most))
+    first = compute(node, dml.floor, near)
+    corner = compute(node, dml.clip, compute(node, dml.add, first, second), min=0.0, max=size - 1.0)
+    away = compute(node, dml.subtract, near, compute(node, dml.add, first, second))
+    part = compute(node, dml.identity, compute(node, dml.abs, away), scale_bias=(-1.0, 1.0))
+    return Taps(corner, part, inside)
 
 
 def _at_least_one(node: Node, rois: Value, scale: float) -> Value:

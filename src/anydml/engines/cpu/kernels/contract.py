@@ -16,7 +16,7 @@ from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
-from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
 
@@ -24,10 +24,11 @@ WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
-    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at",
+    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
-that a packed one has."""
+that a packed one has, `line` the columns of a line of the target, where there are gaps between those, and `gap` the
+distance from one to the next."""
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
 64 KiB on an Arm of today, and 32 or 48 on others."""
@@ -44,10 +45,10 @@ RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, WINDOWS, STRIP, DOTS = range(9)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, STRIP, DOTS = range(10)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
-once, for its columns lie side by side; not packed; packed ahead; packed by tables of distances; or by a kernel for few
-rows, which the section names."""
+once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
+distances; or by a kernel for few rows, which the section names."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 _RIGHT = 64
@@ -55,13 +56,13 @@ _LEFT = _RIGHT + RIGHT + 4 * BLOCK * PANEL
 _STAGE = _LEFT + 4 * BLOCK * PANEL
 _RESULT = _STAGE + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
 _TOTALS = _RESULT + RESULT
-SCRATCH = _TOTALS + 8 * (COLUMNS + 2 * PANEL) * 4 + 4096
+SCRATCH = _TOTALS + 4 * 4 * (LONG + 2 * PANEL) + 4096
 """Bytes of a scratch."""
 
 
 def make_contract() -> str:
     """The text of the kernel."""
-    return "\n".join([make_stage(), make_bases(), _write_kernel(), DECLARED])
+    return "\n".join([make_stage(), make_lines(), make_bases(), _write_kernel(), DECLARED])
 
 
 def _write_kernel() -> str:
@@ -89,7 +90,7 @@ def _write_kernel() -> str:
     text.let("stage_memory", f"scratch + {_STAGE}")
     text.let("result_memory", f"scratch + {_RESULT}")
     for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
-        text.let(name, f"scratch + {_TOTALS + 4 * i * (COLUMNS + 2 * PANEL)}")
+        text.let(name, f"scratch + {_TOTALS + 4 * i * (LONG + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
     with text.loop("unit", "begin", "end"):
         _write_unit(text)
@@ -138,13 +139,24 @@ def _write_unit(text: Steps) -> None:
                 "right_zeros",
                 0,
             )
-            with text.loop("j_t", "n0", "n1", "tile_columns"):
+            with text.when(f"right_mode == {PANELS}"):
+                _read_totals(text)
+            with text.loop("j_t", "n0", f"n0 if right_mode == {PANELS} else n1", "tile_columns"):
                 text.invoke(
                     "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
                     "right_totals + (j_t - n0) * 4",
                 )  # fmt: skip
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
+
+
+def _read_totals(text: Steps) -> None:
+    """The columns' totals, of all steps, that lie beside panels: the first block has them, the others nothing."""
+    text.read("ahead", "right_bases + 8")
+    with text.loop("t_c", 0, "columns"):
+        one = text.new(f"load i32, ptr {text.place('ahead + (n0 + t_c) * 4')}, align 4")
+        one = text.new(f"select i1 {text.new('icmp eq i64 %k0, 0')}, i32 {one}, i32 0")
+        text.add(f"store i32 {one}, ptr {text.place('right_totals + t_c * 4')}, align 4")
 
 
 def _write_skinny(text: Steps) -> None:
@@ -169,9 +181,20 @@ def _write_skinny(text: Steps) -> None:
             "skinny", "right + 24", "right_bases", "right_memory", "a_pitch", "n0", "columns", "result_memory",
             "result_pitch", "k",
         )  # fmt: skip
-    text.invoke(
-        "@stage", "result", "result_bases", "m0", "n0", "height_s", "columns", 0, "result_memory", "result_pitch"
-    )
+    _finish(text, "m0", "n0", "height_s", "result_memory")
+
+
+def _finish(text: Steps, first: str, start: str, height: str, memory: str) -> None:
+    """What is computed from sums, for some rows and the columns from a start on: line by line, where there are gaps."""
+    with text.when("line == 0"):
+        text.invoke(
+            "@stage", "result", "result_bases", first, start, height, f"n1 - {start}", 0, memory, "result_pitch"
+        )
+    with text.when("line"):
+        text.invoke(
+            "@lines", "result", "result_bases", first, start, height, f"n1 - {start}", memory, "result_pitch",
+            "line", "gap",
+        )  # fmt: skip
 
 
 def _pack_right(text: Steps) -> None:
@@ -194,7 +217,7 @@ def _pack_right(text: Steps) -> None:
                 "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
             )  # fmt: skip
     with text.when(f"right_mode != {ALONG_ROWS}"), text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
-        text.let("width_p", "min(tile_columns, n1 - jp)")
+        text.let("width_p", f"tile_columns if right_mode == {HALVES} else min(tile_columns, n1 - jp)")
         text.let("to_p", "right_memory + (jp - n0) * packed * 4")
         with text.when(f"right_mode == {ALONG_STEPS}"):
             text.invoke(
@@ -251,7 +274,7 @@ def _write_panel(text: Steps) -> None:
         text.let("is_raw", "1 if j < unpacked else 0")
         text.let("from_j", "right_base + j * right_across + k0 * right_step")
         text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * packed * 4")
-        text.let("b_step", "right_step if is_raw != 0 else panel_pitch")
+        text.let("b_step", "right_step * together if is_raw != 0 else panel_pitch")
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
@@ -266,7 +289,4 @@ def _write_panel(text: Steps) -> None:
             "right_zeros", "steps",
         )  # fmt: skip
     with text.when("k0 + steps == k and direct < n1"):
-        text.invoke(
-            "@stage", "result", "result_bases", "i", "direct", "height", "n1 - direct", 0,
-            "results + (direct - n0) * 4", "result_pitch",
-        )  # fmt: skip
+        _finish(text, "i", "direct", "height", "results + (direct - n0) * 4")

@@ -14,24 +14,56 @@ _PAUSE = "call void @llvm.aarch64.isb(i32 15)" if IS_ARM else "call void @llvm.x
 def make_stage() -> str:
     """Some rows of a map, of which the view `own` lies in the scratch."""
     text = Steps()
+    _read_section(text)
+    with text.loop("r", 0, "rows"):
+        _find_views(text)
+        text.put("places + own * 8", "memory + r * pitch")
+        text.invoke("row", "w", "places", "count")
+    text.add("ret void")
+    names = ("section", "bases", "first", "start", "rows", "count", "own", "memory", "pitch")
+    return text.define(f"private void @stage({', '.join(f'i64 %{name}' for name in names)})")
+
+
+def make_lines() -> str:
+    """Some rows of results of 32 bits, written over the sums that they are computed from, then moved line by line."""
+    text = Steps()
+    _read_section(text)
+    with text.loop("r", 0, "rows"):
+        _find_views(text)
+        text.read("target", "places + views * 8 - 8")
+        text.let("here", "memory + r * pitch")
+        text.put("places", "here")
+        text.put("places + views * 8 - 8", "here")
+        text.invoke("row", "w", "places", "count")
+        with text.loop("l", "start // line", "(start + count + line - 1) // line"):
+            text.let("begin", "max(l * line, start)")
+            text.let("length", "min(l * line + line, start + count) - begin")
+            to = text.place("target - start * 4 + l * gap + (begin - l * line) * 4")
+            found, size = text.place("here + (begin - start) * 4"), text.value("length * 4")
+            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {found}, i64 {size}, i1 false)")
+    text.add("ret void")
+    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
+    names = ("section", "bases", "first", "start", "rows", "count", "memory", "pitch", "line", "gap")
+    return text.define(f"private void @lines({', '.join(f'i64 %{name}' for name in names)})")
+
+
+def _read_section(text: Steps) -> None:
     text.room("places", VIEWS)
-    text.read("line", "section")
+    text.read("row", "section")
     text.read("views", "section + 8")
     text.read("numbers", "section + 16")
     text.let("w", "section + 24")
     text.let("steps", "w + views * 8")
     text.let("across", "steps + views * 8 + numbers * 8")
-    with text.loop("r", 0, "rows"):
-        with text.loop("v", 0, "views"):
-            text.read("base", "bases + v * 8")
-            text.read("step", "steps + v * 8")
-            text.read("on", "across + v * 8")
-            text.put("places + v * 8", "base + (first + r) * on + start * step")
-        text.put("places + own * 8", "memory + r * pitch")
-        text.invoke("line", "w", "places", "count")
-    text.add("ret void")
-    names = ("section", "bases", "first", "start", "rows", "count", "own", "memory", "pitch")
-    return text.define(f"private void @stage({', '.join(f'i64 %{name}' for name in names)})")
+
+
+def _find_views(text: Steps) -> None:
+    """Where each view's row begins."""
+    with text.loop("v", 0, "views"):
+        text.read("base", "bases + v * 8")
+        text.read("step", "steps + v * 8")
+        text.read("on", "across + v * 8")
+        text.put("places + v * 8", "base + (first + r) * on + start * step")
 
 
 def make_bases() -> str:

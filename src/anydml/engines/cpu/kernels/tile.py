@@ -20,7 +20,7 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-SCALARS = {"f32": "float", "i32": "i32", "i8": "i32"}
+SCALARS = {"f32": "float", "f16": "float", "i32": "i32", "i8": "i32"}
 
 
 class Tile(NamedTuple):
@@ -34,7 +34,7 @@ class Tile(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
-    """Of elements: `i8` are four bytes of as many steps."""
+    """Of elements: `i8` are four bytes of as many steps; of `f16` columns are FLOAT16, and rows FLOAT32."""
 
     @property
     def name(self) -> str:
@@ -51,6 +51,8 @@ class _Tile:
     def __init__(self, tile: Tile) -> None:
         self.tile, self.text = tile, Text()
         self.vector = f"<{tile.lanes} x {SCALARS[tile.kind]}>"
+        self.width = 2 if tile.kind == "f16" else 4
+        """Bytes of a column's step."""
         self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
 
     def write(self) -> str:
@@ -97,7 +99,7 @@ class _Tile:
         for u in range(steps):
             is_last = u == steps - 1
             self._step(f"%a.{name}", b, u, sums, f"{name}.on" if is_last else f"{name}.{u}")
-            if name == "main" and u * LINE < 4 * self.tile.lanes * self.tile.vectors * steps:
+            if name == "main" and u * LINE < self.width * self.tile.lanes * self.tile.vectors * steps:
                 self._fetch(self._at("%b.main", AHEAD + LINE * u), 0)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
@@ -125,7 +127,7 @@ class _Tile:
 
     def _step(self, a: str, b: str, step: int, sums: dict[tuple[int, int], str], name: str) -> None:
         text, tile = self.text, self.tile
-        columns = [self._load(b, 4 * tile.lanes * j, self.vector) for j in range(tile.vectors)]
+        columns = [self._column(b, tile.lanes * j) for j in range(tile.vectors)]
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
@@ -144,9 +146,20 @@ class _Tile:
         # Nothing is read before it is needed: LLVM would gather the loads of all steps, and be short of registers.
         text.add('call void asm sideeffect "", "~{memory}"()')
 
+    def _column(self, b: str, first: int) -> str:
+        """A vector of columns, from a number on."""
+        if self.tile.kind != "f16":
+            return self._load(b, 4 * first, self.vector)
+        half = f"<{self.tile.lanes} x half>"
+        place = self._at(b, 2 * first)
+        wide = self.text.new(f"fpext {half} {self.text.new(f'load {half}, ptr {place}, align 2')} to {self.vector}")
+        # An Arm's LLVM would convert the columns of steps to come as well, and be short of registers.
+        way = f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {wide})'
+        return self.text.new(way) if self.tile.by_lane else wide
+
     def _multiply(self, factor: str, column: str, total: str, name: str) -> None:
         text, vector = self.text, self.vector
-        if self.tile.kind == "f32":
+        if SCALARS[self.tile.kind] == "float":
             made = text.call("fma", vector, [factor, column, total])
         elif self.tile.kind == "i8":
             made = write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, total)
@@ -158,7 +171,7 @@ class _Tile:
         return self.text.new(f"load {kind}, ptr {self._at(base, offset)}, align 4")
 
     def _store(self, block: str) -> None:
-        text, op = self.text, "fadd" if self.tile.kind == "f32" else "add"
+        text, op = self.text, "fadd" if SCALARS[self.tile.kind] == "float" else "add"
         text.add(f"{block}:")
         row = "%c.entry"
         for i in range(self.tile.rows):

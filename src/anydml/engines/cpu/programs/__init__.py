@@ -10,6 +10,7 @@ from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
+from anydml.engines.cpu.programs.taps import plan_taps
 from anydml.engines.cpu.programs.weights import plan_weights
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "plan_reduce",
     "plan_reverse",
     "plan_scaled",
+    "plan_taps",
     "plan_weights",
 ]

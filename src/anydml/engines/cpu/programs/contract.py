@@ -14,6 +14,7 @@ from anydml.engines.cpu.kernels.contract import (
     BLOCK,
     COLUMNS,
     DOTS,
+    HALVES,
     LONG,
     PANEL,
     PANELS,
@@ -60,6 +61,9 @@ PACKING = 8
 """Products in the time that an element is packed in."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
+HALF_ROWS = 4
+"""Rows up to which tiles read FLOAT16 panels; for more those are converted first. An Arm Neoverse-N1 takes 2.5 cycles
+to convert four: 4 x 4096 x 4096 takes 6.7 ms so, and 9.0 converted first."""
 LINE = 16
 """Pixels of a line that fill vectors."""
 NEAR = 16384 if IS_ARM else 8192
@@ -79,7 +83,7 @@ class ContractProgram:
     units: int
     size: int
     """In bytes: what threads share work out by."""
-    layouts: Mapping[str, Map] = field(default_factory=dict)
+    layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
     """Constants that are laid out ahead, as the engine's protocol has it."""
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
@@ -105,17 +109,14 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
 
 
 def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
-    """The same bits, from a right factor that is a constant, and is laid out in panels ahead; None for others."""
+    """Tiles over a right factor that is a constant, and is laid out in panels ahead; None for others."""
     sides = _sides(primitive)
     if sides is None or sides.windows is not None:
         return None
-    tile = tile_for(sides.kind, sides.m)
-    skinny = plan_skinny(sides, tile)
     # Panels of all products are alike, so that a weight is laid out once for any number of rows.
-    tile = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
-    panels = lay_out_panels(sides, tile.vectors * tile.lanes, constants)
-    is_other = skinny is not None and skinny[1] == DOTS  # which adds up lane by lane
-    return None if panels is None or is_other else _plan(sides, tile, panels)
+    tile = tile_for(sides.kind, sides.m)._replace(vectors=tile_for(sides.kind, SIDE).vectors)
+    panels = lay_out_panels(sides, tile.vectors * tile.lanes, plan_octets(sides, tile), constants)
+    return None if panels is None else _plan(sides, tile, panels)
 
 
 def _sides(primitive: Reduce) -> Sides | None:
@@ -125,7 +126,7 @@ def _sides(primitive: Reduce) -> Sides | None:
         return None
     if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
-    sides = Sides(primitive, found)
+    sides = Sides(primitive, found, has_lines=True)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.
@@ -136,18 +137,22 @@ def _sides(primitive: Reduce) -> Sides | None:
 
 def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
     is_plain = not panels and sides.windows is None
-    skinny = plan_skinny(sides, tile) if is_plain else None
-    octets = plan_octets(sides, tile) if is_plain and not skinny else None
-    if octets:
-        tile = tile._replace(kind="i8")
+    octets = plan_octets(sides, tile) if panels or is_plain else None
+    # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
+    skinny = plan_skinny(sides, tile) if is_plain and (not octets or sides.m == 1) else None
+    octets = None if skinny else octets
+    are_halves = panels is not None and panels.width == 2
+    is_read = are_halves and sides.m <= HALF_ROWS
+    if octets or is_read:
+        tile = tile._replace(kind="i8" if octets else "f16")
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
-    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4
+    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not skinny and not (octets and octets.zeros)
-    right_mode = PANELS if panels else skinny[1] if skinny else AS_IT_LIES
+    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes)
     left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
-    right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns)
+    right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, "p" if panels else "")
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
         left_mode = way = AS_IT_LIES
@@ -175,10 +180,10 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
         units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
         *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
         left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
-        *(sides.found.sizes[k] for k in sides.batch),
+        sides.line, sides.gap, *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)
-    layouts = {panels.name: panels.layout} if panels else {}
+    layouts = panels.layouts if panels else {}
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
 
 
@@ -209,8 +214,9 @@ def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
         n = -(-column_panels // columns) * width
         # A panel that is read once is read as it lies: all chains for which there is room.
-        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN if is_read else 0
-        block = whole or _block(sides.k, n, FOUR if tile.kind == "i8" else 1)
+        together = FOUR if tile.kind == "i8" else 1
+        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN * together if is_read else 0
+        block = whole or _block(sides.k, n, together)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block
             lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
@@ -229,8 +235,10 @@ def _block(steps: int, columns: int, together: int) -> int:
     return -(-chains // -(-chains // most)) * CHAIN
 
 
-def _factor(sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int) -> tuple[Section, int, Kernel]:
-    """The section of a factor, how it is brought, and what packs it."""
+def _factor(
+    sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int, lying: str = ""
+) -> tuple[Section, int, Kernel]:
+    """The section of a factor, how it is brought, and what packs it: as elements lie, which may be given."""
     leaf, kind = element_of(value), sides.kind
     if value is sides.windows:
         lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
@@ -243,5 +251,5 @@ def _factor(sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitc
         section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
     else:
         lies, section, mode = sides.computed(value, across)
-    packing = Packing(lies, kind, panel, pitch)
+    packing = Packing(lying or lies, kind, panel, pitch)
     return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))

@@ -28,6 +28,10 @@ class OctetPlan(NamedTuple):
     """Of both zero points; empty where there is nothing to mend."""
     kernels: tuple[int, ...]
     """That add up each factor's bytes, and that mend sums."""
+    right: Expr
+    """The load of the right factor."""
+    flips: bool
+    """Whether its bytes are multiplied with the other sign."""
 
 
 def _byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
@@ -73,6 +77,6 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         zeros.append((zero - offset, across))
     kernels = (*totals, get_kernel("mend", make_mend).address)
     if all(value.op == "const" and not value.value for value in (_folded(value) for value, _ in zeros)):
-        return OctetPlan(tuple(factors), (), kernels)
+        return OctetPlan(tuple(factors), (), kernels, leaf, flips)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
-    return OctetPlan(tuple(factors), sections, kernels)
+    return OctetPlan(tuple(factors), sections, kernels, leaf, flips)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -60,6 +60,10 @@ class Section:
 
 FEW = 64
 """Rows or columns that are too few for a product of windows: others may be counted with them."""
+LONGER = 4
+"""Times that there are more with those, from which on it is so for less than that many too."""
+LINES = 512
+"""Columns of a line, as a target with gaps has them, up to which a product takes several lines together."""
 
 
 @functools.cache  # a kernel may read a table as long as its program is bound somewhere
@@ -77,14 +81,20 @@ def element_of(factor: Expr) -> Expr:
     return factor.args[0] if is_half else factor
 
 
+_Merged: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Dimensions that are one, and the others."""
 NOWHERE = Lie("", 0, (), 4)
 """What lies in the scratch, where the kernel says."""
 
 
 class Sides:
-    """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch."""
+    """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch.
 
-    def __init__(self, primitive: Reduce, found: Contraction) -> None:
+    Columns may be of several lines, where the target alone has gaps between those, as the middle of a padded one has:
+    `line` is the columns of one, else 0, and `gap` the distance from one to the next.
+    """
+
+    def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
         self.primitive, self.found = primitive, found
         self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
         self.left, self.right = found.left, found.right
@@ -95,7 +105,8 @@ class Sides:
         strides = (*target.strides, *[0] * (rank - len(target.strides)))
         width = target.data_type.size_in_bytes
         self.target = Lie(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
-        self._sort()
+        self.line = self.gap = 0
+        self._sort(has_lines=has_lines)
 
     def lie(self, node: Expr) -> Lie:
         """How a load, a coordinate or the sum lies."""
@@ -112,15 +123,18 @@ class Sides:
         """How all that expressions read lies."""
         return [self.lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
 
-    def _sort(self) -> None:
+    def _sort(self, *, has_lines: bool) -> None:
         found = self.found
         sides = (found.rows, found.columns, found.folded)
-        everyone = [*self.lies(self.left, self.right, self.finish), self.target]
-        merged = [self._merge(side, everyone) for side in sides]
+        results = [*self.lies(self.finish), self.target]
+        merged = [self._merge(side, [*self.lies(self.left, self.right), *results]) for side in sides]
         self.windows = self._windows(merged)
         if self.windows is not None:
             other = self.right if self.windows is self.left else self.left
-            merged = [self._merge(side, [*self.lies(other, self.finish), self.target]) for side in sides]
+            merged = [self._merge(side, [*self.lies(other), *results]) for side in sides]
+        lined = self._lined(merged) if has_lines else None
+        if lined is not None:
+            merged[lined] = self._lines(lined)
         (self.rows, more_rows), (self.columns, more_columns), (self.folded, self.unmerged) = merged
         self.batch = (*found.batch, *more_rows, *more_columns)
         m, n = self.target.along(self.rows), self.target.along(self.columns)
@@ -128,11 +142,34 @@ class Sides:
         few = min(self.count(self.rows), self.count(self.columns)) <= SKINNY
         turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
         turned = self.windows is self.left if self.windows is not None else turned
+        turned = lined == 0 if lined is not None else turned
         if turned:
             self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
         self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
 
-    def _windows(self, merged: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> Expr | None:
+    def _lined(self, merged: Sequence[_Merged]) -> int | None:
+        """The side, rows or columns, whose lines are taken together: there are few in one."""
+        found = []
+        for number, factor in enumerate((self.left, self.right)):
+            own, lines = self.count(merged[number][0]), self._lines(number)[0]
+            is_ours = self.windows in (None, factor) and own <= LINES and self.count(lines) >= 2 * own
+            inner = self._runs(lines, [self.target])
+            if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width == 4:
+                found.append((number, self.count(inner[1]), self.target.along(inner[0])))
+        if len(found) != 1:
+            return None
+        number, self.line, self.gap = found[0]
+        return number
+
+    def _lines(self, number: int) -> _Merged:
+        """The dimensions of a side that lie as one, but in the target, where two do; tables say how windows lie."""
+        factor, side = ((self.left, self.found.rows), (self.right, self.found.columns))[number]
+        read = self.lies(self.finish) if factor is self.windows else self.lies(factor, self.finish)
+        best, _ = self._merge(side, read)
+        lines = tuple(k for run in self._runs(best, [self.target])[-2:] for k in run)
+        return lines, tuple(k for k in side if k not in lines)
+
+    def _windows(self, merged: Sequence[_Merged]) -> Expr | None:
         """A factor whose elements alone keep dimensions from being one: windows that overlap, as a convolution's.
 
         Tables say where they lie. It takes longer to pack them so, which few rows or columns do not make up for.
@@ -143,7 +180,7 @@ class Sides:
             other = self.right if factor is self.left else self.left
             lies = [*self.lies(other, self.finish), self.target]
             whole = self._merge(found.rows if factor is self.left else found.columns, lies)[0]
-            is_longer = self.count(own) <= FEW < self.count(whole)
+            is_longer = self.count(own) <= FEW and self.count(whole) > min(FEW, LONGER * self.count(own))
             if element_of(factor).op != "load" or self._merge(found.folded, lies)[1]:
                 continue
             if unmerged or is_longer:
@@ -164,8 +201,14 @@ class Sides:
         """The elements of some dimensions."""
         return math.prod(self.found.sizes[k] for k in dimensions)
 
-    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> _Merged:
         """The most elements of some dimensions that lie as one does, and the dimensions that do not."""
+        runs = self._runs(dimensions, lies)
+        best = max(runs, key=self.count, default=())
+        return best, tuple(k for run in runs if run is not best for k in run)
+
+    def _runs(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> list[tuple[int, ...]]:
+        """The dimensions in runs, each of which lies as one does."""
         runs: list[tuple[int, ...]] = []
         for k in dimensions:
             size = self.found.sizes[k]
@@ -173,8 +216,7 @@ class Sides:
                 runs[-1] += (k,)
             else:
                 runs.append((k,))
-        best = max(runs, key=self.count, default=())
-        return best, tuple(k for run in runs if run is not best for k in run)
+        return runs
 
     def is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
         """Whether more of a factor lies along its rows or columns than along what is folded."""

@@ -1,0 +1,44 @@
+"""The operators that choose places and elements, and those that train: what they give in NumPy, from the documents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from elementwise_oracle import Array
+
+
+def one_hot(desc: Any, indices: Array, values: Array) -> Array:
+    off = values.ravel()[0]
+    place = [0] * values.ndim
+    place[max(k for k, size in enumerate(values.shape) if size > 1)] = 1
+    found = np.full(desc.output_tensor.sizes, off)
+    size = desc.output_tensor.sizes[desc.axis]
+    for at in np.ndindex(indices.shape):
+        index = int(indices[at])
+        index += size if index < 0 else 0
+        if 0 <= index < size:
+            found[(*at[: desc.axis], index, *at[desc.axis + 1 :])] = values[tuple(place)]
+    return found
+
+
+def adam(desc: Any, x: Array, m: Array, v: Array, g: Array, step: Array) -> list[Array]:
+    x, m, v, g = (one.astype(np.float64) for one in (x, m, v, g))
+    first, second, rate, epsilon = (
+        float(np.float32(number)) for number in (desc.beta1, desc.beta2, desc.learning_rate, desc.epsilon)
+    )
+    t = float(step.ravel()[0])
+    m = first * m + (1 - first) * g
+    v = second * v + (1 - second) * g * g
+    x = x - rate * np.sqrt(1 - second**t) / (1 - first**t) * m / (np.sqrt(v) + epsilon)
+    return [x, m, v]
+
+
+ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
+    "ONE_HOT": one_hot,
+    "ADAM_OPTIMIZER": adam,
+}

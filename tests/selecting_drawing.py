@@ -1,0 +1,62 @@
+"""Random descriptions of the operators that choose places and elements, and of those that train, with their data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from drawing import SEEDS, draw_sizes, make_indices, pick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypothesis import strategies as st
+
+    from anydml import DataType, FeatureLevel
+    from drawing import Array, Operator, Tensor
+
+    Sizes = tuple[int, ...]
+    Drawn = tuple[dict[str, Sizes], dict[str, Any]]
+
+
+def _one_hot(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes, values, axis = draw_sizes(draw, count, 16), draw_sizes(draw, count, 6), pick(draw, range(count))
+    if max(values) == 1:
+        values = (*values[:-1], 2)
+    indices = (*sizes[:axis], 1, *sizes[axis + 1 :])
+    return {"indices_tensor": indices, "values_tensor": values, "output_tensor": sizes}, {"axis": axis}
+
+
+def _adam(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes = draw_sizes(draw, count, 48)
+    names = [name for name in (*cls.input_names(), *cls.output_names()) if name != "training_step_tensor"]
+    attributes = {
+        "learning_rate": pick(draw, (0.001, 0.5, 0.0)),
+        "beta1": pick(draw, (0.9, 0.0, 0.5)),
+        "beta2": pick(draw, (0.999, 0.0, 0.75)),
+        "epsilon": pick(draw, (1e-4, 0.5)),
+    }
+    order = dict.fromkeys(cls.input_names()[:4], sizes)
+    return {**order, "training_step_tensor": (1,) * count, **dict.fromkeys(names[4:], sizes)}, attributes
+
+
+MAKERS: dict[Operator, Callable[..., Drawn]] = {
+    dml.OneHot: _one_hot,
+    dml.AdamOptimizer: _adam,
+}
+
+
+def contents_of(draw: st.DrawFn, cls: Operator, tensors: dict[str, Tensor], attributes: dict[str, Any]) -> Any:
+    """The data of tensors that not every number will do for."""
+    found: dict[str, Array] = {}
+    if cls is dml.OneHot:
+        sizes = [tensors["output_tensor"].sizes[attributes["axis"]]]
+        found["indices_tensor"] = make_indices(tensors["indices_tensor"], sizes, draw(SEEDS), is_outside=True)
+    if cls is dml.AdamOptimizer:
+        for name in cls.input_names():
+            rng, own = np.random.default_rng(draw(SEEDS)), tensors[name]
+            numbers = rng.integers(1, 9, own.extent) if "step" in name else rng.integers(-30, 30, own.extent) / 8
+            found[name] = (np.abs(numbers) if "second" in name else numbers).astype(own.data_type.dtype)
+    return found

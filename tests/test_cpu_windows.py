@@ -1,0 +1,109 @@
+"""Windows of the cpu engine: what tuned kernels compute of planes and lines has the reference's bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cpu.programs import contract
+from anydml.engines.cpu.programs.contract import ContractProgram
+
+Array = np.ndarray[Any, Any]
+CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
+
+
+def whole(rng: np.random.Generator, *sizes: int) -> Array:
+    """Numbers of which every sum is exact."""
+    return rng.integers(-8, 9, sizes).astype("f")
+
+
+def compare(desc: dml.OperatorDesc, *arrays: Array) -> bool:
+    """The reference's bits. Whether the last step was one of ours."""
+    run = CPU.compile(desc)
+    got, wanted = run(*arrays), REFERENCE.compile(desc)(*arrays)
+    np.testing.assert_array_equal(got, wanted, str(desc))
+    return isinstance(run._programs[-1], ContractProgram)
+
+
+def sizes_of(rng: np.random.Generator) -> dict[str, Any]:
+    """Where windows lie."""
+    return {
+        "strides": tuple(rng.integers(1, 4, 2)),
+        "dilations": tuple(rng.integers(1, 3, 2)),
+        "start_padding": tuple(rng.integers(0, 3, 2)),
+        "end_padding": tuple(rng.integers(0, 3, 2)),
+    }
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Numbers as Python has them."""
+    return {name: tuple(map(int, value)) for name, value in values.items()}
+
+
+def test_filters_of_one_channel_have_the_bits_of_the_reference() -> None:
+    rng, ours = np.random.default_rng(1), 0
+    for _ in range(40):
+        batch, channels = (int(n) for n in rng.integers(1, 4, 2))
+        window = [int(n) for n in rng.integers(1, 4, 2)]
+        x = whole(rng, batch, channels, *rng.integers(8, 40, 2))
+        w, bias = whole(rng, channels, 1, *window), whole(rng, 1, channels, 1, 1)
+        some = [bias] if rng.random() < 0.5 else []
+        tensors = zip(("input_tensor", "filter_tensor", "bias_tensor"), (x, w, *some), strict=False)
+        desc = dml.Convolution.infer(
+            **{name: dml.TensorDesc.of(array) for name, array in tensors},
+            **plain(sizes_of(rng)), group_count=channels, fused_activation="relu" if rng.random() < 0.5 else None,
+            mode="convolution" if rng.random() < 0.3 else "cross_correlation",
+        )  # fmt: skip
+        ours += compare(desc, x, w, *some)
+    assert ours > 15
+
+
+def test_the_largest_of_windows_has_the_bits_of_the_reference() -> None:
+    rng, ours = np.random.default_rng(2), 0
+    for _ in range(30):
+        x = whole(rng, *rng.integers(1, 4, 2), *rng.integers(8, 40, 2))
+        x[rng.random(x.shape) < 0.02] = np.nan
+        desc = dml.MaxPooling2.infer(
+            input_tensor=dml.TensorDesc.of(x),
+            window_size=tuple(map(int, rng.integers(1, 4, 2))),
+            **plain(sizes_of(rng)),
+        )
+        ours += compare(desc, x)
+    assert ours > 10
+
+
+@pytest.mark.parametrize(
+    ("sizes", "between", "window"),
+    [((5, 7, 7), 70, 1), ((600, 9, 70), 8, 1), ((3, 31, 33), 20, 3), ((130, 8, 9), 6, 2)],
+)
+def test_lines_of_a_target_with_gaps_are_taken_together(
+    sizes: tuple[int, int, int], between: int, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two convolutions writes into the middle of what the second one pads."""
+    rng, lines, sides = np.random.default_rng(3), [], contract._sides
+
+    def look(primitive: Any) -> Any:
+        found = sides(primitive)
+        lines.append(0 if found is None else found.line)
+        return found
+
+    monkeypatch.setattr(contract, "_sides", look)
+    x, first, second = (
+        whole(rng, 2, *sizes),
+        whole(rng, between, sizes[0], window, window),
+        whole(rng, 3, between, 3, 3),
+    )
+    bias = whole(rng, 1, between, 1, 1)
+    found = []
+    for device in (CPU, REFERENCE):
+        graph = dml.Graph(device)
+        a, b, c, d = (graph.input(dml.TensorDesc.of(array)) for array in (x, first, bias, second))
+        hidden = dml.convolution(a, b, c, fused_activation="relu", end_padding=window - 1)
+        found.append(
+            graph.compile([dml.convolution(hidden, d, start_padding=1, end_padding=1)])(x, first, bias, second)
+        )
+    np.testing.assert_array_equal(*found)
+    assert any(lines)
