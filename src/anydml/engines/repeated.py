@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.protocol import Engine, Program
-    from anydml.ir.verbs import Computation, Map, Repeat
+    from anydml.ir.verbs import Computation, Map, Reduce, Repeat
     from anydml.ir.views import View
 
 
@@ -38,7 +38,7 @@ class RepeatProgram:
 
     parts: tuple[Part, ...]
     times: int
-    layouts: Mapping[str, Map]
+    layouts: Mapping[str, Map | Reduce]
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Bind every step for every time."""
@@ -51,22 +51,24 @@ class RepeatProgram:
         return run
 
 
-def compile_repeat(engine: Engine, primitive: Repeat, constants: frozenset[str]) -> RepeatProgram:
+def compile_repeat(
+    engine: Engine, primitive: Repeat, constants: frozenset[str], program: type[RepeatProgram] = RepeatProgram
+) -> RepeatProgram:
     """Compile each step once. A constant that one of them reads as it lies is laid out ahead for none."""
     first = [_first(step) for step in primitive.steps]
     programs = [engine.compile(step, constants) for step, _ in first]
-    own = [{layout.source.tensor for layout in layouts_of(program).values()} for program in programs]
+    own = [{layout.source.tensor for layout in layouts_of(made).values()} for made in programs]
     pairs = list(zip(first, own, strict=True))
     read = {view.tensor for (step, _), laid_out in pairs for view in step.sources if view.tensor not in laid_out}
     if both := read.intersection(set[str]().union(*own)):
-        return compile_repeat(engine, primitive, constants - both)
+        return compile_repeat(engine, primitive, constants - both, program)
     parts: list[Part] = []
-    layouts: dict[str, Map] = {}
-    for number, ((_, moves), program) in enumerate(zip(first, programs, strict=True)):
-        names = {name: f"{name} {number}" for name in layouts_of(program)}
-        layouts |= {names[name]: layout for name, layout in layouts_of(program).items()}
-        parts.append(Part(program, moves, names))
-    return RepeatProgram(tuple(parts), primitive.sizes[0], layouts)
+    layouts: dict[str, Map | Reduce] = {}
+    for number, ((_, moves), made) in enumerate(zip(first, programs, strict=True)):
+        names = {name: f"{name} {number}" for name in layouts_of(made)}
+        layouts |= {names[name]: layout for name, layout in layouts_of(made).items()}
+        parts.append(Part(made, moves, names))
+    return program(tuple(parts), primitive.sizes[0], layouts)
 
 
 def _first(step: Computation) -> tuple[Computation, dict[str, tuple[str, int]]]:

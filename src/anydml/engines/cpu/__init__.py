@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     CheckedProgram,
+    LoopProgram,
     ScanProgram,
     plan_contract,
     plan_copy,
@@ -63,7 +64,7 @@ class CpuEngine:
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         if isinstance(primitive, Repeat):
-            return compile_repeat(self, primitive, constants)
+            return compile_repeat(self, primitive, constants, LoopProgram)
         written = primitive.computing(_expand)
         program: Program | None = None
         if not needs_more(written):
