@@ -75,6 +75,37 @@ def test_the_largest_of_windows_has_the_bits_of_the_reference() -> None:
     assert ours > 10
 
 
+def test_windows_of_bytes_have_the_bits_of_the_reference() -> None:
+    """Those that are scaled too: some are of one group, some of several, with zero points and without."""
+    rng, ours = np.random.default_rng(4), 0
+    for number in range(24):
+        groups, kept, summed = (int(n) for n in rng.choice([1, 2, 3], 3) * [1, 5, 3])
+        sizes, window = [int(n) for n in rng.integers(9, 30, 2)], [int(n) for n in rng.integers(1, 4, 2)]
+        kinds = rng.choice(["uint8", "int8"], 2)
+        x, w = (
+            rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)
+            for kind, shape in zip(kinds, ((2, groups * summed, *sizes), (groups * kept, summed, *window)), strict=True)
+        )
+        arrays: dict[str, Array] = {"input_tensor": x}
+        if number % 2:
+            arrays["input_scale_tensor"] = np.full((1, 1, 1, 1), 0.125, "f")
+        if number % 3:
+            arrays["input_zero_point_tensor"] = rng.integers(0, 100, (1, 1, 1, 1)).astype(kinds[0])
+        arrays["filter_tensor"] = w
+        channels = (1, groups * kept, 1, 1)
+        if number % 2:
+            arrays["filter_scale_tensor"] = np.full(channels, 0.25, "f")
+        if number % 4 > 1:
+            arrays["filter_zero_point_tensor"] = rng.integers(0, 100, channels).astype(kinds[1])
+        if number % 2:
+            arrays["bias_tensor"] = rng.integers(-99, 99, channels).astype("i4")
+            arrays["output_scale_tensor"] = np.full((1, 1, 1, 1), 64, "f")
+        kind = dml.QuantizedLinearConvolution if number % 2 else dml.ConvolutionInteger
+        tensors = {name: dml.TensorDesc.of(array) for name, array in arrays.items()}
+        ours += compare(kind.infer(**tensors, **plain(sizes_of(rng)), group_count=groups), *arrays.values())
+    assert ours > 15
+
+
 @pytest.mark.parametrize(
     ("sizes", "between", "window"),
     [((5, 7, 7), 70, 1), ((600, 9, 70), 8, 1), ((3, 31, 33), 20, 3), ((130, 8, 9), 6, 2)],

@@ -157,7 +157,8 @@ class Attention(Computed):
         total = cached + keys
         if _LENGTHS in self.inputs():
             present = self.outputs().get("OutputPresentKeyTensor")
-            total = cached or (present.sizes[-2] if present is not None and present.dimension_count > 1 else keys)
+            room = present.sizes[-2] if present is not None and present.dimension_count > 1 else 0
+            total = cached or max(room, keys)
         return Heads(batch, queries, count, shared, size, value_size, keys, cached, total)
 
     def _part_sizes(self, field: str, count: int) -> tuple[int, int, int]:

@@ -162,7 +162,7 @@ def _cached(
     if bias is not None:
         sources.append(_along(bias, target))
         element = (wide(element) + wide(load(2, kind))).to(kind)
-    if old is not None:
+    if old is not None and of.total > of.keys:  # else all of it is new
         kept = load(len(sources), kind)
         element = where((place >= 0) & (place < given(of.keys, INT64)), element, kept)
         sources.append(old)

@@ -82,6 +82,7 @@ def _write_kernel() -> str:
         text.read(f"{name}_step", f"{name}_steps")
         text.read(f"{name}_across", f"{name}_steps + ({name}_views + {name}_numbers) * 8")
     text.let("target_at", "(result_views - 1) * 8")
+    text.read("target_step", "result_steps + target_at")
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
     text.room("places", VIEWS)
     take_scratch(text, SCRATCH)
@@ -193,7 +194,7 @@ def _finish(text: Steps, first: str, start: str, height: str, memory: str) -> No
     with text.when("line"):
         text.invoke(
             "@lines", "result", "result_bases", first, start, height, f"n1 - {start}", memory, "result_pitch",
-            "line", "gap",
+            "line", "gap", "target_step", "stage_memory",
         )  # fmt: skip
 
 

@@ -136,10 +136,10 @@ def _sides(primitive: Reduce) -> Sides | None:
 
 
 def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
-    is_plain = not panels and sides.windows is None
-    octets = plan_octets(sides, tile) if panels or is_plain else None
+    octets = plan_octets(sides, tile)
     # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
-    skinny = plan_skinny(sides, tile) if is_plain and (not octets or sides.m == 1) else None
+    is_plain = not panels and sides.windows is None and (not octets or sides.m == 1)
+    skinny = plan_skinny(sides, tile) if is_plain else None
     octets = None if skinny else octets
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= HALF_ROWS
@@ -151,11 +151,12 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
     is_direct = is_direct and not skinny and not (octets and octets.zeros)
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes)
-    left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
-    right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, "p" if panels else "")
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
-        left_mode = way = AS_IT_LIES
+        left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
+    else:
+        left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
+        right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, "p" if panels else "")
     if panels:
         right = panels.section
     elif skinny:
