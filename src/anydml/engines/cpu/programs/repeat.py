@@ -47,7 +47,7 @@ class LoopProgram(RepeatProgram):
 
 def _words(part: Part, places: Mapping[str, int], times: int) -> tuple[tuple[int, ...], dict[int, int]] | None:
     """The words of a step at its first time, and by how much some move on; None for what has other words each time."""
-    found = []
+    found: list[tuple[int, tuple[int, ...]]] = []
     for time in dict.fromkeys((0, min(1, times - 1), min(2, times - 1), times - 1)):
         launch = part.bind(places, time)
         words = launch.__self__ if isinstance(launch, BuiltIn) else None
