@@ -116,7 +116,7 @@ def test_a_function_is_what_its_class_says(name: str) -> None:
 
 
 def is_optional(cls: type[dml.OperatorDesc], field: str) -> bool:
-    return any(one.name == field and one.default is None for one in dataclasses.fields(cls))  # type: ignore[arg-type]  # a dataclass
+    return any(one.name == field and one.default is None for one in dataclasses.fields(cls))
 
 
 def folded_axes(cls: Any, named: dict[str, Any]) -> tuple[int, ...]:

@@ -156,8 +156,8 @@ def dxdispatch_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for names, how, text in _OPTIONS:
         options: dict[str, Any] = how
         command = click.option(*names, help=text, **options)(command)
-    for names, whose in _WITHOUT_EFFECT.items():
-        command = _foreign(names, _no_effect(whose))(command)
-    for names, reason in _REFUSED.items():
-        command = _foreign(names, _refusal(reason))(command)
+    for spelled, whose in _WITHOUT_EFFECT.items():
+        command = _foreign(spelled, _no_effect(whose))(command)
+    for spelled, reason in _REFUSED.items():
+        command = _foreign(spelled, _refusal(reason))(command)
     return command

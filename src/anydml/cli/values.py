@@ -124,7 +124,7 @@ class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
             self.fail(f"{path} is not a file", param, ctx)
         try:
             # Never more than is shown is read, no pickled object is, and a size beyond the file's is refused.
-            found: Array = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]
+            found: Array = np.lib.format.open_memmap(path, mode="r")  # type: ignore[no-untyped-call]  # NumPy has no type for it
         except OSError as error:
             self.fail(f"{path} could not be read ({error.strerror or show(error)})", param, ctx)
         except Exception as error:  # noqa: BLE001 - a hostile file; NumPy's reader of headers raises many things

@@ -57,7 +57,7 @@ class Write(NamedTuple):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)  # verbs have methods of their own
 class Primitive:
     """What every layer asks of a verb: a verb has these fields, others of its own, and answers where it differs."""
 
@@ -135,7 +135,7 @@ class Primitive:
         return (self,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Computation(Primitive):
     """A verb whose targets each hold an expression of the sources' elements."""
 

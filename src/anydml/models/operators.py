@@ -82,7 +82,7 @@ class DescReader:
         self, cls: type[OperatorDesc], kinds: Mapping[str, FieldType], node: Node, prefix: str = ""
     ) -> dict[str, Any]:
         """The fields that are there, by their Python names."""
-        defaults = {f.name: f.default for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # each is a dataclass
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
         values: dict[str, Any] = {}
         for name, kind in kinds.items():
             child, field = node.get(dml_name(name)), prefix + dml_name(name)

@@ -117,7 +117,7 @@ class FusedActivation:
 
 def attributes_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes of an operator with their defaults, MISSING for those without."""
-    defaults = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every one is a dataclass
+    defaults = {field.name: field.default for field in fields(cls)}
     return {name: defaults[name] for name, kind in cls.field_types().items() if kind.kind == "attribute"}
 
 
