@@ -228,3 +228,5 @@ class OperatorDesc(Record, abc.ABC):
         for name, kind in self.field_types().items():
             if kind.type == "OPERATOR_DESC" and (nested := getattr(self, name)) is not None:
                 yield from nested.level_faults(level, where)
+            for i, one in enumerate(getattr(self, name) if kind.type == "OPERATOR_DESC_ARRAY" else ()):
+                yield from one.level_faults(level, where, f"{dml_name(name)}[{i}]")

@@ -148,7 +148,7 @@ class CompiledGraph(Compiled):
         """By store, the steps that read or write it."""
         found: dict[str, set[int]] = {}
         for number, step in enumerate(self.recipe.steps):
-            for view in (*step.sources, step.target):
+            for view in (*step.sources, *step.targets):
                 found.setdefault(view.tensor, set()).add(number)
         return found
 
