@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
@@ -47,7 +46,6 @@ def counted_sizes(desc: TensorDesc, tensor: str, field: str, count: int) -> Iter
             yield Fault(field=name, rule=rule, value=size, found=str(size))
 
 
-@dataclass(frozen=True, kw_only=True)
 class _GatherDesc(OperatorDesc):
     """What the two versions share; GATHER_ND is GATHER_ND1 with no batch dimensions."""
 
@@ -139,7 +137,6 @@ class _GatherDesc(OperatorDesc):
         return word_index(fault, fault.position, self.indices_tensor.data_type, tuple_text, what)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatherND(_GatherDesc):
     """Copies blocks of the input by tuples of indices: Output[t, …] = Input[Indices[t], …].
 
@@ -150,7 +147,6 @@ class GatherND(_GatherDesc):
     type = OperatorType.GATHER_ND
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatherND1(_GatherDesc):
     """GATHER_ND within batches: Output[b, t, …] = Input[b, Indices[b, t], …].
 
