@@ -6,12 +6,14 @@ block is multiplied with the block's sum, where it would be rounded into each we
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
 from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.rounded import find_rounded
 from anydml.graph.rules.steps import joined
 from anydml.graph.views import through
 from anydml.ir.expressions import coordinate, fold, load
@@ -24,6 +26,7 @@ from anydml.ir.weights import BYTE, has_way, match_dequantised, number_in
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from anydml.graph.rounded import Follow
     from anydml.ir.expressions import Expr
     from anydml.ir.weights import Dequantised
 
@@ -56,8 +59,9 @@ def read_weights(recipe: Recipe) -> Recipe:
         for slot, view in enumerate(step.sources if isinstance(step.primitive, Reduce) else ()):
             path, seen = _followed(view, makers, alone)
             if merged is None and seen is not None and path:
-                merged = _merged(step, slot, seen, path[-1], known, stores)
-                gone |= {one.target.tensor for one in path} if merged else set()
+                follow = functools.partial(_followed, makers=makers, alone=alone)
+                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow)
+                gone |= {one.target.tensor for one in (*path, *away)} if merged else set()
         steps += merged or [step]
     if not gone:
         return recipe
@@ -113,17 +117,24 @@ def _place(target: View, view: View, column: int, summed: int) -> _Place | None:
 
 
 def _merged(
-    step: Step, slot: int, view: View, maker: Step, known: Collection[str], stores: dict[str, Store]
-) -> list[Step] | None:
+    step: Step,
+    slot: int,
+    view: View,
+    maker: Step,
+    known: Collection[str],
+    stores: dict[str, Store],
+    follow: Follow,
+) -> tuple[list[Step] | None, list[Step]]:
     """A product that reads weights of few bits in a slot, and before it the steps that lay them out.
 
-    The view is of what the maker dequantises to.
+    The view is of what the maker dequantises to. A left factor that is rounded to 8 bits is read as that, and the steps
+    that made FLOAT32 of it are given as well.
     """
     product, made = step.primitive, maker.primitive
     assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
     found, weights = match_contraction(product), load(slot, DataType.FLOAT32)
     if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
-        return None
+        return None, []
     is_left = found.left is weights
     column, few = (found.rows, found.columns) if is_left else (found.columns, found.rows)
     other = found.right if is_left else found.left
@@ -139,12 +150,12 @@ def _merged(
     is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
     parts = match_dequantised(*made.value.args) if made.value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
-        return None
+        return None, []
     place = _place(made.target, view, column[0], summed)
     layout = None if place is None else _Layout(made, parts, place, maker, known, stores)
     views = None if layout is None else layout.views()
     if layout is None or views is None:
-        return None
+        return None, []
     cut = layout.cut
 
     def along(one: View) -> View:
@@ -157,12 +168,21 @@ def _merged(
         strides = tuple(stride if k == column[0] else 0 for k in range(summed))
         return replace(one, sizes=(*found.sizes[:summed], *cut), strides=(*strides, *steps))
 
+    rounded = find_rounded(product.sources[int(other.value)], few, cut, follow) if other.op == "load" else None
+    if rounded is not None and _is_odd(product.value, other, summed):
+        rounded = None
     sources = [along(one) for one in product.sources]
     sources[slot] = spread(*views[0])
     loads: dict[Expr, Expr] = {parts.byte: load(slot, parts.byte.type or BYTE)}
     for leaf, one in zip(layout.leaves[1:], views[1:], strict=True):
         loads[leaf] = load(len(sources), one[0].data_type)
         sources.append(spread(*one))
+    if rounded is not None:
+        byte, scale = load(int(other.value), DataType.INT8), load(len(sources), DataType.FLOAT32)
+        sources[int(other.value)] = along(rounded.views[0])
+        sources.append(rounded.views[1])
+        own = {rounded.parts.byte: byte, rounded.parts.scale: scale}
+        other = rewrite(rounded.parts.number * rounded.parts.scale, lambda node: own.get(node, node))
     half = coordinate(summed + len(cut) - 1)
     number = rewrite(parts.number, lambda node: loads.get(node, half if node.op == "coordinate" else node))
     total = fold("sum", other * number * loads[parts.scale])
@@ -172,7 +192,9 @@ def _merged(
     ending = replace(target, sizes=(*target.sizes, *(1,) * more), strides=(*target.strides, *(0,) * more))
     merged = Reduce(tuple(sources), ending, value, len(cut))
     stores |= layout.stores
-    return [*layout.steps, replace(step, primitive=merged, nodes=joined(maker.nodes, step.nodes))]
+    away = rounded.path if rounded is not None else []
+    nodes = joined([name for one in (maker, *away) for name in one.nodes], step.nodes)
+    return [*layout.steps, replace(step, primitive=merged, nodes=nodes)], away
 
 
 def _is_odd(value: Expr, weights: Expr, summed: int) -> bool:

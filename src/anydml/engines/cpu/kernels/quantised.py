@@ -46,6 +46,8 @@ class Quantised(NamedTuple):
     dots: bool
     """Whether the CPU adds up products of bytes by fours."""
     is_arm: bool
+    places: int = PLACES
+    """Bytes of a row's element: one where rows were rounded."""
 
     @property
     def name(self) -> str:
@@ -144,11 +146,11 @@ class _Columns:
                 place = text.place(f"weights_{c} + {name} * {shape.width} + {len(columns)} * weights_on")
                 text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
         parts: dict[Place, list[str]] = {place: [] for place in sums}
-        for digit in reversed(range(PLACES)):
+        for digit in reversed(range(shape.places)):
             totals = dict.fromkeys(sums, "zeroinitializer")
             for v in range(count * WORDS // shape.lanes):
                 for i in rows:
-                    at = f"digits + ({i} * portions + {name}) * {PLACES * PORTION}"
+                    at = f"digits + {i} * portions * {PLACES * PORTION} + {name} * {shape.places * PORTION}"
                     at += f" + {count * PORTION * digit + 4 * shape.lanes * v}"
                     factor = text.new(f"load {self.octets}, ptr {text.place(at)}, align 4")
                     for c in columns:
@@ -248,16 +250,21 @@ class _Columns:
 
     # Sums
 
+    @property
+    def _is_apart(self) -> bool:
+        """Whether the sums of elements are not yet times the zero point."""
+        return self.shape.has_zeros or self.shape.bits == 8
+
     def _number(self, parts: list[str], count: int, sums: str, zeros: str) -> str:
         """The sums of products less the zero point's, FLOAT32."""
         text, shape = self.text, self.shape
-        high, middle, low = parts
-        whole = text.new(f"add {self.ints} {text.new(f'shl {self.ints} {high}, splat (i32 8)')}, {middle}")
-        if shape.bits == 4:
-            whole = text.new(f"add {self.ints} {text.new(f'shl {self.ints} {whole}, splat (i32 8)')}, {low}")
-            less = text.new(f"mul {FOUR} {sums}, {zeros}") if zeros else sums
+        whole, *others = parts
+        low = others.pop() if shape.bits == 8 and others else ""  # 32 bits have no room for all three
+        for other in others:
+            whole = text.new(f"add {self.ints} {text.new(f'shl {self.ints} {whole}, splat (i32 8)')}, {other}")
+        if not low:
+            less = text.new(f"mul {FOUR} {sums}, {zeros or f'splat (i32 {shape.zero})'}") if self._is_apart else sums
             return self._float(text.new(f"sub {FOUR} {self._together(whole, count)}, {less}"))
-        # 32 bits have no room for all three.
         most, least = (self._float(self._together(x, count)) for x in (whole, low))
         number = text.call("fma", SUMS, [most, "splat (float 256.0)", least])
         if not zeros and not shape.zero:

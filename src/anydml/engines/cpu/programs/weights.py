@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits
+from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits, make_rounded
 from anydml.engines.cpu.kernels.plainly import make_plain
 from anydml.engines.cpu.kernels.quantised import MOST_ROWS, Quantised, make_quantised
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
@@ -50,7 +50,9 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
     columns = tuple(k for k in wide if k < kept and any(view.strides[k] for view in views))
     rows = tuple(k for k in wide if k < kept and k not in columns)
     # The weights' own views lie otherwise along the sum: the left factor stands for both.
-    both = (found.left, found.left)
+    rounded = found.rounded
+    left_of = found.left if rounded is None else rounded.byte
+    both = (left_of, left_of)
     sides = Sides(
         primitive, Contraction(found.fold, *both, sizes, (), rows, columns, tuple(k for k in wide if k >= kept))
     )
@@ -60,9 +62,17 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
     if planned is None or not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
         return None
     shared, shape = planned
+    if rounded is not None:
+        shape = shape._replace(places=1)
     lies = [sides.lie(leaf) for leaf in leaves]
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
-    left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
+    left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4) if rounded is None else None
+    if rounded is not None:
+        pair = [sides.lie(rounded.byte), sides.lie(rounded.scale)]
+        steps = primitive.sources[int(rounded.scale.value)].strides[-primitive.depth :]
+        if pair[0].along(sides.folded) != 1 or steps[int(sizes[kept] == 1) :] != (1, 0, 0)[int(sizes[kept] == 1) : primitive.depth]:
+            return None
+        left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
     return _program(sides, shape, (left, weights, sides.result()))
 
 
@@ -106,6 +116,12 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> C
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
     digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else shape.zero)
+    is_rounded = shape.places == 1
+    digits_of = (
+        get_kernel(f"rounded {digits.name}", functools.partial(make_rounded, digits))
+        if is_rounded
+        else get_kernel(digits.name, functools.partial(make_digits, digits))
+    )
     some = min(height, MOST_ROWS)
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
@@ -121,7 +137,6 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> C
         places.append(places[-1] + len(section.words) + len(section.tensors))
     fixed = (
         sides.m, sides.n, portions, row_units, units, height, some,
-        get_kernel(digits.name, functools.partial(make_digits, digits)).address, *kernels, plain, *places[:3],
-        len(sides.batch), *(sides.found.sizes[k] for k in sides.batch),
+        digits_of.address, *kernels, plain, *places[:3], len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     return ContractProgram(get_kernel("weights", make_weights), fixed, sections, batch * row_units * units, size)
