@@ -48,6 +48,9 @@ class Quantised(NamedTuple):
     is_arm: bool
     places: int = PLACES
     """Bytes of a row's element: one where rows were rounded."""
+    is_laid_out: bool = False
+    """Whether words of the weights lie as they are multiplied: by `TOGETHER` portions, the first word of each, then the
+    second ones."""
 
     @property
     def name(self) -> str:
@@ -180,13 +183,11 @@ class _Columns:
         text, shape = self.text, self.shape
         words = []  # by four: of one portion those that follow one another, of more one of each
         for start in range(0, shape.width, 16):
-            found = [
-                text.new(
-                    f"load {FOUR}, ptr {text.place(f'{base} + ({name} + {u}) * {shape.width} + {start}')}, align 1"
-                )
-                for u in range(count)
-            ]
-            words += found if count == 1 else self._transposed(found)
+            places = [f"{base} + ({name} + {u}) * {shape.width} + {start}" for u in range(count)]
+            if shape.is_laid_out:
+                places = [f"{base} + {name} * {shape.width} + {TOGETHER * start + 16 * u}" for u in range(count)]
+            found = [text.new(f"load {FOUR}, ptr {text.place(place)}, align 1") for place in places]
+            words += found if count == 1 or shape.is_laid_out else self._transposed(found)
         halves: list[str] = []
         for word in words:
             octets = text.new(f"bitcast {FOUR} {word} to <16 x i8>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_fma, has_rounding
@@ -21,15 +22,18 @@ from anydml.engines.cpu.kernels.weights import (
     make_weights,
 )
 from anydml.engines.cpu.programs.contract import ContractProgram
-from anydml.engines.cpu.programs.sides import NOWHERE, Sides
+from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Sides
 from anydml.engines.threads import get_num_threads
-from anydml.ir.patterns import Contraction
+from anydml.ir.patterns import Contraction, copy_of
 from anydml.ir.trees import fetched
+from anydml.ir.views import View
 from anydml.ir.weights import has_way, match_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anydml.engines.cpu.programs.sides import Section
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Map, Reduce
     from anydml.ir.weights import Dequantised
 
 ROWS = 8
@@ -40,6 +44,15 @@ TURNS = 2
 
 def plan_weights(primitive: Reduce) -> ContractProgram | None:
     """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
+    return _plan(primitive, frozenset())
+
+
+def plan_weights_ahead(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+    """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
+    return _plan(primitive, constants) if constants else None
+
+
+def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
     found = match_weights(primitive)
     if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
         return None
@@ -65,6 +78,13 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
     if rounded is not None:
         shape = shape._replace(places=1)
     lies = [sides.lie(leaf) for leaf in leaves]
+    layouts: dict[str, Map] = {}
+    if constants:
+        laid_out = _lay_out(sides, views[0], shape)
+        if laid_out is None or views[0].tensor not in constants:
+            return None
+        lies[0] = Lie(laid_out.target.tensor, 0, tuple(laid_out.target.strides[0] * (k in sides.columns[-1:]) for k in range(len(sizes))), 1)
+        layouts, shape = {laid_out.target.tensor: laid_out}, shape._replace(is_laid_out=True)
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
     left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4) if rounded is None else None
     if rounded is not None:
@@ -73,7 +93,23 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
         if pair[0].along(sides.folded) != 1 or steps[int(sizes[kept] == 1) :] != (1, 0, 0)[int(sizes[kept] == 1) : primitive.depth]:
             return None
         left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
-    return _program(sides, shape, (left, weights, sides.result()))
+    return _program(sides, shape, (left, weights, sides.result()), layouts)
+
+
+def _lay_out(sides: Sides, view: View, shape: Quantised) -> Map | None:
+    """How the words of weights are laid out for `TOGETHER` portions at once; None where some are left over."""
+    tensors = [one.tensor for one in sides.primitive.sources]
+    (*others, column), groups = sides.columns, sides.k // (PORTION * TOGETHER)
+    if sides.k % (PORTION * TOGETHER) or tensors.count(view.tensor) > 1 or any(view.strides[k] for k in sides.batch):
+        return None
+    name = f"{view.tensor} in words"
+    while name in (*tensors, sides.target.tensor):
+        name += " more"
+    words = shape.width // 4
+    sizes = (sides.n, groups, words, TOGETHER, 4)
+    source = replace(view, sizes=sizes, strides=(view.strides[column], TOGETHER * shape.width, 4, shape.width, 1))
+    strides = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    return copy_of(source, View(name, view.data_type, sizes, strides))
 
 
 def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | None:
@@ -110,7 +146,9 @@ def _has_dots() -> bool:
     return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
 
 
-def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> ContractProgram:
+def _program(
+    sides: Sides, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+) -> ContractProgram:
     portions = sides.k // PORTION
     height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= MOST_BYTES else MOST_ROWS)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
@@ -139,4 +177,5 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> C
         sides.m, sides.n, portions, row_units, units, height, some,
         digits_of.address, *kernels, plain, *places[:3], len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
-    return ContractProgram(get_kernel("weights", make_weights), fixed, sections, batch * row_units * units, size)
+    number = batch * row_units * units
+    return ContractProgram(get_kernel("weights", make_weights), fixed, sections, number, size, layouts)
