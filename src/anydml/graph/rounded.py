@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.graph.recipe import Step
 from anydml.ir.verbs import Map
-from anydml.ir.views import View
 from anydml.ir.weights import match_dequantised
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from anydml.graph.recipe import Step
+    from anydml.ir.views import View
     from anydml.ir.weights import Dequantised
 
 Follow: TypeAlias = "Callable[[View], tuple[list[Step], View | None]]"

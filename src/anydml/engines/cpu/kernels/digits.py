@@ -1,8 +1,8 @@
 """Rows of FLOAT32 as whole numbers of three signed bytes each: what integer dot products multiply exactly.
 
-`kernel(a, portions, digits, sums, powers, odd, scales, shared)` takes a row in portions of `PORTION` elements. A portion has a power of
-two, such that its elements over it are below 2^`size` and are rounded to whole numbers: for 23 an error of at most
-2^-23 of its largest element. Those are cut into three bytes.
+`kernel(a, portions, digits, sums, powers, odd, scales, shared)` takes a row in portions of `PORTION` elements. A
+portion has a power of two, such that its elements over it are below 2^`size` and are rounded to whole numbers: for 23
+an error of at most 2^-23 of its largest element. Those are cut into three bytes.
 
 digits  by `TOGETHER` portions: of each place, the highest bytes last, words of four bytes; for each word of a portion,
         as `words` has them, those of all portions side by side. Portions that are left over follow one by one

@@ -19,8 +19,6 @@ from anydml.engines.cpu.kernels.steps import Steps
 
 MOST_ROWS = 4
 """Rows whose sums have room in the registers."""
-SIDE_BY_SIDE = 2
-"""Columns that one row takes at once, so that sums do not wait for themselves: 1.45 ms in place of 1.6."""
 WORDS = PORTION // 4
 """Words of four bytes of a portion's digits."""
 FOUR, SUMS = f"<{TOGETHER} x i32>", f"<{TOGETHER} x float>"
@@ -98,7 +96,9 @@ class _Columns:
         text = self.text
         read_section(text, self.shape.views)
         text.let("whole", f"portions - portions % {TOGETHER}")
-        beside = SIDE_BY_SIDE if self.shape.rows == 1 else 1
+        # Columns at once, so that sums do not wait for themselves: one row takes 1.45 ms in place of 1.6. There is more
+        # room for those of one byte: 0.78 ms in place of 0.87.
+        beside = (4 if self.shape.rows == 1 else 2) if self.shape.places == 1 else 2 if self.shape.rows == 1 else 1
         text.let("most", f"columns - columns % {beside}")
         with text.loop("n", 0, "most", beside):
             self._columns("n", beside)

@@ -83,23 +83,30 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
         laid_out = _lay_out(sides, views[0], shape)
         if laid_out is None or views[0].tensor not in constants:
             return None
-        lies[0] = Lie(laid_out.target.tensor, 0, tuple(laid_out.target.strides[0] * (k in sides.columns[-1:]) for k in range(len(sizes))), 1)
-        layouts, shape = {laid_out.target.tensor: laid_out}, shape._replace(is_laid_out=True)
+        name, on = laid_out.target.tensor, laid_out.target.strides[0]
+        lies[0] = Lie(name, 0, tuple(on if k == sides.columns[-1] else 0 for k in range(len(sizes))), 1)
+        layouts, shape = {name: laid_out}, shape._replace(is_laid_out=True)
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
-    left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4) if rounded is None else None
-    if rounded is not None:
+    if rounded is None:
+        left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
+    else:
         pair = [sides.lie(rounded.byte), sides.lie(rounded.scale)]
-        steps = primitive.sources[int(rounded.scale.value)].strides[-primitive.depth :]
-        if pair[0].along(sides.folded) != 1 or steps[int(sizes[kept] == 1) :] != (1, 0, 0)[int(sizes[kept] == 1) : primitive.depth]:
+        strides = primitive.sources[int(rounded.scale.value)].strides[-primitive.depth :]
+        if pair[0].along(sides.folded) != 1 or not _is_by_block(strides, sizes[kept]):
             return None
         left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
     return _program(sides, shape, (left, weights, sides.result()), layouts)
 
 
+def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
+    """Whether there is one for each block along the sum, side by side; that of a single block has no stride."""
+    return not any(strides[1:]) and (blocks == 1 or strides[0] == 1)
+
+
 def _lay_out(sides: Sides, view: View, shape: Quantised) -> Map | None:
     """How the words of weights are laid out for `TOGETHER` portions at once; None where some are left over."""
     tensors = [one.tensor for one in sides.primitive.sources]
-    (*others, column), groups = sides.columns, sides.k // (PORTION * TOGETHER)
+    column, groups = sides.columns[-1], sides.k // (PORTION * TOGETHER)
     if sides.k % (PORTION * TOGETHER) or tensors.count(view.tensor) > 1 or any(view.strides[k] for k in sides.batch):
         return None
     name = f"{view.tensor} in words"
@@ -125,7 +132,7 @@ def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | Non
     if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks):
         return None
     first = int(blocks == 1)  # which has no stride
-    if byte[first:] != (inner[0], 1, 0)[first:depth] or any(x[first:] != (1, 0, 0)[first:depth] for x in scales):
+    if byte[first:] != (inner[0], 1, 0)[first:depth] or not all(_is_by_block(x, blocks) for x in scales):
         return None
     shared = math.prod(inner) // PORTION
     zero = 0 if right.zero is None or right.zero.op == "load" else int(right.zero.value)
@@ -175,7 +182,8 @@ def _program(
         places.append(places[-1] + len(section.words) + len(section.tensors))
     fixed = (
         sides.m, sides.n, portions, row_units, units, height, some,
-        digits_of.address, *kernels, plain, *places[:3], len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
+        digits_of.address, *kernels, plain, *places[:3],
+        len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = batch * row_units * units
     return ContractProgram(get_kernel("weights", make_weights), fixed, sections, number, size, layouts)
