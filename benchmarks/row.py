@@ -19,8 +19,8 @@ class Row:
 
     name: str
     family: str
-    """`slice`, `gather`, `scan`, `chain`, `map`, `reduce` or `product`; `tiny`, `launch` or `compile` of a size where only
-    the call counts."""
+    """`slice`, `gather`, `scan`, `chain`, `map`, `reduce`, `product` or `image`; `tiny`, `launch` or `compile` of
+    a size where only the call counts."""
     desc: dml.OperatorDesc
     """What is computed; of a chain, the one operator that it amounts to."""
     chain: Chain | None = None

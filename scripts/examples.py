@@ -44,6 +44,7 @@ _IMAGE = 'np.arange(9, dtype="float32").reshape(1, 1, 3, 3)'
 _BYTES = _IMAGE.replace("float32", "uint8")
 _FILTER = 'np.array([[[[1, 0], [0, 1]]]], "{}")'
 _POOLINGS = [("average", ""), ("average", "1"), ("lp", ""), ("lp", "1"), ("max", ""), ("max", "1"), ("max", "2")]
+_HEADS = 'np.array({}, "float32")'
 _LINE = 'np.array([-1.5, 0.5, 2], "float32")'
 CALLS = {
     "gemm": f"gemm({_A.format('float32')}, {_B.format('float32')}, 10)",
@@ -104,6 +105,14 @@ CALLS = {
     "resample_grad1": f"resample_grad1({_A.format('float32')}, [2, 1], [1, 2], [0, 0], [0, 0])",
     "unfold": "unfold(np.array([[[1, 2, 3, 4]]]), [3])",
     "fold": "fold(np.array([[[1, 2], [3, 4], [5, 6]]]), [1, 1, 4], [3])",
+    "multihead_attention": (
+        f"multihead_attention({_HEADS.format('[[[9, 0], [0, 9]]]')}, {_HEADS.format('[[[9, 0], [0, 9]]]')},"
+        f" {_HEADS.format('[[[1, 2], [3, 4]]]')})"
+    ),
+    "multihead_attention1": (
+        f"multihead_attention1({_HEADS.format('[[[9, 0, 0, 9]]]')}, {_HEADS.format('[[[9, 0], [0, 9]]]')},"
+        f" {_HEADS.format('[[[1, 2], [3, 4]]]')}, query_head_count=2)"
+    ),
     "one_hot": "one_hot(np.array([[1], [3]]), np.array([[0, 5]]), [2, 4], axis=1)",
     "adam_optimizer": (
         "adam_optimizer(*(np.array([n, 0.5], 'float32') for n in (2, 0, 0, 8)), np.array([1], 'uint32'), 0.25)[0]"

@@ -202,18 +202,29 @@ def fall(low: D, high: D) -> Fit:
     return Fit(lambda r: (1 - (-r).exp() - r) / r**2, 5, low, high, lambda r: r**2 * r.exp())
 
 
+def gelu_rest(t: D) -> D:
+    """S(t) for Φ(-t) = ½·2^-(a·t² + b·t + t·S(t))."""
+    return -tail(t).ln() / LN2 / t - D(CURVE) * t - D(SLOPE)
+
+
+def gelu_root() -> D:
+    """Where S is 0, between 2 and 3."""
+    low, high = D(2), D(3)
+    for _ in range(3 * DIGITS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gelu_rest(middle) > 0 else (low, middle)
+    return low
+
+
 def gelu_near(terms: int, last: D) -> Fit:
-    """S(t) for Φ(-t) = ½·2^-(a·t² + b·t + t·S(t)), by t - 2; from the last on Φ(-t) counts beside 1."""
+    """S(t)/u, by u = t - the root of S; from the last on Φ(-t) counts beside 1."""
+    root = D(floats(gelu_root(), 1)[0])
 
     def weight(u: D) -> D:
-        t = u + 2
-        return t * LN2 * min(D(1), tail(t) / tail(last))
+        t = u + root
+        return u * t * LN2 * min(D(1), tail(t) / tail(last))
 
-    def target(u: D) -> D:
-        t = u + 2
-        return -tail(t).ln() / LN2 / t - D(CURVE) * t - D(SLOPE)
-
-    return Fit(target, terms, D("1e-6") - 2, D("3.75"), weight)
+    return Fit(lambda u: gelu_rest(u + root) / u, terms, D("1e-6") - root, D("5.75") - root, weight)
 
 
 def gelu_far(terms: int, first: D) -> Fit:
@@ -253,7 +264,7 @@ JOBS: dict[str, Fit] = {
     "log2_erfc": Fit(lambda x: erfc(x).ln() / LN2 / x, 6, D("0.89"), D("4"), lambda x: x * LN2 * erfc(x) / erf(x)),
     "exp2": Fit(lambda f: ((f * LN2).exp() - 1) / f, 6, D("-0.5003"), D("0.5003"), lambda f: f / (f * LN2).exp()),
     "fall": fall(-LN2 * D("0.5003"), LN2 * D("0.5003")),
-    "gelu_near": gelu_near(11, D(5)),
+    "gelu_near": gelu_near(10, D(5)),
     "gelu_far": gelu_far(12, D(5)),
     # 2^-r = 1 + r·P(r)
     "gelu_power": Fit(lambda r: ((-r * LN2).exp() - 1) / r, 6, D("-0.59"), D("0.59"), lambda r: r * (r * LN2).exp()),
@@ -270,7 +281,7 @@ JOBS: dict[str, Fit] = {
 
 def constants() -> dict[str, list[float]]:
     """Numbers as sums of three."""
-    numbers = {"pi": PI, "pi/2": PI / 2, "ln2": LN2, "2/ln2": 2 / LN2, "2/(3ln2)": 2 / (3 * LN2)}
+    numbers = {"pi": PI, "pi/2": PI / 2, "ln2": LN2, "2/ln2": 2 / LN2, "2/(3ln2)": 2 / (3 * LN2), "gelu": gelu_root()}
     return {name: floats(number, 3) for name, number in numbers.items()}
 
 

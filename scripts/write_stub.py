@@ -122,12 +122,17 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     returns_many = "{0} | list[{0}]" if cls.optional_outputs() else many
     number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
     cases = (
-        (arrays, " | _Plain", result, f"out: {many.format(result)} | None = None, device: _Device | None = None"),
+        (
+            arrays,
+            " | _Plain",
+            result,
+            f"out: {returns_many.format(result)} | None = None, device: _Device | None = None",
+        ),
         (
             dict.fromkeys(inputs, "_A"),
             " | _Plain",
             "_A",
-            f"out: {many.format('_A')} | None = None, device: _Device | None = None",
+            f"out: {returns_many.format('_A')} | None = None, device: _Device | None = None",
         ),
         (dict.fromkeys(inputs, "Expression"), number, "Expression", "out: None = None, device: None = None"),
         (dict.fromkeys(inputs, "Any"), "", "Any", "out: Any = None, device: _Device | None = None"),

@@ -11,6 +11,7 @@ import anydml as dml
 import folding
 from anydml.describing import argument_name
 from anydml.functions.derived import function_name
+from anydml.operators.attention_rules import Attention
 from anydml.operators.fields import dml_name
 from anydml.operators.windows import Windowed
 from case_kinds import FLOAT32, UINT32, Case, by_field
@@ -75,7 +76,7 @@ class FixedCase(Case):
 
     def bare(self) -> Case:
         """The same without the first two dimensions, where those are not its own."""
-        if issubclass(self.operator, Windowed):
+        if issubclass(self.operator, (Windowed, Attention)):
             return self
         sources, results = (tuple(x.reshape(x.shape[2:]) for x in some) for some in (self.sources, self.results))
         return replace(self, sources=sources, results=results)

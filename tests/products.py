@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+import attention
 import windows
 from anydml.operators.fields import dml_name
 from elementwise import saturated
@@ -154,6 +155,7 @@ ORACLE: dict[str, Callable[[Any, Arrays], Any]] = {
     "QUANTIZE": quantise_blocks,
     "DEQUANTIZE": dequantise_blocks,
     **windows.ORACLE,
+    **attention.ORACLE,
 }
 _BLOCK_SLOTS = ("QuantizationTensors[0]", "QuantizationTensors[1]")
 
@@ -222,6 +224,7 @@ SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
     ),
     "DYNAMIC_QUANTIZE_LINEAR": ({"InputTensor": _array("float32", [0, 2, -13.75, -2.5, 50, 0.5], 1, 1, 2, 3)}, {}),
     **windows.SMALL,
+    **attention.SMALL,
 }
 
 

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
+from anydml.operators.attention_rules import Attention
 from anydml.operators.contraction import Product
 from anydml.operators.fields import dml_name
 from anydml.operators.windows import Windowed
+from attention_drawing import draw_attention
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
 from windows_drawing import window_sizes
 
@@ -37,6 +39,9 @@ def product_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     """A valid description of one of these operators, with data."""
     cls = pick(draw, classes)
     level = pick(draw, tuple(level for level in LEVELS if level >= cls.introduced()))
+    if issubclass(cls, Attention):
+        tensors, attributes, contents = draw_attention(draw, cls)
+        return make_case(draw, cls, level, tensors, attributes, contents=contents)
     row = cls.support.row_at(level)
     fields = [name for name in (*cls.input_names(), *cls.output_names()) if _is_there(draw, cls, name, row)]
     make: Callable[..., dict[str, Tensor]] = _matrices if issubclass(cls, Product) else _elements

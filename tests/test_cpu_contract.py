@@ -174,7 +174,7 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
     panels = ((tile.rows, tile.pitch), (columns, columns))
     texts = []
     if tile.kind == "i8":
-        for lie, is_left in itertools.product("pts", (True, False)):
+        for lie, is_left in itertools.product("ptsw", (True, False)):
             octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left)
             texts += [make_octets(octets), make_total(octets)]
         texts.append(make_mend())

@@ -10,6 +10,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.protocol import layouts_of
 
 Array = np.ndarray[Any, Any]
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
@@ -75,6 +76,37 @@ def test_the_largest_of_windows_has_the_bits_of_the_reference() -> None:
     assert ours > 10
 
 
+def test_windows_of_bytes_have_the_bits_of_the_reference() -> None:
+    """Those that are scaled too: some are of one group, some of several, with zero points and without."""
+    rng, ours = np.random.default_rng(4), 0
+    for number in range(24):
+        groups, kept, summed = (int(n) for n in rng.choice([1, 2, 3], 3) * [1, 5, 3])
+        sizes, window = [int(n) for n in rng.integers(9, 30, 2)], [int(n) for n in rng.integers(1, 4, 2)]
+        kinds = rng.choice(["uint8", "int8"], 2)
+        x, w = (
+            rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)
+            for kind, shape in zip(kinds, ((2, groups * summed, *sizes), (groups * kept, summed, *window)), strict=True)
+        )
+        arrays: dict[str, Array] = {"input_tensor": x}
+        if number % 2:
+            arrays["input_scale_tensor"] = np.full((1, 1, 1, 1), 0.125, "f")
+        if number % 3:
+            arrays["input_zero_point_tensor"] = rng.integers(0, 100, (1, 1, 1, 1)).astype(kinds[0])
+        arrays["filter_tensor"] = w
+        channels = (1, groups * kept, 1, 1)
+        if number % 2:
+            arrays["filter_scale_tensor"] = np.full(channels, 0.25, "f")
+        if number % 4 > 1:
+            arrays["filter_zero_point_tensor"] = rng.integers(0, 100, channels).astype(kinds[1])
+        if number % 2:
+            arrays["bias_tensor"] = rng.integers(-99, 99, channels).astype("i4")
+            arrays["output_scale_tensor"] = np.full((1, 1, 1, 1), 64, "f")
+        kind = dml.QuantizedLinearConvolution if number % 2 else dml.ConvolutionInteger
+        tensors = {name: dml.TensorDesc.of(array) for name, array in arrays.items()}
+        ours += compare(kind.infer(**tensors, **plain(sizes_of(rng)), group_count=groups), *arrays.values())
+    assert ours > 15
+
+
 @pytest.mark.parametrize(
     ("sizes", "between", "window"),
     [((5, 7, 7), 70, 1), ((600, 9, 70), 8, 1), ((3, 31, 33), 20, 3), ((130, 8, 9), 6, 2)],
@@ -107,3 +139,26 @@ def test_lines_of_a_target_with_gaps_are_taken_together(
         )
     np.testing.assert_array_equal(*found)
     assert any(lines)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "filters", "groups"),
+    [((20, 9, 9), (21, 20, 3, 3), 1), ((600, 5, 7), (16, 600, 1, 1), 1), ((6, 20, 20), (22, 3, 2, 3), 2)],
+)
+def test_filters_that_are_laid_out_ahead_change_no_bit(
+    sizes: tuple[int, ...], filters: tuple[int, ...], groups: int
+) -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((2, *sizes), np.float32), rng.standard_normal(filters, np.float32)
+    given, kept = (
+        dml.Convolution.infer(
+            input_tensor=dml.TensorDesc.of(x),
+            filter_tensor=dml.TensorDesc("float32", filters, flags=flags),
+            start_padding=(1, 1),
+            group_count=groups,
+        )
+        for flags in (dml.TensorFlags.NONE, dml.TensorFlags.OWNED_BY_DML)
+    )
+    run = CPU.compile(kept).initialize(w)
+    assert any(layouts_of(program) for program in run._programs)
+    np.testing.assert_array_equal(run(x), CPU.compile(given)(x, w))

@@ -115,3 +115,76 @@ def test_what_is_not_there_is_refused() -> None:
     model = _model("com.microsoft.Inverse", {"x": _random(2, 2)}, ["y"])
     with pytest.raises(dml.UnsupportedError, match=r"com\.microsoft\.Inverse is not supported"):
         load(model)
+
+
+MHA = "com.microsoft.MultiHeadAttention"
+_OUTPUTS = ["y", "present_key", "present_value"]
+
+
+@pytest.mark.parametrize(
+    ("mask", "attributes"),
+    [
+        (None, {}),
+        (np.array([5, 3], np.int32), {"scale": 0.3}),
+        (np.array([[1, 1, 0, 1, 1], [1, 0, 1, 1, 0]], np.int32), {"mask_filter_value": -100.0}),
+        (np.random.default_rng(1).integers(0, 2, (2, 5, 5)).astype(np.int32), {}),
+        (None, {"unidirectional": 1}),
+    ],
+)
+def test_multi_head_attention(mask: Any, attributes: dict[str, Any]) -> None:
+    q, k, v = (_random(2, 5, 12) * scale for scale in (1, -1, 2))
+    inputs = {"query": q, "key": k, "value": v, "bias": _random(36), "mask": mask, "bias2": _random(1, 3, 5, 5)}
+    _compare(MHA, inputs, ["y"], num_heads=3, **attributes)
+
+
+def test_multi_head_attention_of_a_past_and_stacked() -> None:
+    q, past = _random(2, 2, 12), _random(2, 3, 4, 4)
+    inputs = {"q": q, "k": -q, "v": q * 2, "b": None, "m": None, "a": None, "past_key": past, "past_value": -past}
+    _compare(MHA, inputs, _OUTPUTS, num_heads=3)
+    _compare(MHA, {**inputs, "past_key": past[:, :, :0], "past_value": past[:, :, :0]}, _OUTPUTS, num_heads=3)
+    _compare(MHA, {"q": q, "k": past, "v": -past}, ["y"], num_heads=3)
+    # ONNX Runtime's CPU has no stacked ones: they are what they are apart.
+    whole = _random(2, 5, 3, 3, 4)
+    query, key, value = (np.ascontiguousarray(whole[:, :, :, i]).reshape(2, 5, 12) for i in range(3))
+    pair = np.ascontiguousarray(whole[:, :, :, 1:])
+    ways: list[dict[str, Any]] = [{"q": query, "k": key, "v": value}, {"q": whole}, {"q": query, "kv": pair}]
+    wanted, *others = (load(_model(MHA, way, ["y"], num_heads=3)).run(way)["y"] for way in ways)
+    for other in others:
+        np.testing.assert_allclose(other, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention(unidirectional: int) -> None:
+    inputs = {"x": _random(2, 4, 6), "w": _random(6, 36), "b": _random(36), "mask": np.array([4, 3], np.int32)}
+    kind = "com.microsoft.Attention"
+    _compare(kind, inputs, ["y"], num_heads=3, unidirectional=unidirectional)
+    inputs |= {"mask": None, "past": _random(2, 2, 3, 5, 4)}
+    _compare(kind, inputs, ["y", "present"], num_heads=3, unidirectional=unidirectional)
+    sizes = {"w": _random(6, 30), "b": _random(30), "past": None}
+    _compare(kind, {**inputs, **sizes}, ["y"], num_heads=3, qkv_hidden_sizes=[12, 12, 6])
+
+
+@pytest.mark.parametrize("rotary", [0, 1])
+@pytest.mark.parametrize("packed", [False, True])
+def test_group_query_attention(packed: bool, rotary: int) -> None:
+    """The first of all, a step after it, and several steps at once."""
+    for batch, length, kept in ((2, 4, 0), (2, 1, 6), (1, 3, 5)):
+        q, k, v = (_random(batch, length, hidden) for hidden in (96, 32, 32))
+        parts = {"q": np.concatenate([q, k, -v], 2), "k": None, "v": None} if packed else {"q": q, "k": k, "v": -v}
+        past = _random(batch, 2, kept, 16)
+        total = kept + length
+        inputs = {
+            **parts, "past_key": past, "past_value": -past, "seqlens_k": np.full(batch, total - 1, np.int32),
+            "total": np.array(total, np.int32), "cos": _random(12, 8), "sin": _random(12, 8) * 2,
+        }  # fmt: skip
+        attributes = {"num_heads": 6, "kv_num_heads": 2, "do_rotary": rotary}
+        _compare("com.microsoft.GroupQueryAttention", inputs, _OUTPUTS, **attributes)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding(interleaved: int) -> None:
+    kind, caches = "com.microsoft.RotaryEmbedding", {"cos": _random(9, 2), "sin": _random(9, 2) * 2}
+    for positions in (np.array([3]), np.array([[0, 1, 4], [8, 2, 2]])):
+        inputs = {"x": _random(2, 3, 12), "positions": positions.astype(np.int64), **caches}
+        _compare(kind, inputs, ["y"], interleaved=interleaved)
+        _compare(kind, {**inputs, "x": _random(2, 4, 3, 4)}, ["y"], interleaved=interleaved)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 import anydml as dml
 from anydml.operators.fields import dml_name
+from attention import assert_attended
 from cases import ENGINES
 from doors import through_compiled, through_objects
 from elementwise import STEPS, assert_within
@@ -51,10 +52,14 @@ def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case
         for slot in case.contents
     }
     wanted = expected(desc, arrays)
+    is_attention = desc.type.name.startswith("MULTIHEAD")
     for engine in engines:
         memory = Memory.of(case, engine)
         before = memory.raw.copy()
-        for got, want in zip(run(case, memory, engine), wanted, strict=True):
+        found = run(case, memory, engine)
+        if is_attention:
+            assert_attended(desc, arrays, found)
+        for got, want in () if is_attention else zip(found, wanted, strict=True):
             assert_within(got, want.ravel(), steps_of(desc), either_zero=True, about=desc)
         check_other_bytes(case, memory, before)
 

@@ -20,6 +20,7 @@ from anydml.enums import (
     InterpolationMode,
     IsInfinityMode,
     MatrixTransform,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     ReduceFunction,

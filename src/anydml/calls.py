@@ -250,8 +250,8 @@ class ArrayCall(Call):
         compiled = self.device.compile_cached(desc)
         memory = compiled.memory
         kinds = [
-            (output.data_type, output.sizes[len(output.sizes) - self.result_rank :])
-            for output in compiled.outputs.values()
+            (output.data_type, output.sizes[len(output.sizes) - self.rank_of(field) :])
+            for field, output in compiled.outputs.items()
         ]
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:

@@ -111,6 +111,10 @@ class Call(abc.ABC):
         """A fault of the level as the caller can act on it."""
         return fault
 
+    def rank_of(self, field: str) -> int:
+        """The dimensions of a result, by DirectML's name."""
+        return self.cls.result_ranks.get(field, self.result_rank)
+
     def axis(self, axis: object) -> int:
         """An axis of the array, negative from the end."""
         rank = max(self.rank, 1)
@@ -194,7 +198,8 @@ class Call(abc.ABC):
         if outputs is None:
             return self._at_level(self.cls.draft(**tensors, **asked, **attributes))
         rank = self.common_rank if self.cls.result_rank is None else self.cls.result_rank
-        padded = [output.padded(rank) for output in outputs]
+        ranks = [self.cls.result_ranks.get(dml_name(name), rank) for name in self.results]
+        padded = [output.padded(ranks[min(i, len(ranks) - 1)]) for i, output in enumerate(outputs)]
         if len(padded) < len(self.results):  # `output_sizes` are those of the first, and others are asked for
             told = _by_field(self.cls, self.results[:1], padded)
             return self.cls.draft(**tensors, **asked, **told, **attributes)

@@ -228,6 +228,20 @@ class InterpolationMode(Option):
     LINEAR = 1
 
 
+class MultiheadAttentionMaskType(Option):
+    """DML_MULTIHEAD_ATTENTION_MASK_TYPE: how a mask says which keys a query does not look at."""
+
+    NONE = 0
+    KEY_SEQUENCE_LENGTH = 1
+    """The number of keys, for each of the batch."""
+    KEY_SEQUENCE_END_START = 2
+    """The key after the last, for each of the batch, then the first."""
+    KEY_QUERY_SEQUENCE_LENGTH_START_END = 3
+    """The number of keys, then where queries start and the last ones end, then the same of keys."""
+    BOOLEAN = 4
+    """A number for each query and key: 0 for those that are not looked at."""
+
+
 class PaddingMode(Option):
     """DML_PADDING_MODE: what stands around a tensor."""
 

@@ -110,7 +110,7 @@ class NodeCall(Call):
         return desc.with_tensors(lambda name, tensor: self._laid_out(name, tensor) if name in names else tensor)
 
     def _laid_out(self, name: str, tensor: TensorDesc) -> TensorDesc:
-        output = self._bare(tensor)
+        output = self._bare(name, tensor)
         try:
             strides = self._graph.strides_for(output.sizes, output.data_type)
             laid_out = TensorDesc(output.data_type, output.sizes, strides=strides)
@@ -118,15 +118,15 @@ class NodeCall(Call):
             raise error.within(self.name, f"tensor_policy: {name}.") from None
         return laid_out.padded(tensor.dimension_count)
 
-    def _bare(self, output: TensorDesc) -> TensorDesc:
+    def _bare(self, name: str, output: TensorDesc) -> TensorDesc:
         """An output as the caller has it: without the dimensions that were added."""
-        first = output.dimension_count - max(self.result_rank, 1)
+        first = output.dimension_count - max(self.rank_of(name), 1)
         strides = None if output.strides is None else output.strides[first:]
         return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
 
     def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
         """Add the node."""
-        outputs = [self._bare(output) for output in desc.outputs().values()]
+        outputs = [self._bare(*output) for output in desc.outputs().items()]
         found = self._graph.add(desc, tuple(self.inputs), outputs)
         for expression in found:
             expression.is_scalar = self.result_rank == 0

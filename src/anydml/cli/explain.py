@@ -82,6 +82,10 @@ _EXAMPLES = {
     "resample_grad1": "--data 1,2,3,4 --output-sizes 2 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
     "unfold": "--sizes 1,1,4 --window-sizes 3",
     "fold": "--sizes 1,3,2 --output-sizes 1,1,4 --window-sizes 3",
+    "multihead_attention": "--query-data [[[9,0],[0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]]",
+    "multihead_attention1": (
+        "--query-data [[[9,0,0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]] --query-head-count 2"
+    ),
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
 }
 

@@ -51,5 +51,9 @@ def guard(recipe: Recipe) -> Recipe:
     def redirect(view: View) -> View:
         return replace(view, tensor=moved.get(view.tensor, view.tensor))
 
-    kept = [step.reading(redirect).writing(redirect(step.target)) for step in steps]
+    def held_back(step: Step) -> Step:
+        own = step.target.tensor  # what a step keeps of its output is there, until that is copied
+        return step.reading(lambda view: view if view.tensor == own else redirect(view)).writing(redirect(step.target))
+
+    kept = list(map(held_back, steps))
     return Recipe(stores, (*kept, *copies))

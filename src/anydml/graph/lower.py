@@ -9,11 +9,11 @@ from anydml.graph.check import byte_span
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
-from anydml.ir.patterns import copy_of
+from anydml.ir.patterns import copy_of, filled
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import StoreKind
@@ -54,6 +54,10 @@ def lower(graph: GraphDesc) -> Recipe:
     steps = []
     sources = {(edge.to_node_index, edge.to_node_input_index): edge for edge in graph.intermediate_edges}
     inputs = {(edge.to_node_index, edge.to_node_input_index): edge.graph_input_index for edge in graph.input_edges}
+
+    def is_scratch(store: str) -> bool:
+        return stores[store].kind == "scratch"
+
     for number in order_nodes(graph):
         node = graph.nodes[number]
         if number not in used or not isinstance(node, OperatorNode):
@@ -70,7 +74,11 @@ def lower(graph: GraphDesc) -> Recipe:
             store = written.setdefault((number, slot), name)
             stores.setdefault(store, Store("scratch", _bytes(desc)))
             places[field] = store
-        primitives = node.desc.lower()
+        primitives = tuple(
+            part
+            for primitive in node.desc.lower()
+            for part in _with_zeros(primitive, {field for field, store in places.items() if is_scratch(store)})
+        )
         for field, size in temporaries(primitives, places).items():
             places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
@@ -95,6 +103,17 @@ def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict
             reach = view.offset + sum((n - 1) * stride for n, stride in zip(view.sizes, view.strides, strict=True))
             sizes[view.tensor] = max(sizes.get(view.tensor, 0), (reach + 1) * view.data_type.size_in_bytes)
     return sizes
+
+
+def _with_zeros(primitive: Primitive, scratch: Collection[str]) -> Iterator[Primitive]:
+    """A primitive that keeps part of what its target has, for targets that have nothing yet: it keeps zeros."""
+    own = primitive.target
+    if own.tensor not in scratch or own not in primitive.sources:
+        yield primitive
+        return
+    before = replace(own, tensor=f"{own.tensor} before")
+    yield filled(before, 0.0)
+    yield primitive.reading(lambda view: before if view == own else view)
 
 
 def _free(name: str, *taken: Collection[str]) -> str:

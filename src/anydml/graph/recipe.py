@@ -88,8 +88,9 @@ class Recipe:
     """A graph as primitives.
 
     Every output and every scratch store is written before whoever reads it: by one step, or by several that write
-    parts of it which do not meet, as those of a JOIN. What they leave out of their store, nobody reads. Inputs and
-    constants are written by none. No two stores share memory.
+    parts of it which do not meet, as those of a JOIN. What they leave out of their store, nobody reads. A step that
+    writes an output may read it element by element, to keep part of what is there. Inputs and constants are written by
+    none. No two stores share memory.
     """
 
     stores: Mapping[str, Store]

@@ -108,7 +108,9 @@ def _contrib_schema(kind: str) -> Any:
         option = options.Optional if text.endswith("?") else options.Single
         return schema.FormalParameter(label, variable, param_option=option)
 
-    def attribute(label: str, default: float | None) -> Any:
+    def attribute(label: str, default: Any) -> Any:
+        if default == ():
+            return schema.Attribute(label, schema.AttrType.INTS, required=False)
         if default is None:
             return schema.Attribute(label, schema.AttrType.INT, required=True)
         return schema.Attribute(label, default_value=onnx.helper.make_attribute(label, default))

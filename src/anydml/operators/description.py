@@ -61,6 +61,8 @@ class OperatorDesc(Record, abc.ABC):
     """Whether a function adds leading sizes of 1, so that all inputs have as many dimensions as the first."""
     result_rank: ClassVar[int | None] = None
     """The dimensions of a function's result, where they are not as many as the first input has."""
+    result_ranks: ClassVar[Mapping[str, int]] = MappingProxyType({})
+    """The same of single outputs, by DirectML's names."""
 
     if TYPE_CHECKING:
 

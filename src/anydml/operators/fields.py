@@ -17,6 +17,7 @@ from anydml.enums import (
     InterpolationMode,
     IsInfinityMode,
     MatrixTransform,
+    MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
     ReduceFunction,
@@ -154,6 +155,7 @@ Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TY
 Reduction: TypeAlias = Annotated[ReduceFunction | str, "DML_REDUCE_FUNCTION"]
 Edges: TypeAlias = Annotated[PaddingMode | str, "DML_PADDING_MODE"]
 Interpolation: TypeAlias = Annotated[InterpolationMode | str, "DML_INTERPOLATION_MODE"]
+AttentionMask: TypeAlias = Annotated[MultiheadAttentionMaskType | str, "DML_MULTIHEAD_ATTENTION_MASK_TYPE"]
 DepthOrder: TypeAlias = Annotated[DepthSpaceOrder | str, "DML_DEPTH_SPACE_ORDER"]
 Scalar: TypeAlias = Annotated[int | float, "DML_SCALAR_UNION"]
 OptionalScaleBias: TypeAlias = Annotated[ScaleBias | None, "DML_SCALE_BIAS"]
@@ -189,6 +191,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Reduction: FieldType("attribute", "UINT", _member_of(ReduceFunction)),
     Edges: FieldType("attribute", "UINT", _member_of(PaddingMode)),
     Interpolation: FieldType("attribute", "UINT", _member_of(InterpolationMode)),
+    AttentionMask: FieldType("attribute", "UINT", _member_of(MultiheadAttentionMaskType)),
     DepthOrder: FieldType("attribute", "UINT", _member_of(DepthSpaceOrder)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),

@@ -71,8 +71,8 @@ def needs_level(field: str, value: str, needed: FeatureLevel, level: FeatureLeve
 
 def split(view: View, dimension: int, *sizes: int) -> View:
     """A view with a dimension made several, the last of which runs fastest."""
-    inner = packed_strides(sizes)
-    strides = tuple(stride * view.strides[dimension] for stride in inner)
+    inner = zip(packed_strides(sizes), sizes, strict=True)
+    strides = tuple(stride * view.strides[dimension] if size > 1 else 0 for stride, size in inner)
     return View(
         view.tensor,
         view.data_type,
@@ -100,13 +100,36 @@ def copies_of(source: View, target: View, dimension: int) -> tuple[Map, ...]:
 
 def around(whole: View, start: Sequence[int], sizes: Sequence[int], value: float) -> Iterator[Map]:
     """What fills all of a view but a part of it, slab by slab: no two write to one element."""
-    steps, at, left = (1,) * len(sizes), [0] * len(sizes), list(whole.sizes)
+    at, left, last = [0] * len(sizes), list(whole.sizes), len(sizes) - 1
     for k, (first, size) in enumerate(zip(start, sizes, strict=True)):
-        for begin, count in ((0, first), (first + size, whole.sizes[k] - first - size)):
-            if count:
-                here = [begin if j == k else one for j, one in enumerate(at)]
-                yield filled(whole.window(here, steps, [count if j == k else n for j, n in enumerate(left)]), value)
+        slabs = [(first_of, count, at, left) for first_of, count in _ends(whole, k, first, size)]
+        if k == last > 0 and len(slabs) == 2 and left[-2] > 1 and _follow(whole):
+            # The end of a row and the beginning of the next are one: 3 elements take 10 ns, and 6 no longer.
+            (_, before, *_), (begin, after, *_) = slabs
+            rows, above, below = left[-2], [*at[:-2], at[-2], 0], [*at[:-2], at[-2] + left[-2] - 1, 0]
+            one = [*left[:-2], 1, 0]
+            slabs = [
+                (begin, before + after, at, [*left[:-2], rows - 1, 0]),
+                (0, before, above, one),
+                (begin, after, below, one),
+            ]
+        for begin, count, here, counts in slabs:
+            where, many = (
+                [number if j == k else n for j, n in enumerate(of)] for number, of in ((begin, here), (count, counts))
+            )
+            yield filled(whole.window(where, (1,) * len(sizes), many), value)
         at[k], left[k] = first, size
+
+
+def _ends(whole: View, k: int, first: int, size: int) -> list[tuple[int, int]]:
+    """What lies before and after a part of a dimension: where it begins, and how much there is."""
+    found = ((0, first), (first + size, whole.sizes[k] - first - size))
+    return [(begin, count) for begin, count in found if count]
+
+
+def _follow(view: View) -> bool:
+    """Whether rows follow one another."""
+    return view.strides[-2] == view.sizes[-1] * view.strides[-1]
 
 
 def temporary(name: str, data_type: DataType, sizes: Sequence[int]) -> View:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping  # noqa: TC003 - read at run time
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from anydml.enums import DataType, FeatureLevel, PaddingMode
 from anydml.errors import Fault
-from anydml.ir.expressions import coordinate, fetch, fetch_or, given, maximum, minimum, where
+from anydml.ir.expressions import coordinate, fetch_or, given, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.operators.fields import Edges, Float, Scalar, UintArray, ValueType  # noqa: TC001 - read at run time
@@ -18,62 +16,31 @@ from anydml.operators.rules import one_value_per_dimension
 from anydml.operators.scalars import as_type, saturated, type_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
 
-MOST_COPIES = 27
-"""Copies that a tensor with edges repeated is put together of: of three dimensions each has a beginning, a middle and
-an end. What would take more finds places by arithmetic."""
 INT64 = DataType.INT64
 _LEVELS = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
 
 
-class Piece(NamedTuple):
-    """Elements in a row along a dimension: those from `start` on are of `source` on, a step apart."""
-
-    start: int
-    length: int
-    source: int
-    step: int
-
-
-def pieces(mode: PaddingMode, size: int, low: int, high: int) -> list[Piece]:
-    """A padded dimension in pieces; none where there are too many to be worth it."""
-    if mode is PaddingMode.EDGE or size == 1:
-        found = [Piece(0, low, 0, 0), Piece(low, size, 0, 1), Piece(low + size, high, size - 1, 0)]
-        return [piece for piece in found if piece.length]
-    # Numbered by how often the tensor was passed: even ones run forward, odd ones back unless it wraps. A reflection
-    # has the edges once, in the pieces that run forward.
-    period = size - 1 if mode is PaddingMode.REFLECTION else size
-    first, last = -(-low // period) + 1, (size + high - 1) // period
-    if last + first > MOST_COPIES:
-        return []
-    found = []
-    for number in range(-first, last + 1):
-        is_back = number % 2 == 1 and mode is not PaddingMode.WRAP
-        gap = int(mode is PaddingMode.REFLECTION)
-        begin = number * period + (gap if is_back else 0)
-        end = number * period + (period if is_back else size)
-        source, step = (size - 1 - gap, -1) if is_back else (0, 1)
-        skipped = max(-low - begin, 0)
-        count = min(end, size + high) - begin - skipped
-        if count > 0:
-            found.append(Piece(begin + skipped + low, count, source + step * skipped, step))
-    return found
-
-
-def place(mode: PaddingMode, at: Expr, size: int, low: int) -> Expr:
+def place(mode: PaddingMode, at: Expr, size: int, low: int, high: int) -> Expr:
     """The index that an element of a padded dimension comes from."""
-    last = given(size - 1, INT64)
+    if not low and not high:
+        return at
+    last, at = given(size - 1, INT64), at - given(low, INT64)
     if mode is PaddingMode.EDGE or size == 1:
-        return minimum(maximum(at - given(low, INT64), 0), last)
-    period = {PaddingMode.REFLECTION: 2 * size - 2, PaddingMode.SYMMETRIC: 2 * size}.get(mode, size)
-    inside = (at + given(-low % period, INT64)) % given(period, INT64)
-    if mode is PaddingMode.WRAP:
-        return inside
-    top = 2 * size - 2 if mode is PaddingMode.REFLECTION else 2 * size - 1
-    return where(inside <= last, inside, given(top, INT64) - inside)
+        return minimum(maximum(at, 0), last)
+    # Below 0 and past the last element it goes back, or in a wrap on from the other end.
+    top = {PaddingMode.REFLECTION: 2 * size - 2, PaddingMode.SYMMETRIC: 2 * size - 1}.get(mode, -size)
+    period = size if mode is PaddingMode.WRAP else 2 * size - (mode is PaddingMode.REFLECTION) * 2
+    if max(low, high) > size - (mode is PaddingMode.REFLECTION):  # more than once
+        at = (at + given(low - low % -period, INT64)) % given(period, INT64)
+    elif mode is PaddingMode.WRAP:
+        at = where(at < 0, at + given(size, INT64), at)
+    else:
+        at = where(at < 0, given(top - period, INT64) - at, at)
+    return where(at <= last, at, at + given(top, INT64) if mode is PaddingMode.WRAP else given(top, INT64) - at)
 
 
 class _Padded(Moved):
@@ -115,39 +82,12 @@ class _Padded(Moved):
         )
 
     def lower(self) -> tuple[Map, ...]:
-        """Copies of pieces; or fills around a copy."""
+        """Fills around a copy; or each element from its place."""
         source, target = self.views()
-        mode, sizes, ones = PaddingMode(self.padding_mode), source.sizes, (1,) * len(source.sizes)
-        if mode is PaddingMode.CONSTANT:
-            inside = target.window(self.start_padding, ones, sizes)
-            return (copy_of(source, inside), *around(target, self.start_padding, sizes, self.filling))
-        several: list[list[Piece]] = []
-        for size, low, high in reversed(list(zip(sizes, self.start_padding, self.end_padding, strict=True))):
-            found = pieces(mode, size, low, high)
-            fits = found and math.prod(map(len, filter(None, several))) * len(found) <= MOST_COPIES
-            several.insert(0, found if fits else [])
-        choices: list[list[Piece | None]] = [[*found] or [None] for found in several]
-        return tuple(self._part(mode, parts) for parts in itertools.product(*choices))
-
-    def _part(self, mode: PaddingMode, parts: Sequence[Piece | None]) -> Map:
-        """What goes to a piece of the output, or in a dimension without pieces to all of it."""
-        source, target = self.views()
-        ones, cut = (1,) * len(parts), list(enumerate(parts))
-        into = target.window(
-            [part.start if part else 0 for part in parts],
-            ones,
-            [part.length if part else target.sizes[k] for k, part in cut],
-        )
-        start = [part.source if part else 0 for part in parts]
-        steps = [part.step if part else 1 for part in parts]
-        window = source.window(start, steps, [part.length if part else source.sizes[k] for k, part in cut])
-        if all(parts):
-            return copy_of(window, into)
-        return Map((window,), into, fetch(0, source.data_type, [self._index(k, mode, part) for k, part in cut]))
-
-    def _index(self, k: int, mode: PaddingMode, part: Piece | None = None) -> Expr:
-        at = coordinate(k)
-        return at if part else place(mode, at, self.input_tensor.sizes[k], self.start_padding[k])
+        if PaddingMode(self.padding_mode) is not PaddingMode.CONSTANT:
+            return self.told()
+        inside = target.window(self.start_padding, (1,) * len(source.sizes), source.sizes)
+        return (copy_of(source, inside), *around(target, self.start_padding, source.sizes, self.filling))
 
     def told(self) -> tuple[Map, ...]:
         """Each element with the place that it comes from."""
@@ -156,7 +96,8 @@ class _Padded(Moved):
         if mode is PaddingMode.CONSTANT:
             at = [coordinate(k) - given(self.start_padding[k], INT64) for k in dimensions]
             return (Map((source,), target, fetch_or(0, kind, at, source.sizes, given(self.filling, kind))),)
-        return (self.fetched([self._index(k, mode) for k in dimensions]),)
+        paddings = zip(source.sizes, self.start_padding, self.end_padding, strict=True)
+        return (self.fetched([place(mode, coordinate(k), *numbers) for k, numbers in enumerate(paddings)]),)
 
 
 class Padding(_Padded):

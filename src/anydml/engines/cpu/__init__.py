@@ -16,6 +16,7 @@ from anydml.engines.cpu.programs import (
     plan_gather,
     plan_map,
     plan_panels,
+    plan_placed,
     plan_reduce,
     plan_reverse,
     plan_scaled,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
-    Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_map),
+    Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_placed, plan_map),
     Reduce: (plan_taps, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.kernels.copy import make_copy, make_transposed
 from anydml.engines.cpu.kernels.gather import make_check, make_gather
+from anydml.engines.cpu.kernels.placed import make_placed
 from anydml.engines.cpu.kernels.reverse import make_reverse, make_reverse_columns
 from anydml.engines.cpu.kernels.scan import make_columns, make_lines, make_long, make_rows
 from anydml.engines.cpu.kernels.walk import make_line_walk
@@ -20,6 +21,8 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
     if family == "copy":
         kind, width, *flags = rest
         return make_copy(int(width), kind, "stream" in flags, "far" in flags, inline)
+    if family == "placed":
+        return make_placed(int(rest[0]), inline)
     if family == "walk":
         return make_line_walk(inline)
     if family == "reverse":

@@ -108,6 +108,8 @@ def _taken_in(draft: Draft, number: int) -> bool:
         made = step.primitive
         if not isinstance(made, Computation) or made.also or not _is_ours(made) or draft.is_constant(step):
             continue
+        if first == number:  # it keeps part of what an output has
+            continue
         if not _may_wait(draft, first, number):
             continue
         merged = _with_target(made, reader, store)

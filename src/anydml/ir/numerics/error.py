@@ -10,11 +10,11 @@ from anydml.ir.numerics.parts import (
     MAGIC,
     UINT,
     Pair,
-    clamp,
     coefficients,
     exactly,
     polynomial,
     shifted_by,
+    split,
     two_chains,
     with_sign,
 )
@@ -38,19 +38,22 @@ def erf(x: Expr) -> Pair:
 def gelu(x: Expr) -> Pair:
     """x·Φ(x) = max(x, 0) - t·Φ(-t) for t = |x|, and Φ(-t) = ½·2^-(a·t² + b·t + t·S(t)), where t·S(t) is 0.08 and less.
 
-    For an x below -5 t·Φ(-t) = e^(-t²/2)·Q(t). What FLOAT32 cannot hold of a·t + b, and of a, goes into S(t).
+    For an x below -5 t·Φ(-t) = e^(-t²/2)·Q(t). What FLOAT32 cannot hold of a·t + b, and of a, goes into S(t), which is
+    u·P(u) for the distance u from its root.
     """
-    t = absolute(clamp(x, -14.5, 5.75))
     is_far = x < -5.0
+    t = absolute(minimum(x, 5.75))
+    t = where(is_far, minimum(t, 14.5), t)
     curve, slope = (where(is_far, const(a, FLOAT), b) for a, b in ((0.5 / math.log(2), CURVE), (0.0, SLOPE)))
     line = fma(t, curve, slope)
     lost = fma(t, curve, slope - line)
-    near = polynomial(t - 2.0, coefficients("gelu_near"))
+    root, *_ = split("gelu")
     missing = t * (0.5 / math.log(2) - number_of(const(0.5 / math.log(2), FLOAT)).item())
     magic = MAGIC + (127 + 64)
     shifted = fma(line, -t, magic)
-    r = fma(where(is_far, missing, near) + lost, t, fma(line, t, shifted - magic))
-    power = polynomial(r, coefficients("gelu_power")) * r
+    near = fma(polynomial(t - root, coefficients("gelu_near")), t - root, lost)
+    r = fma(where(is_far, missing + lost, near), t, fma(line, t, shifted - magic))
+    power = two_chains(r, coefficients("gelu_power")) * r
     first, *others = coefficients("gelu_far")
     far = polynomial(t - 9.0, [number / first for number in others]) * (t - 9.0)
     scaled_t = where(is_far, const(first, FLOAT), t) * (shifted.bits(UINT) << 23).bits(FLOAT)

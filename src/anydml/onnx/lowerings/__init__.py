@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from anydml.enums import ReduceFunction
 from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
+    attending,
     attention,
     composing,
     convolving,
@@ -148,6 +149,10 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Unsqueeze": {1: shaping.unsqueeze},
     "Upsample": {1: resizing.upsample},
     "Where": {9: detours.choice},
+    "com.microsoft.Attention": {1: attending.attention},
+    "com.microsoft.GroupQueryAttention": {1: attending.group_query_attention},
+    "com.microsoft.MultiHeadAttention": {1: attending.multi_head_attention},
+    "com.microsoft.RotaryEmbedding": {1: attention.rotary_embedding_by_positions},
     "com.microsoft.MatMulNBits": {1: quantising.matmul_bits},
     "com.microsoft.SkipLayerNormalization": {1: normalising.skip_norm(use_mean=True)},
     "com.microsoft.SkipSimplifiedLayerNormalization": {1: normalising.skip_norm(use_mean=False)},

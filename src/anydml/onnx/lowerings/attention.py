@@ -2,49 +2,80 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 import anydml as dml
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.slicing import take
+from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
-    from anydml.onnx.values import Value
+
+Angles: TypeAlias = "tuple[Value, Value, Value | None]"
 
 
 def rotary_embedding(node: Node) -> list[Value]:
     """RotaryEmbedding: pairs of a head's numbers turned by angles, whose cosines and sines are given by position."""
     x = node.input(0)
+    heads = node.integer("num_heads", 0)
+    if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
+        rule = f"num_heads must be given for 3 dimensions, and the hidden size, {x.shape[2]}, a multiple of it"
+        node.refuse("num_heads", rule, value=heads, found=str(heads))
+    return [_by_heads(node, x, heads, (node.input(1), node.input(2), node.optional(3)))]
+
+
+def rotary_embedding_by_positions(node: Node) -> list[Value]:
+    """ONNX Runtime's RotaryEmbedding: positions come first, and may be where the first of them is."""
+    x, positions, cosine, sine = node.inputs
+    if node.integer("is_packed_batching"):
+        node.unsupported("is_packed_batching", "is_packed_batching is not supported")
+    heads = node.integer("num_heads")
+    if len(x.shape) == 3 and heads < 1:
+        heads = x.shape[2] // max(2 * cosine.shape[-1], 1)
+    if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
+        rule = f"num_heads must be a divisor of the hidden size, {x.shape[2]}"
+        node.refuse("num_heads", rule, value=heads, found=str(heads))
+    if positions.count == 1 and len(positions.shape) < 2:
+        shape = (x.shape[0], x.shape[-2])
+        steps = Value.of(positions.element, np.broadcast_to(np.arange(shape[1]), shape))
+        positions = compute(node, dml.add, steps, node.tracer.reshape(positions, (1, 1)))
+    return [_by_heads(node, x, heads, (cosine, sine, positions))]
+
+
+def _by_heads(node: Node, x: Value, heads: int, angles: Angles) -> Value:
+    count, interleaved = node.integer("rotary_embedding_dim"), bool(node.integer("interleaved"))
     if len(x.shape) == 3:
-        heads = node.integer("num_heads", 0)
-        if heads < 1 or x.shape[2] % heads:
-            rule = f"num_heads must be given for 3 dimensions, and the hidden size, {x.shape[2]}, a multiple of it"
-            node.refuse("num_heads", rule, value=heads, found=str(heads))
-        sizes = (*x.shape[:2], heads, x.shape[2] // heads)
-        turned = _rotate(node, node.tracer.reshape(x, sizes), 1)
-        return [node.tracer.reshape(turned, x.shape)]
+        split = node.tracer.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads))
+        return node.tracer.reshape(rotate(node, split, 1, angles, count, interleaved=interleaved), x.shape)
     if len(x.shape) != 4:
-        node.refuse("X", "X must have 3 or 4 dimensions", value=x.shape, found=str(x.shape))
-    return [_rotate(node, x, 2)]
+        name = node.rules.inputs[0].name
+        node.refuse(name, f"{name} must have 3 or 4 dimensions", value=x.shape, found=str(x.shape))
+    return rotate(node, x, 2, angles, count, interleaved=interleaved)
 
 
-def _rotate(node: Node, x: Value, axis: int) -> Value:
-    """The first numbers of the last dimension turned, by the positions along an axis."""
+def rotate(node: Node, x: Value, axis: int, angles: Angles, count: int, *, interleaved: bool) -> Value:
+    """The first numbers of the last dimension turned, by the positions along an axis; 0 stands for all of them.
+
+    `angles` are caches of cosines and sines, and the positions at which they are looked up, where there are any.
+    """
     size = x.shape[-1]
-    count = node.integer("rotary_embedding_dim") or size
+    count = count or size
     if count % 2 or not 0 < count <= size:
         rule = f"rotary_embedding_dim must be even, and at most the head size, {size}"
         node.refuse("rotary_embedding_dim", rule, value=count, found=str(count))
-    cosine, sine = (_angles(node, i, (x.shape[0], x.shape[axis], count // 2), axis) for i in (1, 2))
-    is_interleaved = bool(node.integer("interleaved"))
-    start, step = (1, 2) if is_interleaved else (count // 2, 1)
+    shape = (x.shape[0], x.shape[axis], count // 2)
+    caches = {"cos_cache": angles[0], "sin_cache": angles[1]}
+    cosine, sine = (_angles(node, name, cache, angles[2], shape, axis) for name, cache in caches.items())
+    start, step = (1, 2) if interleaved else (count // 2, 1)
     first, second = (_part(node, x, begin, count // 2, step) for begin in (0, start))
     products = [[compute(node, dml.multiply, a, b) for b in (cosine, sine)] for a in (first, second)]
     real = compute(node, dml.subtract, products[0][0], products[1][1])
     imaginary = compute(node, dml.add, products[0][1], products[1][0])
-    if is_interleaved:
+    if interleaved:
         pairs = [node.tracer.reshape(value, (*value.shape, 1)) for value in (real, imaginary)]
         parts = [node.tracer.reshape(_joined(node, pairs), (*x.shape[:-1], count))]
     else:
@@ -54,9 +85,10 @@ def _rotate(node: Node, x: Value, axis: int) -> Value:
     return _joined(node, parts)
 
 
-def _angles(node: Node, index: int, shape: tuple[int, int, int], axis: int) -> Value:
+def _angles(
+    node: Node, name: str, cache: Value, positions: Value | None, shape: tuple[int, int, int], axis: int
+) -> Value:
     """A cache of cosines or sines, looked up at the positions where there are any, with a size of 1 for the heads."""
-    cache, positions, name = node.input(index), node.optional(3), node.rules.inputs[index].name
     if positions is not None:
         if positions.shape != shape[:2] or len(cache.shape) != 2:
             rule = f"position_ids must have the shape {shape[:2]}, and {name} 2 dimensions"

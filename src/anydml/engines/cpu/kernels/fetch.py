@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_node
-from anydml.engines.cpu.kernels.row import LINE, RowText
+from anydml.engines.cpu.kernels.row import ANYWHERE, LINE, RowText, moving
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 
-def write_start(text: Text, node: Expr, early: dict[Expr, str], base: str, strides: Sequence[str]) -> str:
+def write_start(text: Text, indices: Sequence[Expr], early: dict[Expr, str], base: str, strides: Sequence[str]) -> str:
     """Where the first element of a row lies, given the row's first leaves, each a vector of one."""
-    for one in walk(*node.args, known=early):
+    for one in walk(*indices, known=early):
         early[one] = write_node(text, one, early, 1)
     place = base
-    for index, stride in zip(node.args, strides, strict=True):
+    for index, stride in zip(indices, strides, strict=True):
         at = text.new(f"extractelement <1 x i64> {early[index]}, i32 0")
         on = text.new(f"mul i64 {at}, {stride}")
         place = text.new(f"getelementptr i8, ptr {place}, i64 {on}")
@@ -70,11 +70,11 @@ def write_lanes(
     return text.new(f"phi {vector} [ {one_by_one}, %{apart} ], [ {at_once}, %{together} ]")
 
 
-def _each(text: Text, node: Expr, base: str, offset: str, lanes: int) -> str:
+def _each(text: Text, node: Expr, base: str, offset: str, lanes: int, unit: str = "i8") -> str:
     scalar, value = scalar_text(kind_of(node.type)), "poison"
     for lane in range(lanes):
         on = text.new(f"extractelement <{lanes} x i64> {offset}, i32 {lane}")
-        place = text.new(f"getelementptr i8, ptr {base}, i64 {on}")
+        place = text.new(f"getelementptr {unit}, ptr {base}, i64 {on}")
         element = text.new(f"load {scalar}, ptr {place}, align 1")
         value = text.new(f"insertelement <{lanes} x {scalar}> {value}, {scalar} {element}, i32 {lane}")
     return value
@@ -87,8 +87,9 @@ class FetchingRow(RowText):
         super().__init__(values, shape)
         self.fetches = any(view.is_fetch for view in self.sources.values())
         """Whether there are any."""
-        self.strides: dict[Expr, tuple[str, list[str]]] = {}
-        """Of fetches that lie anywhere, where their sources do, and vectors of their strides."""
+        self.letters = dict(zip(shape.leaves, shape.rows, strict=False))
+        self.lines: dict[Expr, tuple[str, dict[int, str]]] = {}
+        """Of fetches that lie anywhere, where their rows start, and a vector of strides for each index that moves."""
 
     def repeat(self, name: str, view: RowView, node: Expr, early: dict[Expr, str]) -> None:
         """One element, or coordinate, for the whole row."""
@@ -107,11 +108,12 @@ class FetchingRow(RowText):
             strides = [f"%stride{name}.{k}" for k in range(len(node.args))]
             for k, stride in enumerate(strides):
                 self.word(stride, "%w", word + 1 + k)
-            if view.row == "a":
-                spread = [text.spread(stride, "i64", self.lanes) for stride in strides]
-                self.strides[node] = (f"%base{name}", spread)
+            moved = moving(node, self.letters) if view.row in ANYWHERE else []
+            still = [k for k in range(len(strides)) if k not in moved]
+            start = write_start(text, [node.args[k] for k in still], early, f"%base{name}", [strides[k] for k in still])
+            if moved:
+                self.lines[node] = start, {k: text.spread(strides[k], "i64", self.lanes) for k in moved}
             else:
-                start = write_start(text, node, early, f"%base{name}", strides)
                 text.add(f"%p{name} = getelementptr i8, ptr {start}, i64 0")
                 if view.row == "r":
                     self.repeat(name, view, node, early)
@@ -137,7 +139,7 @@ class FetchingRow(RowText):
         for k, (node, (name, view)) in enumerate(zip(self.shape.leaves, self.sources.items(), strict=True)):
             if view.is_fetch:
                 strides = [f"%stride{name}.{d}" for d in range(len(node.args))]
-                place = write_start(text, node, soon, f"%base{name}", strides) if view.row in "rp" else ""
+                place = write_start(text, node.args, soon, f"%base{name}", strides) if view.row in "rp" else ""
             else:
                 self.word(f"%ahead.step{name}", "%w", word + 3 + k)
                 place = "" if view.is_coordinate else self.at(f"%p{name}", on, f"%ahead.step{name}")
@@ -157,4 +159,8 @@ class FetchingRow(RowText):
 
     def write_fetch(self, node: Expr, args: Sequence[str]) -> str:
         """A fetch that lies anywhere, given vectors of its indices."""
-        return write_lanes(self.text, node, args, *self.strides[node], self.lanes)
+        start, strides = self.lines[node]
+        if self.letters[node] == "g":
+            (index,) = strides
+            return _each(self.text, node, start, args[index], self.lanes, scalar_text(kind_of(node.type)))
+        return write_lanes(self.text, node, [args[k] for k in strides], start, [*strides.values()], self.lanes)

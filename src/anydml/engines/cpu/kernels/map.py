@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.fetch import FetchingRow
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.row import LINE
+from anydml.engines.cpu.kernels.row import ANYWHERE, LINE
 from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 
@@ -43,7 +43,7 @@ class _Row(FetchingRow):
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
         super().__init__(values, shape)
         self.values = values
-        self.has_lanes = "a" in shape.rows
+        self.has_lanes = not set(ANYWHERE).isdisjoint(shape.rows)
         """Whether an index of every lane counts, those past the end of a row too."""
 
     def write(self) -> str:

@@ -14,6 +14,7 @@ from llvmlite import ir
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels.number import convert, scalar_of
 from anydml.enums import DataType
+from anydml.ir.expressions import const
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +142,13 @@ def _limit(node: Expr) -> str | None:
     return None
 
 
+def _is_positive_part(node: Expr) -> bool:
+    """Whether it is -0.0 where a float is below 0, and the float elsewhere: one instruction of an Arm."""
+    test, a, b = node.args
+    is_zero = a.op == "const" and a.value == 0 and math.copysign(1, a.value) < 0
+    return IS_ARM and is_zero and test.op == "lt" and test.args[0] is b and test.args[1] is const(0.0, b.type)
+
+
 def _copies_sign(node: Expr) -> tuple[Expr, Expr] | None:
     """The floats of `(bits of a & 0x7FFFFFFF) | (bits of b & 0x80000000)`, which is one instruction of an Arm."""
     if node.op != "bits" or node.type is not DataType.FLOAT32 or node.args[0].op != "or":
@@ -171,6 +179,8 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(a.type))}> {found[a]}, {found[b]}")
     if op == "where" and (limit := _limit(node)):
         return text.call(limit, vector, args[1:])
+    if op == "where" and _is_positive_part(node):
+        return text.call("maximum", vector, args[1:])
     if op == "where":
         return text.new(f"select {source} {args[0]}, {vector} {args[1]}, {vector} {args[2]}")
     if op == "bits" and (both := _copies_sign(node)) and all(arg in found for arg in both):
@@ -190,7 +200,7 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         return text.new(f"fneg {vector} {args[0]}")
     if op == "abs":
         return text.call("fabs", vector, args)
-    if op == "fma" and IS_ARM and node.args[2].op == "const":
+    if op == "fma" and IS_ARM and args[2].startswith("splat"):
         args[2] = text.number(vector, args[2])
     if op in _CALLS:
         return text.call(_CALLS[op], vector, args)

@@ -61,6 +61,10 @@ def make_octets(shape: Octets) -> str:
             _pack_panels(text, shape)
             text.add("ret void")
             text.add(f"{text.label('never')}:")
+    if shape.lie == "w":
+        _pack_windows(text, shape)
+        text.add("ret void")
+        return text.define(_HEAD)
     with text.loop("r", 0, "rows", GROUP):
         for i in range(GROUP):
             text.let(f"row{i}", f"source + min(r + {i}, rows - 1) * row_step")
@@ -78,43 +82,119 @@ def make_octets(shape: Octets) -> str:
         with text.when("whole < count"):
             found = _one_by_one(text, [f"min(whole + {j}, count - 1)" for j in range(FOUR)])
             flipped = _flip(text, shape, text.new(f"bitcast <16 x i8> {found} to <4 x i32>"))
-            # Whatever lies past the end is 0.
-            bits = text.value("(1 << ((count - whole) * 8)) - 1")
-            mask = text.spread(text.new(f"trunc i64 {bits} to i32"), "i32", GROUP)
+            mask = _within(text, "count - whole")
             place = text.place(f"to + whole // {FOUR} * {group}")
             text.add(f"store <4 x i32> {text.new(f'and <4 x i32> {flipped}, {mask}')}, ptr {place}, align 4")
     text.add("ret void")
-    names = ("source", "row_step", "step", "rows", "count", "target")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+    return text.define(_HEAD)
+
+
+_HEAD = "void @kernel(i64 %source, i64 %row_step, i64 %step, i64 %rows, i64 %count, i64 %target)"
+
+
+def _pack_windows(text: Steps, shape: Octets) -> None:
+    """Eight rows at once where they lie side by side, otherwise four; they may lie anywhere, as `pack` has windows."""
+    with text.loop("r", 0, "rows", 2 * GROUP):
+        for i in range(2 * GROUP):
+            text.read(f"far{i}", f"row_step + min(r + {i}, rows - 1) * 8")
+
+        def beside(first: int, count: int) -> str:
+            return " and ".join(f"far{i} == far{first} + {i - first}" for i in range(first + 1, first + count))
+
+        text.let("eight", f"1 if {beside(0, 2 * GROUP)} else 0")
+        with text.when("eight != 0"):
+            _pack_rows(text, shape, "source + far0", range(2 * GROUP), "e")
+        for first in (0, GROUP):
+            text.let(f"four{first}", f"1 if {beside(first, GROUP)} else 0")
+            with text.when(f"eight == 0 and four{first} != 0 and r + {first} < rows"):
+                _pack_rows(text, shape, f"source + far{first}", range(first, first + GROUP), f"f{first}")
+            with text.when(f"four{first} == 0 and r + {first} < rows"):
+                _pack_rows(text, shape, "source", range(first, first + GROUP), f"o{first}", is_beside=False)
+
+
+def _pack_rows(text: Steps, shape: Octets, line: str, rows: range, name: str, *, is_beside: bool = True) -> None:
+    """All steps of some rows, whose distances a table has."""
+    text.let(f"whole_{name}", f"count - count % {FOUR}")
+
+    def write(k: str, mask: str | None) -> None:
+        for j in range(FOUR):
+            text.read(f"far_{k}{j}", f"step + min({k} + {j}, count - 1) * 8")
+        lines = [f"{line} + far_{k}{j}" for j in range(FOUR)]
+        made = _side_by_side(text, lines, len(rows)) if is_beside else [_apart(text, lines, rows)]
+        for i, value in enumerate(made):
+            found = _flip(text, shape, value)
+            found = found if mask is None else text.new(f"and <4 x i32> {found}, {mask}")
+            place = text.place(f"target + (r + {rows[0] + GROUP * i}) * 4 + {k} * {shape.pitch}")
+            text.add(f"store <4 x i32> {found}, ptr {place}, align 4")
+
+    with text.loop(f"k_{name}", 0, f"whole_{name}", FOUR):
+        write(f"k_{name}", None)
+    with text.when(f"whole_{name} < count"):
+        text.let(f"last_{name}", f"whole_{name}")
+        write(f"last_{name}", _within(text, f"count - whole_{name}"))
+
+
+def _within(text: Steps, count: str) -> str:
+    """A mask of the bytes of so many steps of four: whatever lies past the end is 0."""
+    bits = text.value(f"(1 << (({count}) * 8)) - 1")
+    return text.spread(text.new(f"trunc i64 {bits} to i32"), "i32", GROUP)
+
+
+def _side_by_side(text: Steps, lines: list[str], count: int) -> list[str]:
+    """Four steps of four or eight rows that lie side by side, by vectors of four rows."""
+    kind = f"<{count} x i8>"
+    steps = [text.new(f"load {kind}, ptr {text.place(line)}, align 1") for line in lines]
+    pairs = []
+    for a, b in (steps[:2], steps[2:]):
+        found = _zip(text, kind, a, b, range(count))
+        pairs.append(text.new(f"bitcast <{2 * count} x i8> {found} to <{count} x i16>"))
+    made = []
+    for first in range(0, count, GROUP):
+        found = _zip(text, f"<{count} x i16>", pairs[0], pairs[1], range(first, first + GROUP))
+        made.append(text.new(f"bitcast <{2 * GROUP} x i16> {found} to <{GROUP} x i32>"))
+    return made
+
+
+def _zip(text: Steps, kind: str, a: str, b: str, lanes: range) -> str:
+    """Lanes of two vectors in turns."""
+    count = int(kind[1:].split()[0])
+    mask = ", ".join(f"i32 {k}, i32 {k + count}" for k in lanes)
+    return text.new(f"shufflevector {kind} {a}, {kind} {b}, <{2 * len(lanes)} x i32> <{mask}>")
+
+
+def _apart(text: Steps, lines: list[str], rows: range) -> str:
+    """Four steps of four rows, each where its distance says."""
+    value = "poison"
+    for i, row in enumerate(rows):
+        for j, line in enumerate(lines):
+            one = text.new(f"load i8, ptr {text.place(f'{line} + far{row}')}")
+            value = text.new(f"insertelement <16 x i8> {value}, i8 {one}, i32 {FOUR * i + j}")
+    return text.new(f"bitcast <16 x i8> {value} to <4 x i32>")
 
 
 def _pack_panels(text: Steps, shape: Octets) -> None:
     """Whole panels of rows that lie side by side, one after the other: lines of the cache are read once."""
     text.let("panel", f"(count + {FOUR - 1}) // {FOUR} * {4 * shape.pitch}")
-    with text.loop("k", 0, "count", FOUR):
+    text.let("deep", f"count - count % {FOUR}")
+
+    def write(k: str, mask: str | None) -> None:
         for j in range(FOUR):
-            text.let(f"from{j}", f"source + min(k + {j}, count - 1) * step")
-        bits = text.value(f"(1 << (min(count - k, {FOUR}) * 8)) - 1")
-        mask = text.spread(text.new(f"trunc i64 {bits} to i32"), "i32", GROUP)
-        text.let("to_k", f"target + k * {shape.pitch}")
-        with text.loop("p", 0, f"rows // {shape.panel}"):
-            text.let("to_p", "to_k + p * panel")
-            text.let("at", f"p * {shape.panel}")
-            for g in range(0, shape.panel, GROUP):
-                value = "poison"
-                for j in range(FOUR):
-                    one = text.new(f"load i32, ptr {text.place(f'from{j} + at + {g}')}, align 1")
-                    value = text.new(f"insertelement <4 x i32> {value}, i32 {one}, i32 {j}")
-                made = _flip(text, shape, text.new(f"bitcast <16 x i8> {_by_row(text, value)} to <4 x i32>"))
-                place = text.place(f"to_p + {4 * g}")
-                text.add(f"store <4 x i32> {text.new(f'and <4 x i32> {made}, {mask}')}, ptr {place}, align 4")
+            text.let(f"{k}_from{j}", f"source + min({k} + {j}, count - 1) * step")
+        text.let(f"{k}_to", f"target + {k} * {shape.pitch}")
+        with text.loop(f"{k}_p", 0, f"rows // {shape.panel}"):
+            for g in range(0, shape.panel, 2 * GROUP):
+                lines = [f"{k}_from{j} + {k}_p * {shape.panel} + {g}" for j in range(FOUR)]
+                for i, value in enumerate(_side_by_side(text, lines, min(2 * GROUP, shape.panel - g))):
+                    found = _flip(text, shape, value)
+                    found = found if mask is None else text.new(f"and <4 x i32> {found}, {mask}")
+                    place = text.place(f"{k}_to + {k}_p * panel + {4 * (g + GROUP * i)}")
+                    text.add(f"store <4 x i32> {found}, ptr {place}, align 4")
 
-
-def _by_row(text: Steps, steps: str) -> str:
-    """Four steps of four rows as four rows of four steps."""
-    octets = text.new(f"bitcast <4 x i32> {steps} to <16 x i8>")
-    mask = ", ".join(f"i32 {FOUR * j + i}" for i in range(GROUP) for j in range(FOUR))
-    return text.new(f"shufflevector <16 x i8> {octets}, <16 x i8> poison, <16 x i32> <{mask}>")
+    with text.loop("k", 0, "deep", FOUR):
+        write("k", None)
+    with text.when("deep < count"):
+        text.let("z", "deep")
+        write("z", _within(text, "count - deep"))
 
 
 def _flip(text: Steps, shape: Octets, value: str) -> str:

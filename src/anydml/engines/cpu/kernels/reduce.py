@@ -148,7 +148,7 @@ class Writer:
                 elif leaf in self.given:
                     early[leaf] = self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), 1)
             view = self.shape.leaves.index(line)
-            found[view] = write_start(self.text, node, early, self.places[view], self.source_strides[line])
+            found[view] = write_start(self.text, node.args, early, self.places[view], self.source_strides[line])
         return found
 
     # Vectors

@@ -8,12 +8,16 @@ from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.ir.expressions import Expr
 
 LINE = 64
 """Bytes of a line of the cache."""
+
+
+ANYWHERE = "ag"
+"""The letters of fetches whose elements are each read for itself."""
 
 
 class Shape(NamedTuple):
@@ -22,7 +26,8 @@ class Shape(NamedTuple):
     leaves: tuple[Expr, ...]
     """The loads, coordinates and fetches that are views, in the words' order."""
     rows: str
-    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided; a for anywhere."""
+    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided;
+    a for anywhere, and g for anywhere along a packed dimension."""
     lanes: int
     """A power of two."""
     stream: bool
@@ -38,8 +43,13 @@ def givens(nodes: Sequence[Expr]) -> list[Expr]:
 
 def body_of(values: Sequence[Expr], leaves: Sequence[Expr], rows: str) -> list[Expr]:
     """What is computed for each element: all but the indices of fetches that a row has one start for."""
-    fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row != "a"]
+    fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row not in ANYWHERE]
     return [*fetches, *walk(*values, known=fetches)]
+
+
+def moving(node: Expr, rows: Mapping[Expr, str]) -> list[int]:
+    """Which indices of a fetch are not the same along a row, given the letters of leaves."""
+    return [k for k, index in enumerate(node.args) if any(rows.get(part, "r") != "r" for part in walk(index))]
 
 
 class RowView:
@@ -54,7 +64,7 @@ class RowView:
     @property
     def is_moved(self) -> bool:
         """Whether a short row of it goes by way of the stack."""
-        return self.row not in "ra" and not self.is_coordinate
+        return self.row not in f"r{ANYWHERE}" and not self.is_coordinate
 
 
 class RowText:

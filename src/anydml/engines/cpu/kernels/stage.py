@@ -25,25 +25,24 @@ def make_stage() -> str:
 
 
 def make_lines() -> str:
-    """Some rows of results of 32 bits, written over the sums that they are computed from, then moved line by line."""
+    """Some rows of results of some width: each is computed in the scratch, then moved line by line."""
     text = Steps()
     _read_section(text)
     with text.loop("r", 0, "rows"):
         _find_views(text)
         text.read("target", "places + views * 8 - 8")
-        text.let("here", "memory + r * pitch")
-        text.put("places", "here")
+        text.put("places", "memory + r * pitch")
         text.put("places + views * 8 - 8", "here")
         text.invoke("row", "w", "places", "count")
         with text.loop("l", "start // line", "(start + count + line - 1) // line"):
             text.let("begin", "max(l * line, start)")
             text.let("length", "min(l * line + line, start + count) - begin")
-            to = text.place("target - start * 4 + l * gap + (begin - l * line) * 4")
-            found, size = text.place("here + (begin - start) * 4"), text.value("length * 4")
+            to = text.place("target - start * width + l * gap + (begin - l * line) * width")
+            found, size = text.place("here + (begin - start) * width"), text.value("length * width")
             text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {found}, i64 {size}, i1 false)")
     text.add("ret void")
     text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
-    names = ("section", "bases", "first", "start", "rows", "count", "memory", "pitch", "line", "gap")
+    names = ("section", "bases", "first", "start", "rows", "count", "memory", "pitch", "line", "gap", "width", "here")
     return text.define(f"private void @lines({', '.join(f'i64 %{name}' for name in names)})")
 
 

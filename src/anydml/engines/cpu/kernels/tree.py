@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_node
+from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.kernels.nodes import kind_of, number_text, scalar_text, write_node
 from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.ir.trees import walk
 
@@ -41,11 +42,12 @@ def write_tree(
     if rare is None:
         write(nodes, found)
         return found[nodes[-1]]
-    write(walk(rare.test, known=found), found)
-    kind, name = f"<{lanes} x i1>", f"@llvm.vector.reduce.or.v{lanes}i1"
-    text.declared[f"declare i1 {name}({kind})"] = None
+    write(walk(*rare.test.args, known=found), found)
     asked, usual, both = text.label("rare"), text.label("usual"), text.label("both")
-    test = text.new(f"call i1 {name}({kind} {found[rare.test]})")
+    test = _write_extreme(text, rare.test, found, lanes)
+    if test is None:
+        write([rare.test], found)
+        test = _write_fold(text, "or", f"<{lanes} x i1>", found[rare.test])
     text.add(f"br i1 {test}, label %{asked}, label %{usual}")
     ends = []
     for block in (asked, usual):
@@ -61,6 +63,30 @@ def write_tree(
     vector = f"<{lanes} x {scalar_text(kind_of(nodes[-1].type))}>"
     found[nodes[-1]] = text.new(f"phi {vector} {', '.join(ends)}")
     return found[nodes[-1]]
+
+
+def _write_fold(text: Text, name: str, vector: str, value: str) -> str:
+    """One number of all lanes of a vector."""
+    lanes, scalar = vector[1:-1].split(" x ")
+    letter = {"float": "f32", "double": "f64"}.get(scalar, scalar)
+    full = f"@llvm.vector.reduce.{name}.v{lanes}{letter}"
+    text.declared[f"declare {scalar} {full}({vector})"] = None
+    return text.new(f"call {scalar} {full}({vector} {value})")
+
+
+def _write_extreme(text: Text, test: Expr, found: dict[Expr, str], lanes: int) -> str | None:
+    """Whether the least, or the largest, of an Arm's floats passes a test with a constant; None for other tests.
+
+    That is one comparison, where each lane for itself would be four, and their truths packed: gelu takes 0.97 of the
+    time. A NaN counts as passing.
+    """
+    kind = kind_of(test.args[0].type) if test.args else ""
+    if not IS_ARM or test.op != "lt" or kind not in ("f32", "f64") or all(arg.op != "const" for arg in test.args):
+        return None
+    a, b = test.args
+    scalar, (name, value, limit) = scalar_text(kind), ("fminimum", a, b) if b.op == "const" else ("fmaximum", b, a)
+    one = _write_fold(text, name, f"<{lanes} x {scalar}>", found[value])
+    return text.new(f"fcmp u{'lt' if value is a else 'gt'} {scalar} {one}, {number_text(limit.value, kind)}")
 
 
 def _write_usual(

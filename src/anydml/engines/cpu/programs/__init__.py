@@ -6,6 +6,7 @@ from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import GatherProgram, plan_gather
 from anydml.engines.cpu.programs.map import MapProgram, plan_map
+from anydml.engines.cpu.programs.placed import plan_placed
 from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
@@ -25,6 +26,7 @@ __all__ = [
     "plan_gather",
     "plan_map",
     "plan_panels",
+    "plan_placed",
     "plan_reduce",
     "plan_reverse",
     "plan_scaled",

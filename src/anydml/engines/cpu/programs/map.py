@@ -12,7 +12,7 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.map import make_map
-from anydml.engines.cpu.kernels.row import LINE, Shape, body_of, givens
+from anydml.engines.cpu.kernels.row import ANYWHERE, LINE, Shape, body_of, givens, moving
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.fetching import fetch_steps
 from anydml.engines.cpu.programs.words import STREAM_FROM
@@ -99,7 +99,8 @@ def plan_map(primitive: Map) -> MapProgram | None:
     steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
     fetches = fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
     along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
-    rows, number = "".join(map(row_letter, (*along, *steps[len(leaves) :]))), math.prod(outer)
+    letters, number = _letters(leaves, along, sources), math.prod(outer)
+    rows = "".join((*letters, *map(row_letter, steps[len(leaves) :])))
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
     body = body_of(values, leaves, rows)
@@ -172,6 +173,17 @@ def _loops(leaves: tuple[Expr, ...], sources: list[View | None], targets: Sequen
     return Loops(targets[0].sizes, (*strides, *last), (*offsets, *ends))
 
 
+def _letters(leaves: Sequence[Expr], along: Sequence[int | None], sources: Sequence[View | None]) -> list[str]:
+    """How the rows of leaves lie; of fetches from anywhere, whether that is along a packed dimension."""
+    letters: dict[Expr, str] = {}
+    for leaf, step, source in zip(leaves, along, sources, strict=True):
+        letters[leaf] = row_letter(step)
+        if step is None and source is not None:
+            moved = moving(leaf, letters)
+            letters[leaf] = "g" if [source.strides[k] for k in moved] == [1] else "a"
+    return [letters[leaf] for leaf in leaves]
+
+
 def row_letter(step: int | None) -> str:
     """How a view's row lies, as kernels name it."""
     return {None: "a", 0: "r", 1: "p"}.get(step, "s")
@@ -184,7 +196,7 @@ def widest_of(nodes: Sequence[Expr]) -> int:
 
 def lanes_of(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
     """The lanes of vectors: fewer where each is read, written or divided for itself, or rows are short."""
-    by_lane = not {"s", "a"}.isdisjoint(rows) or any(
+    by_lane = not {"s", *ANYWHERE}.isdisjoint(rows) or any(
         node.op in ("div", "rem") and node.type not in FLOATS for node in nodes
     )
     lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
-from anydml.engines.cpu.programs.sides import NOWHERE
+from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
 from anydml.engines.cpu.tiles import has_dots
 from anydml.enums import DataType
 from anydml.ir.expressions import const
@@ -34,14 +34,6 @@ class OctetPlan(NamedTuple):
     """Whether its bytes are multiplied with the other sign."""
 
 
-def _byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
-    """The load of a byte, and what is taken off it, in a factor of 32 bits; None for other factors."""
-    number, zero = value.args if value.op == "sub" else (value, const(0, value.type))
-    leaf = number.args[0] if number.op == "cast" else number
-    is_byte = leaf.op == "load" and leaf.type in (DataType.INT8, DataType.UINT8)
-    return (leaf, zero) if is_byte else None
-
-
 def _folded(value: Expr) -> Expr:
     """A difference of constants as one."""
     if value.op == "sub" and all(arg.op == "const" for arg in value.args):
@@ -51,7 +43,7 @@ def _folded(value: Expr) -> Expr:
 
 def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
     """How bytes less their zero points are multiplied by dot instructions; None where they are not, or cannot be."""
-    found = [_byte_less_zero(value) for value in (sides.left, sides.right)]
+    found = [byte_less_zero(value) for value in (sides.left, sides.right)]
     if sides.kind != "i32" or None in found or not has_dots(tile.lanes):
         return None
     columns = tile.vectors * tile.lanes
@@ -67,6 +59,8 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         lie = sides.lie(leaf)
         step, on = lie.along(sides.folded), lie.along(across)
         lies = "p" if on == 1 else "t" if step == 1 else "s"
+        if sides.windows is not None and not is_left:
+            lies, (on, step) = "w", sides.tables()
         # An Arm takes signed bytes, an x86 unsigned ones on the left.
         flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM)
         shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left)

@@ -12,8 +12,9 @@ import numpy as np
 from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
 from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
-from anydml.ir.expressions import load
+from anydml.ir.expressions import const, load
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
@@ -83,6 +84,16 @@ def element_of(factor: Expr) -> Expr:
 
 _Merged: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """Dimensions that are one, and the others."""
+
+
+def byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
+    """The load of a byte, and what is taken off it, in a factor of 32 bits; None for other factors."""
+    number, zero = value.args if value.op == "sub" else (value, const(0, value.type))
+    leaf = number.args[0] if number.op == "cast" else number
+    is_byte = leaf.op == "load" and leaf.type in (DataType.INT8, DataType.UINT8)
+    return (leaf, zero) if is_byte else None
+
+
 NOWHERE = Lie("", 0, (), 4)
 """What lies in the scratch, where the kernel says."""
 
@@ -154,7 +165,7 @@ class Sides:
             own, lines = self.count(merged[number][0]), self._lines(number)[0]
             is_ours = self.windows in (None, factor) and own <= LINES and self.count(lines) >= 2 * own
             inner = self._runs(lines, [self.target])
-            if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width == 4:
+            if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width:
                 found.append((number, self.count(inner[1]), self.target.along(inner[0])))
         if len(found) != 1:
             return None
@@ -181,15 +192,23 @@ class Sides:
             lies = [*self.lies(other, self.finish), self.target]
             whole = self._merge(found.rows if factor is self.left else found.columns, lies)[0]
             is_longer = self.count(own) <= FEW and self.count(whole) > min(FEW, LONGER * self.count(own))
-            if element_of(factor).op != "load" or self._merge(found.folded, lies)[1]:
+            if self._window(factor).op != "load" or self._merge(found.folded, lies)[1]:
                 continue
             if unmerged or is_longer:
                 return factor
         return None
 
+    def _window(self, factor: Expr) -> Expr:
+        """The load of a factor that may be windows: of bytes too, less a number, where the CPU multiplies those."""
+        leaf, found = element_of(factor), [byte_less_zero(one) for one in (self.left, self.right)]
+        if leaf.op == "load" or self.kind != "i32" or None in found or not has_dots(tile_for("i32", FEW).lanes):
+            return leaf
+        byte, zero = found[factor is self.right]  # type: ignore[misc]  # neither is None
+        return leaf if any(any(lie.strides) for lie in self.lies(zero)) else byte
+
     def tables(self) -> tuple[int, int]:
         """The addresses of tables of the columns' distances in bytes, and of the steps', in windows."""
-        lie = self.lie(element_of(self.right))
+        lie = self.lie(self._window(self.right))
         sizes = self.found.sizes
         first, second = (
             distances(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))

@@ -1,0 +1,62 @@
+"""Rows put together of pieces of other rows, as a padded or an enlarged image's are.
+
+Words, after the header: source, target, the elements of a row, the bytes from one row of the target to the next, the
+number of places within an outer one, the pieces, then where the tables of places, of inner places and of pieces begin,
+in bytes. A place is the bytes from the source's first element. A piece is a first byte of the target's row, one of the
+source's, a count of elements, and the bytes from one to the next in the source. A unit is a row: one of the same place
+as the row before it is a copy of that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.language import copy_row, load_bits, load_word, quotient, store_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST = HEADER * 8
+FIXED = 9
+"""Words before the tables."""
+
+
+def make_placed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
+    """The kernel for elements of some bytes."""
+    load, store, copy = load_bits[width], store_bits[width], compile_inline(copy_row)
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        size, pitch = load_word(words, FIRST + 16) * width, load_word(words, FIRST + 24)
+        inner, pieces = load_word(words, FIRST + 32), load_word(words, FIRST + 40)
+        places, within = words + load_word(words, FIRST + 48), words + load_word(words, FIRST + 56)
+        table = words + load_word(words, FIRST + 64)
+        last = -1
+        for unit in range(begin, end):
+            outer = quotient(unit, inner)
+            row = source + load_word(places, 8 * outer) + load_word(within, 8 * (unit - outer * inner))
+            there = target + unit * pitch
+            if row == last and pieces > 1:
+                copy(there, there - pitch, size)
+                continue
+            last = row
+            for k in range(pieces):
+                place, start = there + load_word(table, 32 * k), row + load_word(table, 32 * k + 8)
+                count, step = load_word(table, 32 * k + 16), load_word(table, 32 * k + 24)
+                if step == width:
+                    copy(place, start, count * width)
+                elif count <= 4:  # a margin, which the loop below takes three times as long for
+                    store(place, 0, load(start, 0))
+                    if count > 1:
+                        store(place, width, load(start, step))
+                    if count > 2:
+                        store(place, 2 * width, load(start, 2 * step))
+                    if count > 3:
+                        store(place, 3 * width, load(start, 3 * step))
+                else:
+                    for i in range(count):
+                        store(place, i * width, load(start, i * step))
+        return 0
+
+    return kernel

@@ -1,0 +1,258 @@
+"""ONNX Runtime's attentions: MultiHeadAttention and Attention by MULTIHEAD_ATTENTION, GroupQueryAttention by its 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.enums import DataType
+from anydml.enums import MultiheadAttentionMaskType as Mask
+from anydml.onnx.lowerings.attention import rotate
+from anydml.onnx.lowerings.elementwise import compute
+from anydml.onnx.lowerings.moving import spread
+from anydml.onnx.lowerings.products import multiply
+from anydml.onnx.lowerings.slicing import take
+from anydml.onnx.types import element_of
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.onnx.nodes import Node
+
+_PARTS = ("query", "key", "value")
+
+
+def multi_head_attention(node: Node) -> list[Value | None]:
+    """MultiHeadAttention: query, key and value by themselves or stacked, and a past."""
+    _refuse_others(node, (8, 9), 3)
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    heads = _heads(node, "num_heads")
+    tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
+    past = [_some(node.optional(i)) for i in (6, 7)]
+    if len(query.shape) == 5:
+        tensors |= {"query": None, "stacked_query_key_value": query}
+    elif key is not None and len(key.shape) == 5:
+        tensors |= {"key": None, "stacked_key_value": key}
+    elif key is not None and len(key.shape) == 4:  # of another sequence, which the first step left
+        past, tensors = [key, value], tensors | {"key": None, "value": None}
+    elif key is None or value is None:
+        node.refuse("key", "key and value must be given beside a query of 3 dimensions")
+    tensors |= {"past_key": past[0], "past_value": past[1]}
+    length = key.shape[2 if len(key.shape) == 4 else 1] if key is not None else query.shape[1]
+    total = length + (past[0].shape[2] if past[0] is not None and past[0] is not key else 0)
+    scores = (query.shape[0], heads, query.shape[1], total)
+    return _attend(node, tensors, scores, 4, 5, [bool(name) for name in node.proto.output[1:3]])
+
+
+def attention(node: Node) -> list[Value | None]:
+    """Attention: the product that makes query, key and value of one input comes first."""
+    _refuse_others(node, (6,), 2)
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.integer(name):
+            node.unsupported(name, f"{name} is not supported")
+    x, weights, bias = node.input(0), node.input(1), node.optional(2)
+    heads = _heads(node, "num_heads")
+    if len(x.shape) != 3 or len(weights.shape) != 2:
+        rule = "input must have 3 dimensions, and weights 2"
+        node.refuse("input", rule, value=x.shape, found=f"{x.shape} and {weights.shape}")
+    sizes = node.integers("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
+    if len(sizes) != 3 or sum(sizes) != weights.shape[1] or min(sizes) < 1:
+        rule = f"qkv_hidden_sizes must be three numbers whose sum is {weights.shape[1]}, as weights has columns"
+        node.refuse("qkv_hidden_sizes", rule, value=sizes, found=str(sizes))
+    whole = multiply(node, x, weights)
+    whole = whole if bias is None else compute(node, dml.add, whole, bias)
+    tensors: dict[str, Value | None] = dict(zip(_PARTS, _columns(node, whole, sizes), strict=True))
+    past = _some(node.optional(4), 3)
+    if past is not None:
+        if len(past.shape) != 5 or past.shape[0] != 2:
+            rule = "past must have the shape (2, batch, heads, past sequence, head size)"
+            node.refuse("past", rule, value=past.shape, found=str(past.shape))
+        for i, name in enumerate(("past_key", "past_value")):
+            part = take(node, past, (i, 0, 0, 0, 0), (1, *past.shape[1:]), (1,) * 5)
+            tensors[name] = node.tracer.reshape(part, past.shape[1:])
+    total = x.shape[1] + (past.shape[3] if past is not None else 0)
+    asks = node.output_count > 1 and bool(node.proto.output[1])
+    output, *present = _attend(node, tensors, (x.shape[0], heads, x.shape[1], total), 3, 5, [asks, asks])
+    if not asks:
+        return [output]
+    parts = [node.tracer.reshape(one, (1, *one.shape)) for one in present if one is not None]
+    return [output, node.tracer.apply_to_list(dml.join, parts, (2, *parts[0].shape[1:]), 0)]
+
+
+def group_query_attention(node: Node) -> list[Value | None]:
+    """GroupQueryAttention: a cache of keys and values, whose new ones may be turned by their positions first."""
+    _refuse_others(node, (11, 12, 13, 14, 15), 3)
+    usual_numbers = {"causal": 1, "local_window_size": -1, "sliding_window_cache": 0, "kv_cache_bit_width": 0}
+    for name, usual in usual_numbers.items():
+        if node.integer(name) != usual:
+            node.unsupported(name, f"{name} is not supported")
+    if node.real("softcap") or node.integer("smooth_softmax") > 0 or node.integer("qk_output"):
+        node.unsupported("softcap", "softcap, smooth_softmax and qk_output are not supported")
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    heads, shared = _heads(node, "num_heads"), _heads(node, "kv_num_heads")
+    if len(query.shape) != 3:
+        node.refuse("query", "query must have 3 dimensions", value=query.shape, found=str(query.shape))
+    if key is None:
+        size = query.shape[2] // (heads + 2 * shared)
+        query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
+    assert value is not None  # noqa: S101 - for type checkers: a key has one beside it
+    batch, length, _ = query.shape
+    total = max(node.input(6).ints("total_sequence_length") or [0])
+    past = [_some(node.optional(i)) for i in (3, 4)]
+    counts, known = node.input(5), element_of(DataType.INT32)
+    lengths = Value.of(known, np.zeros(batch))
+    if total != length:  # else it is the first of all, and seqlens_k counts what is no padding
+        lengths = compute(node, dml.add, node.tracer.reshape(counts, (batch,)), Value.of(known, [1 - length]))
+    if node.integer("do_rotary"):
+        steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
+        positions = node.optional(9) if total != length else None
+        angles = (node.input(7), node.input(8), steps if positions is None else positions)
+        interleaved = bool(node.integer("rotary_interleaved"))
+        query, key = (
+            _turned(node, x, count, angles, interleaved=interleaved) for x, count in ((query, heads), (key, shared))
+        )
+    room = max(total, past[0].shape[2] if past[0] is not None else 0)
+    tensors: dict[str, Value | None] = dict(zip(_PARTS, (query, key, value), strict=True))
+    tensors["past_sequence_lengths"] = lengths
+    for name, one in zip(("past_key", "past_value"), past, strict=True):
+        if one is not None and one.shape[2] < room:
+            rest = node.tracer.fill(dml.fill_value_constant, one.element, _long(one, room - one.shape[2]), 0)
+            tensors[name] = node.tracer.apply_to_list(dml.join, [one, rest], _long(one, room), 2)
+        else:
+            tensors[name] = one
+    asks = [bool(name) for name in node.proto.output[1:3]]
+    return _attend(node, tensors, (batch, heads, length, room), None, 10, asks, shared)
+
+
+def _long(past: Value, count: int) -> tuple[int, ...]:
+    """The shape of a past with another number of keys."""
+    return (*past.shape[:2], count, past.shape[3])
+
+
+def _turned(node: Node, x: Value, count: int, angles: tuple[Value, Value, Value], *, interleaved: bool) -> Value:
+    sizes = (*x.shape[:2], count, x.shape[2] // count)
+    turned = rotate(node, node.tracer.reshape(x, sizes), 1, angles, 2 * angles[0].shape[1], interleaved=interleaved)
+    return node.tracer.reshape(turned, x.shape)
+
+
+def _heads(node: Node, name: str) -> int:
+    count = node.integer(name)
+    if count < 1:
+        node.refuse(name, f"{name} must be at least 1", value=count, found=str(count))
+    return count
+
+
+def _some(value: Value | None, axis: int = 2) -> Value | None:
+    """A past; None for one of no keys."""
+    return None if value is None or (len(value.shape) > axis and not value.shape[axis]) else value
+
+
+def _refuse_others(node: Node, inputs: tuple[int, ...], outputs: int) -> None:
+    """Say which inputs and outputs are not there."""
+    for i in inputs:
+        if node.optional(i) is not None:
+            name = node.rules.inputs[i].name
+            node.unsupported(name, f"{name} is not supported")
+    if any(node.proto.output[outputs:]):
+        node.unsupported(node.rules.outputs[outputs].name, "the scores are not supported as an output")
+
+
+def _columns(node: Node, x: Value, sizes: list[int]) -> list[Value]:
+    """Parts of the last dimension."""
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [
+        take(node, x, (0, 0, start), (*x.shape[:2], size), (1, 1, 1)) for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def _attend(
+    node: Node,
+    tensors: dict[str, Value | None],
+    scores: tuple[int, int, int, int],
+    mask: int | None,
+    bias: int,
+    asks: list[bool],
+    shared: int | None = None,
+) -> list[Value | None]:
+    """The output, and the keys and values that are asked for; the mask and the bias are inputs."""
+    _, heads, queries, total = scores
+    options: dict[str, Any] = {"head_count": heads}
+    function: Callable[..., Any] = dml.multihead_attention
+    if shared is not None:
+        function, options = dml.multihead_attention1, {"query_head_count": heads, "key_value_head_count": shared}
+    if scale := node.real("scale"):
+        options["scale"] = scale
+    masks = node.optional(mask) if mask is not None else None
+    if masks is not None:
+        options["mask_type"], tensors["mask"] = _mask(node, masks, scores)
+        options["mask_filter_value"] = node.real("mask_filter_value")
+    element = next(value.element for value in tensors.values() if value is not None)
+    added = node.optional(bias)
+    if mask is not None and node.integer("unidirectional"):
+        later = np.triu(np.full((queries, total), -np.inf), total - queries + 1)
+        causal = Value.of(element, later)
+        added = causal if added is None else compute(node, dml.add, added, causal)
+    if added is not None:
+        tensors["relative_position_bias"] = spread(node, added, scores)
+    given = {name: value for name, value in tensors.items() if value is not None}
+    names = list(given)
+    made: list[Any] = []
+    asked = {f"output_present_{name}": True for name, one in zip(_PARTS[1:], asks, strict=False) if one}
+
+    def call(*inputs: Any, **named: Any) -> Any:
+        found = function(**dict(zip(names, inputs, strict=True)), **options, **asked, **named)
+        made[:] = found if asked else [found]
+        return made[0]
+
+    sizes = _sizes(node, given, scores, shared)
+    output = node.tracer.apply(call, list(given.values()), sizes[0], element=element, folds=False)
+    rest = iter(made[1:])
+    presents: list[Value | None] = []
+    for one, shape in zip(asks, sizes[1:], strict=False):
+        expression = next(rest, None) if one else None
+        presents.append(Value(element, shape, None, expression, needs=output.needs) if one else None)
+    return [output, *presents]
+
+
+def _sizes(
+    node: Node, given: dict[str, Value], scores: tuple[int, int, int, int], shared: int | None
+) -> list[tuple[int, ...]]:
+    """The shapes of the output, the keys and the values."""
+    batch, heads, queries, total = scores
+    count = shared or heads
+    size = _head_size(node, given, ("query", heads), 0)
+    own = _head_size(node, given, ("value", count), 1) if "value" in given else None
+    value_size = own or (given["past_value"].shape[3] if "past_value" in given else size)
+    return [(batch, queries, heads * value_size), (batch, count, total, size), (batch, count, total, value_size)]
+
+
+def _head_size(node: Node, given: dict[str, Value], part: tuple[str, int], place: int) -> int:
+    name, count = part
+    if name not in given:
+        return given["stacked_query_key_value"].shape[4]
+    if len(given[name].shape) != 3 or given[name].shape[2] % count:
+        rule = f"{name} must have 3 dimensions, and whole heads in the last, of which there are {count}"
+        node.refuse(node.rules.inputs[place].name, rule, value=given[name].shape, found=str(given[name].shape))
+    return given[name].shape[2] // count
+
+
+def _mask(node: Node, mask: Value, scores: tuple[int, int, int, int]) -> tuple[Mask, Value]:
+    """A mask in a form that DirectML has, by its shape."""
+    batch, _, queries, total = scores
+    forms: dict[tuple[int, ...], Mask] = {
+        (3 * batch + 2,): Mask.KEY_QUERY_SEQUENCE_LENGTH_START_END,
+        (2 * batch,): Mask.KEY_SEQUENCE_END_START,
+        (batch,): Mask.KEY_SEQUENCE_LENGTH,
+    }
+    if mask.shape in forms:
+        kind = forms[mask.shape]
+        return kind, node.tracer.reshape(mask, (2, batch)) if kind is Mask.KEY_SEQUENCE_END_START else mask
+    shapes = {(batch, total): (batch, 1, 1, total), (batch, queries, total): (batch, 1, queries, total), scores: scores}
+    if mask.shape not in shapes:
+        known = [*forms, *shapes]
+        rule = f"the mask must have one of the shapes {', '.join(map(str, known))}"
+        node.refuse("mask", rule, value=mask.shape, found=str(mask.shape))
+    return Mask.BOOLEAN, spread(node, node.tracer.reshape(mask, shapes[mask.shape]), scores)

@@ -1,0 +1,183 @@
+"""Attention: against PyTorch's, through a cache that stays in place, and what is said of tensors that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from attention import MASKS
+from places import get, put
+
+T = dml.TensorDesc
+ATTEND: Any = dml.multihead_attention
+ATTEND1: Any = dml.multihead_attention1
+RNG = np.random.default_rng(7)
+Q, K = T("float32", (2, 3, 8)), T("float32", (2, 5, 8))
+
+
+def numbers(data_type: str, *sizes: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(sizes).astype(data_type)
+
+
+def in_heads(x: Any, count: int) -> Any:
+    batch, length, hidden = x.shape
+    return x.reshape(batch, length, count, hidden // count).swapaxes(1, 2)
+
+
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+def test_the_same_as_pytorch(engine: str, data_type: str) -> None:
+    torch = pytest.importorskip("torch", reason="what it is compared with")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    device, tolerance = dml.Device(engine), 2e-6 if data_type == "float32" else 2e-3
+    q, k, v = (numbers(data_type, 2, length, 24) for length in (5, 9, 9))
+    bias, kept = numbers(data_type, 2, 6, 5, 9), RNG.integers(0, 2, (2, 6, 5, 9)).astype("int32")
+    kept[..., 0] = 1
+    tensors = [torch.tensor(in_heads(x, 6).astype("float32")) for x in (q, k, v)]
+    added = torch.tensor(bias.astype("float32")).masked_fill(torch.tensor(kept == 0), float("-inf"))
+    given = [put(x, device) for x in (q, k, v)]
+    more: dict[str, Any] = {
+        "relative_position_bias": put(bias, device),
+        "mask": put(kept, device),
+        "mask_type": "BOOLEAN",
+    }
+    for extra, mask in (({}, None), (more, added)):
+        got = ATTEND(*given, **extra, head_count=6, device=device)
+        wanted = attend(*tensors, attn_mask=mask).transpose(1, 2).reshape(2, 5, 24).numpy()
+        np.testing.assert_allclose(get(got).astype("float32"), wanted, atol=tolerance, rtol=tolerance)
+    grouped = [q, *(numbers(data_type, 2, 9, 8) for _ in range(2))]
+    heads = [torch.tensor(in_heads(x, n).astype("float32")) for x, n in zip(grouped, (6, 2, 2), strict=True)]
+    got = ATTEND1(
+        *(put(x, device) for x in grouped), query_head_count=6, key_value_head_count=2, scale=0.3, device=device
+    )
+    wanted = attend(*heads, scale=0.3, enable_gqa=True).transpose(1, 2).reshape(2, 5, 24).numpy()
+    np.testing.assert_allclose(get(got).astype("float32"), wanted, atol=tolerance, rtol=tolerance)
+
+
+def test_a_cache_stays_in_place(engine: str) -> None:
+    """What is there is kept, what lies after the last is not looked at, and steps give what the whole gives at once."""
+    device, (batch, length, room) = dml.Device(engine), (2, 4, 6)
+    heads: dict[str, Any] = {"query_head_count": 4, "key_value_head_count": 2}
+    q, k, v = (numbers("float32", batch, length, hidden) for hidden in (12, 6, 6))
+
+    def attend(caches: list[Any], first: int, last: int) -> Any:
+        lengths = put(np.full(batch, first, "int32"), device)
+        inputs = [put(np.ascontiguousarray(x[:, first:last]), device) for x in (q, k, v)]
+        tensors = dict(zip(("query_tensor", "key_tensor", "value_tensor"), map(T.of, inputs), strict=True))
+        fields: dict[str, Any] = dict(
+            **tensors,
+            past_sequence_lengths_tensor=T.of(lengths),
+            output_tensor=T("float32", (batch, last - first, 12)),
+            output_present_key_tensor=T.of(caches[0]),
+            output_present_value_tensor=T.of(caches[1]),
+            **heads,
+        )
+        desc = dml.MultiheadAttention1(**fields)
+        out = put(np.empty((batch, last - first, 12), "float32"), device)
+        device.compile(desc)(*inputs, lengths, out=[out, *caches])
+        return get(out)
+
+    empty = np.full((batch, 2, room, 3), np.nan, "float32")
+    whole, steps = ([put(empty.copy(), device) for _ in range(2)] for _ in range(2))
+    wanted = attend(whole, 0, length)
+    assert np.isfinite(wanted).all()
+    for first, last in ((0, 2), (2, 3), (3, 4)):
+        np.testing.assert_allclose(attend(steps, first, last), wanted[:, first:last], atol=1e-6)
+    for mine, other, new in zip(steps, whole, (k, v), strict=True):
+        np.testing.assert_array_equal(get(mine), get(other))
+        np.testing.assert_array_equal(get(mine)[:, :, :length], in_heads(new, 2))
+        assert np.isnan(get(mine)[:, :, length:]).all()
+    # The same in a graph, whose outputs are the caches; and from the past's tensors, which stay as they are.
+    graph = dml.Graph(device)
+    parts = [np.ascontiguousarray(x[:, 3:]) for x in (q, k, v)]
+    three = np.full(batch, 3, "int32")
+    given = [graph.input(x) for x in parts]
+    lengths, caches = graph.input(three), [graph.input(get(x)) for x in whole]
+    found = ATTEND1(
+        *given,
+        past_sequence_lengths=lengths,
+        past_key=caches[0],
+        past_value=caches[1],
+        **heads,
+        output_present_key=True,
+        output_present_value=True,
+    )
+    arrays = [put(x, device) for x in (*parts, three)]
+    results = graph.compile(found)(*arrays, *whole)
+    np.testing.assert_allclose(get(results[0]), wanted[:, 3:], atol=1e-6)
+    for mine, other in zip(results[1:], whole, strict=True):
+        np.testing.assert_array_equal(get(mine), get(other))
+    # What is no output of the graph has no memory to keep: there are zeros before the new ones.
+    output, key, _ = ATTEND1(
+        *given, past_sequence_lengths=lengths, **heads, output_present_key=True, output_present_value=True
+    )
+    output, key = (get(x) for x in graph.compile([output, dml.identity(key)])(*arrays, *whole))
+    np.testing.assert_allclose(output, np.repeat(in_heads(parts[2], 2), 2, 1).swapaxes(1, 2).reshape(2, 1, 12))
+    np.testing.assert_array_equal(key, in_heads(parts[1], 2))
+
+
+def attention(**more: Any) -> Any:
+    given = {"query_tensor": Q, "key_tensor": K, "value_tensor": K, "head_count": 2, **more}
+    desc = dml.MultiheadAttention.infer(**{name: one for name, one in given.items() if one is not None})
+    dml.Device("reference").create_operator(desc)
+    return desc
+
+
+def cached(**more: Any) -> dml.OperatorDesc:
+    given = {"query_tensor": K, "key_tensor": K, "value_tensor": K, "past_sequence_lengths_tensor": T("int32", (2,))}
+    desc = dml.MultiheadAttention1.infer(**{**given, **more})
+    dml.Device("reference").create_operator(desc)
+    return desc
+
+
+ROOM, SMALL_ROOM = T("float32", (2, 1, 9, 8)), T("float32", (2, 1, 4, 8))
+BROKEN: list[tuple[Any, dict[str, Any], str]] = [
+    (attention, {"query_tensor": None},
+     "QueryTensor must be given, or StackedQueryKeyTensor or StackedQueryKeyValueTensor; got none"),
+    (attention, {"stacked_key_value_tensor": T("float32", (2, 5, 2, 2, 4))},
+     "StackedKeyValueTensor must not be given beside KeyTensor: both have the key"),
+    (attention, {"key_tensor": T("float16", (2, 5, 8))}, "KeyTensor.DataType must be QueryTensor.DataType, FLOAT32"),
+    (attention, {"head_count": 3}, "QueryTensor.Sizes[2] must be a multiple of HeadCount, 3; got 8"),
+    (attention, {"head_count": 0}, "HeadCount must be at least 1; got 0"),
+    (attention, {"query_tensor": T("float32", (2, 1, 3, 8))}, "QueryTensor.Sizes must be 3, with 1s before them"),
+    (attention, {"value_tensor": T("float32", (2, 4, 8))},
+     "ValueTensor.Sizes must be (2, 5, 8), (batch, sequence, heads·head size) of the value; got (2, 4, 8)"),
+    (attention, {"bias_tensor": T("float32", (8,))},
+     "BiasTensor.Sizes must be (24,), a number for each of the query's"),
+    (attention, {"past_key_tensor": T("float32", (2, 2, 1, 4))},
+     "PastValueTensor must be given beside PastKeyTensor; got none"),
+    (attention, {"mask_tensor": T("int32", (1, 2))}, "MaskType must not be NONE with a MaskTensor"),
+    (attention, {"mask_type": "BOOLEAN"}, "MaskTensor must be given with a MaskType of BOOLEAN; got none"),
+    (attention, {"mask_type": "BOOLEAN", "mask_tensor": T("int32", (2, 5))},
+     "MaskTensor.Sizes must be (2, 2, 3, 5), (batch, heads, sequence, keys); got (2, 5)"),
+    (attention, {"mask_type": "KEY_SEQUENCE_END_START", "mask_tensor": T("int32", (2,))},
+     "MaskTensor.Sizes must be (2, 2), the ends, then the starts, of each of the batch; got (2,)"),
+    (attention, {"output_tensor": T("float32", (2, 5, 8))}, "OutputTensor.Sizes must be (2, 3, 8)"),
+    (cached, {"query_head_count": 2, "key_value_head_count": 4},
+     "QueryHeadCount must be a multiple of KeyValueHeadCount, 4; got 2"),
+    (cached, {"query_tensor": Q, "past_key_tensor": ROOM, "past_value_tensor": ROOM},
+     "PastSequenceLengthsTensor must be given only where there are as many keys as queries, 3; got 5"),
+    (cached, {"past_key_tensor": SMALL_ROOM, "past_value_tensor": SMALL_ROOM},
+     "there must be room for the 5 new keys among those that are kept; got 4"),
+    (cached, {"output_present_key_tensor": ROOM},
+     "OutputPresentValueTensor must be given beside OutputPresentKeyTensor; got none"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "more", "message"), BROKEN, ids=[message[:40] for *_, message in BROKEN])
+def test_what_does_not_fit_is_told(make: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(dml.DescriptionError) as caught:
+        make(**more)
+    assert message in str(caught.value)
+
+
+def test_levels_and_what_follows() -> None:
+    assert attention().scale == 0.5  # 1/√4
+    lowest = [
+        desc.check().lowest_level
+        for desc in (attention(), cached(output_present_key_tensor=ROOM, output_present_value_tensor=ROOM))
+    ]
+    assert [str(level) for level in lowest] == ["6_1", "6_3"]
+    assert [kind.value for kind in MASKS] == list(range(5))
