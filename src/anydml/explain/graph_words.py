@@ -11,7 +11,7 @@ from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_view
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
-from anydml.ir.verbs import Map, Primitive, Reduce, Scan
+from anydml.ir.verbs import Map, Primitive, Reduce, Repeat, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -209,6 +209,13 @@ def _tell_reverse(primitive: Turned, words: _Words) -> tuple[list[str], View]:
     return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
 
 
+def _tell_repeat(primitive: Repeat, words: _Words) -> tuple[list[str], View]:
+    """The steps as they are at all times: in what order they go through those is said once."""
+    told = [_word_target(one, words, is_only=False) for step in primitive.steps for one in step.apart()]
+    last = primitive.steps[-1].target
+    return [f"{word_count(primitive.sizes[0], 'time')} in turn: {'; '.join(told)}"], last
+
+
 class _Verb(NamedTuple):
     kind: Callable[[Any], str]
     told: Callable[[Any, _Words], tuple[list[str], View]]
@@ -218,6 +225,7 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     Reduce: _Verb(_reduce_kind, _tell_reduce),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
+    Repeat: _Verb(lambda _: "repeat", _tell_repeat),
 }
 
 

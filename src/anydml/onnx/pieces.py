@@ -35,6 +35,7 @@ class HeldFile:
         self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
         self._stamp = self._look()
+        weakref.finalize(self, file.close)
 
     def _look(self) -> tuple[int, int]:
         found = os.fstat(self._descriptor)
