@@ -15,7 +15,7 @@ from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.taps import plan_taps
 from anydml.engines.cpu.programs.top import TopProgram
-from anydml.engines.cpu.programs.weights import plan_weights
+from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
 __all__ = [
     "CheckedProgram",
@@ -38,4 +38,5 @@ __all__ = [
     "plan_scaled",
     "plan_taps",
     "plan_weights",
+    "plan_weights_ahead",
 ]
