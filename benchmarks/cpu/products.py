@@ -1,4 +1,4 @@
-"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, 4 bits, and what is fused."""
+"""The rows of products: square ones, a few rows by a matrix of weights, FLOAT16, 4 bits, fused, and over time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.cpu.recurrent import recurrent
 from benchmarks.cpu.rows import CpuRow
 from benchmarks.cpu.weights import BLOCK, weights
 
@@ -96,4 +97,5 @@ def products(
             name = f"product, {' x '.join(map(str, sizes))}, constant{', transposed' if turned else ''}"
             made.append(partial(product_row, name, sizes, rng, turned=turned, owned=True, goal=1.05))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
+    made += recurrent(rng, *((4, side) if side else ()))
     return [make for make in made if only in make.args[0]]
