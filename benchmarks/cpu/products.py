@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.cpu.attention import attentions
 from benchmarks.cpu.rows import CpuRow
 from benchmarks.cpu.weights import BLOCK, weights
 
@@ -96,4 +97,5 @@ def products(
             name = f"product, {' x '.join(map(str, sizes))}, constant{', transposed' if turned else ''}"
             made.append(partial(product_row, name, sizes, rng, turned=turned, owned=True, goal=1.05))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
+    made += attentions(rng, quick, side)
     return [make for make in made if only in make.args[0]]
