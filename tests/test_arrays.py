@@ -320,7 +320,7 @@ def test_a_pytorch_tensor_of_negated_memory_is_refused(torch: Any) -> None:
 
 
 def test_a_subclass_of_a_pytorch_tensor(torch: Any) -> None:
-    class Mine(torch.Tensor):  # type: ignore[misc]
+    class Mine(torch.Tensor):  # type: ignore[misc]  # torch may be absent
         pass
 
     assert isinstance(dml.slice(torch.ones(4).as_subclass(Mine), 0, 2), torch.Tensor)

@@ -58,8 +58,8 @@ def test_a_call_sees_a_type_at_the_address_of_the_last_one() -> None:
     run = dml.Device("cpu").compile(dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0))
     run(x, out=out)
     place = id(x.dtype)
-    x.dtype = np.dtype("u4")  # type: ignore[misc]
+    x.dtype = np.dtype("u4")  # type: ignore[misc]  # NumPy sets it, its stub does not
     others = [np.dtype("i4", metadata={"of": k}) for k in range(1000)]
-    x.dtype = next((other for other in others if id(other) == place), others[0])  # type: ignore[misc]
+    x.dtype = next((other for other in others if id(other) == place), others[0])  # type: ignore[misc]  # NumPy sets it, its stub does not
     with pytest.raises(dml.BindingError):
         run(x, out=out)

@@ -195,8 +195,8 @@ def table(run: dml.CompiledOperator | None = None) -> dml.BindingTable:
         (Bind(bytearray(64), 48), "InputTensor: SizeInBytes must be at least 32, .*; got 16"),
         (Bind(bytearray(64), 48, 32), r"Offset \+ SizeInBytes must lie within the buffer of 64 bytes; got 48 \+ 32"),
         (Bind(bytearray(64), -16), r"InputTensor.Offset must be at least 0; got -16"),
-        (Bind(bytearray(64), 0, 1.5), "InputTensor.SizeInBytes must be a whole number; got 1.5"),  # type: ignore[arg-type]
-        (Bind(bytearray(64), "0"), "InputTensor.Offset must be a whole number; got '0'"),  # type: ignore[arg-type]
+        (Bind(bytearray(64), 0, 1.5), "InputTensor.SizeInBytes must be a whole number; got 1.5"),  # type: ignore[arg-type]  # wrong on purpose
+        (Bind(bytearray(64), "0"), "InputTensor.Offset must be a whole number; got '0'"),  # type: ignore[arg-type]  # wrong on purpose
         (Bind(None), "InputTensor must be a buffer of bytes, such as a bytearray.*; got None"),
         (Bind(np.zeros((8, 8), "float32")[:, ::2]), "InputTensor must be one piece of memory"),
         (None, "InputTensor must be given a BufferBinding; got None"),

@@ -247,3 +247,25 @@ def test_numbers_written_are_those_printed(tmp_path: Path) -> None:
     result = run(write(tmp_path, model(commands=[DISPATCH, command, {"type": "print", "resource": "out"}])))
     assert result.stdout.splitlines()[-2:] == ["Resource 'out': 1, 3, 6, 10", "Resource 'out' written to 'x.npy'"]
     assert np.load(tmp_path / "x.npy").tolist() == [1, 3, 6, 10]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "told"),
+    [
+        ("--queue_type compute", 0, "--queue_type is Direct3D's, and has no effect here"),
+        ("--enable_dred", 0, "--enable_dred is Direct3D's, and has no effect here"),
+        ("-l 99 -L 2", 0, "--onnx_logging_level is ONNX Runtime's, and has no effect here"),
+        ("-c gpu", 2, "--pix_capture_type is not supported: PIX captures what Direct3D does"),
+        ("-F DATA_BATCH:8", 2, "open sizes are bound by their names, with -f, and not by what they denote"),
+        ("-p", 2, "--print_onnx_bindings is not for a DxDispatch model"),
+        ("-m other.json", 2, "a model is given twice"),
+    ],
+)
+def test_options_that_mean_nothing_here(options: str, status: int, told: str) -> None:
+    found = run(EXAMPLES / "slice.json", *options.split())
+    assert (found.exit_code, told in " ".join(found.stderr.split())) == (status, True), found.stderr
+
+
+def test_a_model_by_an_option() -> None:
+    assert program("run", "--engine", "reference", "-m", EXAMPLES / "slice.json").exit_code == 0
+    assert "Missing argument 'MODEL'" in program("run").stderr

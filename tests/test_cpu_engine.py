@@ -326,7 +326,7 @@ def test_the_number_of_threads() -> None:
     assert "ANYDML_NUM_THREADS must be a whole number; got 'many'" in wrong.stderr
     for number in (0, -1, 1.5, "2", 10**6):
         with pytest.raises(dml.DescriptionError, match="set_num_threads: number must"):
-            dml.set_num_threads(number)  # type: ignore[arg-type]
+            dml.set_num_threads(number)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_missing_dependency_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

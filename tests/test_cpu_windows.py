@@ -10,6 +10,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.protocol import layouts_of
 
 Array = np.ndarray[Any, Any]
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
@@ -138,3 +139,26 @@ def test_lines_of_a_target_with_gaps_are_taken_together(
         )
     np.testing.assert_array_equal(*found)
     assert any(lines)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "filters", "groups"),
+    [((20, 9, 9), (21, 20, 3, 3), 1), ((600, 5, 7), (16, 600, 1, 1), 1), ((6, 20, 20), (22, 3, 2, 3), 2)],
+)
+def test_filters_that_are_laid_out_ahead_change_no_bit(
+    sizes: tuple[int, ...], filters: tuple[int, ...], groups: int
+) -> None:
+    rng = np.random.default_rng(5)
+    x, w = rng.standard_normal((2, *sizes), np.float32), rng.standard_normal(filters, np.float32)
+    given, kept = (
+        dml.Convolution.infer(
+            input_tensor=dml.TensorDesc.of(x),
+            filter_tensor=dml.TensorDesc("float32", filters, flags=flags),
+            start_padding=(1, 1),
+            group_count=groups,
+        )
+        for flags in (dml.TensorFlags.NONE, dml.TensorFlags.OWNED_BY_DML)
+    )
+    run = CPU.compile(kept).initialize(w)
+    assert any(layouts_of(program) for program in run._programs)
+    np.testing.assert_array_equal(run(x), CPU.compile(given)(x, w))

@@ -130,7 +130,7 @@ def test_one_kernel_serves_every_number_of_the_users() -> None:
     for number in (1.5, -0.0, np.inf, 1e-45):
         value = ex.load(0, F32) * ex.given(number, F32)
         agree(value, framed(x), x)
-        program: MapProgram = CUDA.compile(Map((view("x", x),), view("y", x), value))  # type: ignore[assignment]
+        program: MapProgram = CUDA.compile(Map((view("x", x),), view("y", x), value))  # type: ignore[assignment]  # the cuda engine's program
         seen.add(program.kernel.function)
     assert len(seen) == 1
 

@@ -273,7 +273,7 @@ def test_tensors_may_be_optional_and_sizes_of_two(monkeypatch: pytest.MonkeyPatc
     assert moved.zero_point_tensor is None
     assert list(ElementWiseQuantizeLinear(**common, zero_point_tensor=byte).inputs())[-1] == "ZeroPointTensor"
     with pytest.raises(dml.DescriptionError, match="ZeroPointTensor must be a TensorDesc"):
-        ElementWiseQuantizeLinear(**common, zero_point_tensor=3)  # type: ignore[arg-type]
+        ElementWiseQuantizeLinear(**common, zero_point_tensor=3)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(dml.DescriptionError, match=r"Size must be a width and a height; got \(1, 2, 3\)"):
         ElementWiseQuantizeLinear(**{**common, "size": (1, 2, 3)})
     one = np.ones((2, 3), "float32")

@@ -145,7 +145,7 @@ def test_data_is_what_the_description_says() -> None:
     with pytest.raises(dml.BindingError, match="2 arrays"):
         explain(desc, None, None)
     with pytest.raises(dml.DescriptionError, match="desc must be an operator description"):
-        explain("slice")  # type: ignore[arg-type]
+        explain("slice")  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_values_are_written_short() -> None:

@@ -154,7 +154,7 @@ def test_the_smallest_limits_show_something_and_none_is_refused() -> None:
         assert picture.text()
     for wrong in (0, -1, 1.5, "2"):
         with pytest.raises(dml.DescriptionError, match="Limits: rows must"):
-            Limits(rows=wrong)  # type: ignore[arg-type]
+            Limits(rows=wrong)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_an_outline_is_open_where_the_window_goes_on_in_what_is_left_out() -> None:

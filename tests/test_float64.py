@@ -59,4 +59,4 @@ def test_a_description_remarks_on_it() -> None:
         input_tensor=plain, output_tensor=plain, axis=0, allow_float64=True
     ).check().remarks  # fmt: skip
     with pytest.raises(dml.DescriptionError, match="AllowFloat64 must be True or False"):
-        dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0, allow_float64=2)  # type: ignore[arg-type]
+        dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0, allow_float64=2)  # type: ignore[arg-type]  # wrong on purpose

@@ -27,7 +27,7 @@ FUNCTIONS = [
     Broken("nine dimensions", lambda: dml.slice(np.ones((1,) * 9), (0,) * 9, (1,) * 9),
            "SLICE: InputTensor.Sizes must have 1 to 8 dimensions; got 9"),
     Broken("masked array",
-           lambda: dml.slice(np.ma.masked_greater(X, 0), (0, 0), (1, 1)),  # type: ignore[no-untyped-call]
+           lambda: dml.slice(np.ma.masked_greater(X, 0), (0, 0), (1, 1)),  # type: ignore[no-untyped-call]  # NumPy has no type for it
            "SLICE: InputTensor has a mask, which no operator knows of; got a MaskedArray;"
            " pass its .data, or .filled(...)"),
     Broken("output sizes and out", lambda: dml.slice1(X, (0, 0), (3, 4), None, (2, 2), out=np.empty((2, 3), "float32")),
@@ -67,7 +67,7 @@ FUNCTIONS = [
            lambda: dml.slice(X, (0, 0, 0), (1, 1), device=dml.Device(feature_level="2_1")),
            "SLICE: Offsets must have 2 values, one for each dimension of InputTensor; got 3"),
     Broken("no list, on a device that pads",
-           lambda: dml.slice(X, {0: 1}, (1, 1), device=dml.Device(feature_level="2_1")),  # type: ignore[call-overload]
+           lambda: dml.slice(X, {0: 1}, (1, 1), device=dml.Device(feature_level="2_1")),  # type: ignore[call-overload]  # wrong on purpose
            "SLICE: Offsets must be a list of whole numbers, one for each dimension; got {0: 1}"),
     Broken("tuple too long, in the array's own dimensions",
            lambda: dml.gather_nd(np.ones((2, 2, 2)), np.zeros((2, 5), int)),
@@ -87,7 +87,7 @@ FUNCTIONS = [
            lambda: dml.slice1(X, (0, 0), (1, 1), device=dml.Device(feature_level="1_0")),
            "SLICE1: the operator needs DML_FEATURE_LEVEL_2_1; this device is 1_0", dml.FeatureLevelError),
     Broken("everything at once",
-           lambda: dml.cumulative_summation(np.ones(3), 7, "sideways", "maybe"),  # type: ignore[call-overload]
+           lambda: dml.cumulative_summation(np.ones(3), 7, "sideways", "maybe"),  # type: ignore[call-overload]  # wrong on purpose
            "CUMULATIVE_SUMMATION: 3 rules are broken\n"
            "  Axis must lie in -1 .. 0; got 7\n"
            "  AxisDirection must be one of INCREASING, DECREASING; got 'sideways'\n"
@@ -100,12 +100,12 @@ FUNCTIONS = [
     Broken("an operator made by hand", lambda: dml.Operator(dml.Device(), BAD),
            "SLICE: Offsets[0] + (Sizes[0] - 1) * Strides[0] must be below InputTensor.Sizes[0]; got 9 + 3 * 1 >= 4"),
     Broken("no operator to compile",
-           lambda: dml.CompiledOperator(None, dml.ExecutionFlags.NONE),  # type: ignore[arg-type]
+           lambda: dml.CompiledOperator(None, dml.ExecutionFlags.NONE),  # type: ignore[arg-type]  # wrong on purpose
            "CompiledOperator: operator must be an Operator; got None"),
     Broken("missing engine", lambda: dml.slice(X, (0, 0), (1, 1), device="tpu"),
            "Device: there is no device 'tpu' in this version; there are 'cuda', 'cpu', 'reference'",
            dml.EngineMissingError),
-    Broken("no device", lambda: dml.slice(X, (0, 0), (1, 1), device=X[:1]),  # type: ignore[call-overload]
+    Broken("no device", lambda: dml.slice(X, (0, 0), (1, 1), device=X[:1]),  # type: ignore[call-overload]  # wrong on purpose
            "Device: there is no device array([[1., 1., 1., 1.]], dtype=float32) in this version; there are 'cuda',"
            " 'cpu', 'reference'", dml.EngineMissingError),
     Broken("unknown level", lambda: dml.Device(feature_level="7_0"),
@@ -118,7 +118,7 @@ FUNCTIONS = [
     Broken("no operator", lambda: dml.support("SLICE9"),
            "OperatorType: must be the name or the number of a DirectML operator, such as DML_OPERATOR_SLICE1;"
            " got 'SLICE9'"),
-    Broken("no description", lambda: dml.Device().compile(F4),  # type: ignore[arg-type]
+    Broken("no description", lambda: dml.Device().compile(F4),  # type: ignore[arg-type]  # wrong on purpose
            "Device: desc must be an operator description, such as Slice1(...);"
            " got TensorDesc('float32', (1, 1, 4, 4))"),
     Broken("unknown execution flag", lambda: dml.Device().compile(total_desc(), flags="FAST"),

@@ -86,7 +86,7 @@ def test_what_dxdispatch_prints(tmp_path: Path, data: dict[str, Any], printed: s
 def test_an_activation_in_other_words(tmp_path: Path, activation: Any) -> None:
     loaded = load_model(write(tmp_path, changed(ADD1, "dispatchables.it.desc.FusedActivation", activation)))
     assert loaded.findings == ()
-    assert loaded.dispatchables["it"].desc.fused_activation == dml.FusedActivation("ELU", alpha=0.5)  # type: ignore[union-attr]
+    assert loaded.dispatchables["it"].desc.fused_activation == dml.FusedActivation("ELU", alpha=0.5)  # type: ignore[union-attr]  # the operator has it
 
 
 @pytest.mark.parametrize(

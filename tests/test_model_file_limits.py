@@ -149,7 +149,7 @@ def test_half_of_what_is_free_is_the_default() -> None:
 @pytest.mark.parametrize("limit", ["1G", float("nan"), -1, True])
 def test_a_limit_that_is_no_number_of_bytes_is_refused(limit: object, tmp_path: Path) -> None:
     with pytest.raises(dml.DescriptionError, match="load_model: max_memory must"):
-        load_model(tmp_path / "model.json", max_memory=limit)  # type: ignore[arg-type]
+        load_model(tmp_path / "model.json", max_memory=limit)  # type: ignore[arg-type]  # wrong on purpose
 
 
 # Arguments that are none

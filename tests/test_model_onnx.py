@@ -156,5 +156,8 @@ def test_options_of_dxdispatch_that_say_where_and_what(tmp_path: Path) -> None:
     assert "'no such' is in the name of no device; there are " in run(path, "--adapter", "no such")
     assert "has no ':' between a name and its sizes" in run(path, "-f", "batch=3")
     assert "Output 'y': float32[2,4]" in run(str(tmp_path / "join.onnx"), "-f", "batch:2", "-b", "b:2,2")
+    assert "Input Tensor 'b':\n  Resource  = implicit\n  Data Type = FLOAT\n  Shape     = [2,2]\n" in run(
+        str(tmp_path / "join.onnx"), "-p", "-b", "b:2,2"
+    )
     plain = write(tmp_path, model(dispatchables={}, commands=[]), "plain.json")
     assert "is not for a DxDispatch model without an ONNX model" in run(str(plain), "-b", "x:2")

@@ -173,7 +173,7 @@ def test_an_array_is_written_as_far_as_its_dimensions_reach(tmp_path: Path) -> N
 @pytest.mark.parametrize("limit", ["1G", float("nan"), -1, True])
 def test_a_limit_that_is_no_number_of_bytes_is_refused(limit: object, tmp_path: Path) -> None:
     with pytest.raises(dml.DescriptionError, match="load_model: max_output must"):
-        load_model(tmp_path / "model.json", max_output=limit)  # type: ignore[arg-type]
+        load_model(tmp_path / "model.json", max_output=limit)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_half_of_what_is_free_is_the_default(tmp_path: Path) -> None:

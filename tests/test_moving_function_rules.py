@@ -38,7 +38,7 @@ GATHERS = [
     Broken("float indices", lambda: dml.gather(X, [0.5]),
            "GATHER: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT32; no feature level takes it, so"
            " convert the data first"),
-    Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),  # type: ignore[call-overload]
+    Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),  # type: ignore[call-overload]  # wrong on purpose
            "GATHER: IndexMode must be one of 'raise', 'clamp'; got 'wrap'"),
     Broken("index outside", lambda: dml.gather(X, [[0, 1], [2, -4]]),
            'GATHER: indices[1, 1] = -4 is outside the axis of size 3; take -3 .. 2, or index_mode="clamp" for the'
@@ -95,7 +95,7 @@ COPIES = [
            field="OutputTensor.Sizes"),
     Broken("cast to what the level does not have", lambda: dml.cast(X, "int64", device=LOW),
            "CAST: OutputTensor of INT64 needs DML_FEATURE_LEVEL_3_0; this device is 2_1", LEVEL),
-    Broken("no list to join", lambda: dml.join(X[:1], 0),  # type: ignore[call-overload]
+    Broken("no list to join", lambda: dml.join(X[:1], 0),  # type: ignore[call-overload]  # wrong on purpose
            "JOIN: InputTensors must be a list of at least one tensor; got array([[0., 1., 2., 3.]], dtype=float32)",
            field="InputTensors"),
     Broken("nothing to join", lambda: dml.join([], 0),
@@ -181,10 +181,10 @@ FILLS = [
     Broken("a graph of another kind", lambda: dml.fill_value_sequence([2], 3, 1, graph=DEVICE),
            "FILL_VALUE_SEQUENCE: graph must be a Graph, or None; got Device('reference', feature_level='6_4')",
            field="graph"),
-    Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),  # type: ignore[call-overload]
+    Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),  # type: ignore[call-overload]  # wrong on purpose
            "FILL_VALUE_CONSTANT: device must not be given with an Expression, which nothing is run for; got 'cpu';"
            " the graph has a device of its own"),
-    Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),  # type: ignore[call-overload]
+    Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),  # type: ignore[call-overload]  # wrong on purpose
            "FILL_VALUE_CONSTANT: out must not be given with an Expression, which nothing is run for; got a ndarray;"
            " the compiled graph takes out"),
     Broken("into other sizes", lambda: dml.fill_value_constant([2], 3, out=empty(3)),
@@ -330,4 +330,4 @@ def test_what_was_called_before_lets_nothing_else_in() -> None:
             dml.fill_value_constant(sizes, 7)
     dml.slice(np.ones((2, 2)), [0, 1], [1, 1])
     with pytest.raises(dml.DescriptionError, match=r"Offsets\[0\] must be a whole number"):
-        dml.slice(np.ones((2, 2)), [0.0, True], [1, 1])  # type: ignore[list-item]
+        dml.slice(np.ones((2, 2)), [0.0, True], [1, 1])  # type: ignore[list-item]  # wrong on purpose

@@ -151,7 +151,7 @@ MAPS = [
            "ELEMENT_WISE_IDENTITY: 2 rules are broken\n"
            "  ScaleBias.Scale must be a number; got '2'\n"
            "  ScaleBias.Bias must be a number; got True", field="ScaleBias.Scale"),
-    Broken("a ScaleBias of no numbers", lambda: dml.ScaleBias(None, [1.0]),  # type: ignore[arg-type]
+    Broken("a ScaleBias of no numbers", lambda: dml.ScaleBias(None, [1.0]),  # type: ignore[arg-type]  # wrong on purpose
            "ScaleBias: 2 rules are broken\n  Scale must be a number; got None\n  Bias must be a number; got [1.0]"),
     Broken("INT32 at 2_0", identity(input_tensor=T("int32", (1, 2, 3, 4)), output_tensor=T("int32", (1, 2, 3, 4)),
                                     level="2_0"),

@@ -245,20 +245,20 @@ def refusals() -> dict[str, tuple[Callable[[], Any], type[Exception], str]]:
         "an empty one": (lambda: add(x, dml.Expression()), TypeError, "b must not be an empty Expression"),
         "another graph's": (lambda: add(x, other), TypeError, "must be of one GraphBuilder"),
         "sizes": (lambda: add(x, y), ValueError, r"BTensor.Sizes must be \(1, 1, 2, 3\)"),
-        "a number": (lambda: dml.activation_linear(x, "1", 2), TypeError, "Alpha"),  # type: ignore[arg-type]
-        "no list": (lambda: dml.join(x, 1), TypeError, "input must be a list of Expression"),  # type: ignore[arg-type]
+        "a number": (lambda: dml.activation_linear(x, "1", 2), TypeError, "Alpha"),  # type: ignore[arg-type]  # wrong on purpose
+        "no list": (lambda: dml.join(x, 1), TypeError, "input must be a list of Expression"),  # type: ignore[arg-type]  # wrong on purpose
         "an empty list": (lambda: dml.join([], 1), TypeError, "not an empty one"),
-        "a name": (lambda: dml.gemm(x, y, trans_a="no"), TypeError, "TransA must be one of"),  # type: ignore[arg-type]
+        "a name": (lambda: dml.gemm(x, y, trans_a="no"), TypeError, "TransA must be one of"),  # type: ignore[arg-type]  # wrong on purpose
         "left out": (lambda: dml.mean_variance_normalization(x, epsilon=1), TypeError, "variance must be given"),
-        "a description": (lambda: dml.TensorDesc(1, [2]), TypeError, r"one of these.*got \(int, list\)"),  # type: ignore[call-overload]
+        "a description": (lambda: dml.TensorDesc(1, [2]), TypeError, r"one of these.*got \(int, list\)"),  # type: ignore[call-overload]  # wrong on purpose
         "a size": (lambda: dml.TensorDesc(F32, [0]), TypeError, r"Sizes\[0\] must be at least 1"),
         "an unknown type": (lambda: dml.TensorDesc(dml.UNKNOWN, [1]), TypeError, "DataType must be one of"),
         "constructors": (dml.Model, TypeError, "GraphBuilder.build makes one"),
         "dimensions": (dml.Dimensions, TypeError, "lists of numbers"),
         "policies": (dml.TensorPolicy, TypeError, "TensorPolicy.default"),
-        "an activation": (lambda: dml.FusedActivation(1), TypeError, "an OperatorType"),  # type: ignore[arg-type]
+        "an activation": (lambda: dml.FusedActivation(1), TypeError, "an OperatorType"),  # type: ignore[arg-type]  # wrong on purpose
         "no activation": (lambda: dml.FusedActivation(dml.OperatorType.GEMM), ValueError, "Type must be one of"),
-        "flags": (lambda: net.builder.build("x", [x]), TypeError, "flags must be an ExecutionFlags"),  # type: ignore[arg-type]
+        "flags": (lambda: net.builder.build("x", [x]), TypeError, "flags must be an ExecutionFlags"),  # type: ignore[arg-type]  # wrong on purpose
         "no outputs": (lambda: net.builder.build(dml.NONE, []), ValueError, "at least one"),
         "an index twice": (lambda: dml.input_tensor(net.builder, 0, dml.TensorDesc(F32, [1])), TypeError, "no other"),
         "no index": (lambda: dml.input_tensor(net.builder, -1, dml.TensorDesc(F32, [1])), TypeError, "at least 0"),
@@ -309,7 +309,7 @@ def test_whatever_is_given_is_taken_or_refused_in_words(name: str) -> None:
     given = {one: x if one in tensors else usual.get(one, [1, 1]) for one in parameters}
     for one in parameters:
         for odd in ODD:
-            with contextlib.suppress(anydml.DmlError, TypeError):
+            with contextlib.suppress(anydml.DmlError):
                 function(**{**given, one: odd})
 
 

@@ -68,7 +68,7 @@ TENSORS = [
     ),
     Broken(
         "signed strides",
-        lambda: T("float32", (2,), signed_strides="no"),  # type: ignore[arg-type]
+        lambda: T("float32", (2,), signed_strides="no"),  # type: ignore[arg-type]  # wrong on purpose
         "TensorDesc: signed_strides must be True or False; got 'no'",
     ),
     Broken(
@@ -84,12 +84,12 @@ TENSORS = [
     ),
     Broken(
         "sizes that are no list",
-        lambda: T("uint8", "4"),  # type: ignore[arg-type]
+        lambda: T("uint8", "4"),  # type: ignore[arg-type]  # wrong on purpose
         "TensorDesc: Sizes must be a list of whole numbers, one for each dimension; got '4'",
     ),
     Broken(
         "a size that is no number",
-        lambda: T("uint8", (2, 1.5)),  # type: ignore[arg-type]
+        lambda: T("uint8", (2, 1.5)),  # type: ignore[arg-type]  # wrong on purpose
         "TensorDesc: Sizes[1] must be a whole number; got 1.5",
     ),
 ]

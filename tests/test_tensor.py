@@ -41,7 +41,7 @@ def test_a_description_is_a_value() -> None:
     assert desc == eval(repr(desc), {"TensorDesc": T})  # noqa: S307 - its own repr
     assert len({desc, copy.deepcopy(desc), pickle.loads(pickle.dumps(desc))}) == 1  # noqa: S301 - our own bytes
     with pytest.raises(AttributeError):
-        desc.sizes = (1,)  # type: ignore[misc]
+        desc.sizes = (1,)  # type: ignore[misc]  # wrong on purpose
 
 
 @pytest.mark.parametrize(

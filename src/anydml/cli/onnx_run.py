@@ -20,6 +20,7 @@ from anydml.models.writes import Writes
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from anydml.enums import FeatureLevel
@@ -30,7 +31,14 @@ _MOST_SHOWN = 8
 
 
 def run_onnx(
-    path: Path, given: Given, engine: str | None, level: FeatureLevel, timing: Timing, output_path: Path | None
+    path: Path,
+    given: Given,
+    engine: str | None,
+    level: FeatureLevel,
+    timing: Timing,
+    output_path: Path | None,
+    *,
+    shows: bool = False,
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
@@ -40,8 +48,11 @@ def run_onnx(
     model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
-    inputs = feed(model, given, given.arrays())
+    arrays = given.arrays()
+    inputs = feed(model, given, arrays)
     outputs, samples = _repeat(model, inputs, timing)
+    if shows:
+        _show_bindings(model, inputs, outputs, arrays)
     hot = samples.hot
     assert hot is not None  # noqa: S101 - for type checkers: there is one sample at least
     first = samples.milliseconds[0]
@@ -52,6 +63,16 @@ def run_onnx(
         click.echo(_describe(name, np.asarray(values)))
     if output_path is not None:
         _write(outputs, output_path)
+
+
+def _show_bindings(model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """The tensors, as DxDispatch shows them."""
+    for what, infos, values in (("Input", model.inputs, inputs), ("Output", model.outputs, outputs)):
+        for name, value in values.items():
+            click.echo(f"{what} Tensor '{printable(name)}':")
+            click.echo(f"  Resource  = {'given' if name in given else 'implicit'}")
+            click.echo(f"  Data Type = {infos[name].element.name}")
+            click.echo(f"  Shape     = [{','.join(map(str, np.shape(value)))}]\n")
 
 
 def _repeat(model: Any, inputs: dict[str, Any], timing: Timing) -> tuple[dict[str, Any], Samples]:

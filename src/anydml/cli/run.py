@@ -40,7 +40,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path), required=False)
 @dxdispatch_options
 @click.option("-i", "--dispatch_iterations", "iterations", type=_COUNT, default=1, help="Samples for each dispatch.")
 @click.option("-r", "--dispatch_repeat", "repeat", type=_COUNT, default=1, help="Dispatches in each sample.")
@@ -69,7 +69,8 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 def run(
     ctx: click.Context,
     /,
-    model: Path,
+    model: Path | None,
+    named: Path | None,
     verbosity: int,
     level: FeatureLevel | None,
     engine: str | None,
@@ -85,6 +86,7 @@ def run(
     bound: tuple[str, ...],
     adapter: str | None,
     print_commands: bool,
+    shows_bindings: bool,
     seed: int | None,
     **timing: Any,
 ) -> None:
@@ -102,15 +104,19 @@ def run(
       anydml run examples/models/crop.onnx --shape batch=4 --seed 7
     """
     open_output()
+    if (model is None) == (named is None):
+        raise click.UsageError("Missing argument 'MODEL'." if model is None else "a model is given twice.", ctx)
+    model = model or named
+    assert model is not None  # noqa: S101 - for type checkers: one of the two is
     if threads is not None:
         set_num_threads(threads)
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
         given = Given(inputs, sizes, seed, max_memory)
-        run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path)
+        run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path, shows=shows_bindings)
         return
-    refuse_options(ctx, "a DxDispatch model", "inputs", "seed")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings")
     loaded = load_model(
         model,
         allow_files=allowed,

@@ -6,6 +6,7 @@ Programs have weights laid out for their products, and few read them as they lie
 from __future__ import annotations
 
 import os
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ class HeldFile:
     def __init__(self, file: BufferedReader, name: str) -> None:
         self._file, self._name = file, name
         self._stamp = self._look()
+        weakref.finalize(self, file.close)
 
     def _look(self) -> tuple[int, int]:
         found = os.fstat(self._file.fileno())

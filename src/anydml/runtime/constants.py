@@ -182,7 +182,7 @@ def _trace(once: Recipe, shared: Mapping[str, SharedData]) -> dict[str, _Origin]
         if not sources or any(name not in origins for name in sources):
             continue
         order = iter(range(len(sources)))
-        plain = step.reading(lambda view, order=order: replace(view, tensor=str(next(order))))  # type: ignore[misc]
+        plain = step.reading(lambda view, order=order: replace(view, tensor=str(next(order))))  # type: ignore[misc]  # mypy infers no lambda with a default
         primitive = plain.writing(replace(step.target, tensor="")).primitive
         roots = tuple(root for name in sources for root in origins[name].roots)
         origins[step.target.tensor] = _Origin((primitive, *(origins[name].key for name in sources)), roots)

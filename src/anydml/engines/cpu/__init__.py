@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     CheckedProgram,
+    LoopProgram,
     ScanProgram,
     plan_contract,
     plan_copy,
@@ -24,10 +25,11 @@ from anydml.engines.cpu.programs import (
     plan_weights,
 )
 from anydml.engines.reference import ReferenceEngine
+from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.verbs import Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
+        if isinstance(primitive, Repeat):
+            return compile_repeat(self, primitive, constants, LoopProgram)
         written = primitive.computing(_expand)
         program: Program | None = None
         if not needs_more(written):

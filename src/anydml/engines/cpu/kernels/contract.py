@@ -264,6 +264,8 @@ def _pack_left(text: Steps, first: str, start: str, height: str, steps: str, nam
 def _write_panel(text: Steps) -> None:
     text.let("height", "min(tile_rows, m1 - i)")
     _pack_left(text, "i", "k0", "height", "steps", "p")
+    text.let("rows_ahead", "left_base + i // tile_rows * left_across + k0 * left_step")
+    text.let("a", f"rows_ahead if left_mode == {PANELS} else left_memory")
     # Results that are not in the target yet are kept for all rows only where more is added to them.
     text.let("kept", "i - m0 if k > block else 0")
     text.let("results", "result_memory + kept * result_pitch")
@@ -279,7 +281,7 @@ def _write_panel(text: Steps) -> None:
         text.let("to_target", "target_base + i * target_across + j * 4")
         text.let("c", "to_target if j < direct else results + (j - n0) * 4")
         text.let("c_step", "target_across if j < direct else result_pitch")
-        text.invoke("tile_used", "left_memory", "b", "b_step", "c", "c_step", "packed", "1 if k0 == 0 else 0")
+        text.invoke("tile_used", "a", "b", "b_step", "c", "c_step", "packed", "1 if k0 == 0 else 0")
     with text.when("mends"):
         text.invoke("total_left", "left_memory", "packed", "height", "left_totals")
         text.invoke(

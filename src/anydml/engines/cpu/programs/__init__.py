@@ -8,6 +8,7 @@ from anydml.engines.cpu.programs.gather import GatherProgram, plan_gather
 from anydml.engines.cpu.programs.map import MapProgram, plan_map
 from anydml.engines.cpu.programs.placed import plan_placed
 from anydml.engines.cpu.programs.reduce import plan_reduce
+from anydml.engines.cpu.programs.repeat import LoopProgram
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
@@ -18,6 +19,7 @@ __all__ = [
     "CheckedProgram",
     "CopyProgram",
     "GatherProgram",
+    "LoopProgram",
     "MapProgram",
     "ScanProgram",
     "plan_contract",

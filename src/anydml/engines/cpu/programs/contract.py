@@ -32,7 +32,7 @@ from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
 from anydml.engines.cpu.programs.octets import plan_octets
-from anydml.engines.cpu.programs.panels import lay_out_panels
+from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.scratch import get_scratch
@@ -109,14 +109,20 @@ def plan_contract(primitive: Reduce) -> ContractProgram | None:
 
 
 def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
-    """Tiles over a right factor that is a constant, and is laid out in panels ahead; None for others."""
+    """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
     sides = _sides(primitive)
-    if sides is None or sides.windows is not None:
+    if sides is None:
         return None
-    # Panels of all products are alike, so that a weight is laid out once for any number of rows.
-    tile = tile_for(sides.kind, sides.m)._replace(vectors=tile_for(sides.kind, SIDE).vectors)
-    panels = lay_out_panels(sides, tile.vectors * tile.lanes, plan_octets(sides, tile), constants)
-    return None if panels is None else _plan(sides, tile, panels)
+    tile = tile_for(sides.kind, sides.m)
+    if sides.windows is None:
+        # Panels of all products are alike, so that a weight is laid out once for any number of rows.
+        wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
+        panels = lay_out_panels(sides, wide.vectors * wide.lanes, plan_octets(sides, wide), constants)
+        if panels is not None:
+            return _plan(sides, wide, panels)
+    is_skinny = sides.windows is None and plan_skinny(sides, tile) is not None
+    rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
+    return None if rows is None else _plan(sides, tile, ahead=rows)
 
 
 def _sides(primitive: Reduce) -> Sides | None:
@@ -135,7 +141,8 @@ def _sides(primitive: Reduce) -> Sides | None:
     return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
 
-def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractProgram:
+def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels | None = None) -> ContractProgram:
+    """With panels of columns or of rows that are laid out ahead."""
     octets = plan_octets(sides, tile)
     # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
     is_plain = not panels and sides.windows is None and (not octets or sides.m == 1)
@@ -150,13 +157,15 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not skinny and not (octets and octets.zeros)
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
-    units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes)
+    units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes, is_ahead=bool(ahead))
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
     else:
         left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
         right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, "p" if panels else "")
+    if ahead:
+        left, left_mode = ahead.section, PANELS
     if panels:
         right = panels.section
     elif skinny:
@@ -184,7 +193,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None) -> ContractPro
         sides.line, sides.gap, *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)
-    layouts = panels.layouts if panels else {}
+    layouts = {**(panels.layouts if panels else {}), **(ahead.layouts if ahead else {})}
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
 
 
@@ -201,7 +210,7 @@ def _size(sides: Sides) -> int:
     return 2 * sides.m * sides.n * sides.k * sides.count(sides.batch) // FLOPS
 
 
-def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
+def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> _Units:
     """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
@@ -223,7 +232,7 @@ def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool) -> _Units:
             lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
         for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
             m = -(-row_panels // rows) * tile.rows
-            packed = m if mode == PANELS else m + n
+            packed = (0 if is_ahead else m) + (0 if mode == PANELS else n)
             time = -(-batch * rows * columns // threads) * (m * n + PACKING * packed)
             found.append((time, _Units(rows, columns, block)))
     return min(found)[1]

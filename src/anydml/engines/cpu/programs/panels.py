@@ -1,4 +1,4 @@
-"""Right factors of contractions that are constants, laid out ahead: panels of columns, as tiles read them."""
+"""Factors of contractions that are constants, laid out ahead: panels of columns or of rows, as tiles read them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anydml.engines.cpu.kernels.tile import Tile
     from anydml.engines.cpu.programs.octets import OctetPlan
     from anydml.engines.cpu.programs.sides import Section, Sides
     from anydml.ir.expressions import Expr
@@ -25,7 +26,7 @@ WASTE = 8
 
 
 class Panels(NamedTuple):
-    """A right factor in panels: for each its steps, for each of those its columns side by side.
+    """A factor in panels: for each its steps, for each of those its columns, or its rows, side by side.
 
     Bytes come by four steps of each column, and then with the sums of columns, where zero points need those.
     """
@@ -42,17 +43,10 @@ def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants
 
     In the last panel the last column stands for those that there are not: nobody reads what is computed from them.
     """
-    leaf, sources = octets.right if octets else element_of(sides.right), sides.primitive.sources
-    if leaf.op != "load":
+    view, count = _constant(sides, octets.right if octets else element_of(sides.right), constants), -(-sides.n // width)
+    if view is None or (count * width - sides.n) * WASTE > sides.n:
         return None
-    view, count = sources[int(leaf.value)], -(-sides.n // width)
-    tensors = [one.tensor for one in sources]
-    if view.tensor not in constants or tensors.count(view.tensor) > 1 or (count * width - sides.n) * WASTE > sides.n:
-        return None
-    name = f"{view.tensor} in panels"
-    while name in (*tensors, sides.target.tensor):
-        name += " more"
-    kind, together = view.data_type, FOUR if octets else 1
+    name, kind, together = _name(sides, view), view.data_type, FOUR if octets else 1
     batch = tuple(k for k in sides.batch if view.strides[k])
     sizes = tuple(sides.found.sizes[k] for k in batch)
     packed = -(-sides.k // together)
@@ -68,20 +62,62 @@ def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants
         layout = copy_of(View(view.tensor, kind, target.sizes, strides, view.offset), target)
     layouts: dict[str, Map | Reduce] = {name: layout}
     bytes_of = kind.size_in_bytes
-
-    def lie(of: View) -> Lie:
-        own = dict(zip(batch, of.strides, strict=False))
-        wide = of.data_type.size_in_bytes
-        return Lie(of.tensor, 0, tuple(wide * own.get(k, 0) for k in range(len(view.strides))), wide)
-
     # A column begins that far after the one before only where a panel does: others are not asked for.
-    lies, steps, on = [lie(target)], [bytes_of * width], [bytes_of * packed * together]
+    lies, steps, on = [_lie(sides, target, batch)], [bytes_of * width], [bytes_of * packed * together]
     if octets and octets.zeros:
         total = _packed(f"{name} summed", DataType.INT32, (*sizes, sides.n, 1))
         number = _signed(load(0, kind), flips=flips).to(DataType.INT32)
         layouts = {total.tensor: Reduce((source,), total, fold("sum", number), 1), **layouts}
-        lies, steps, on = [*lies, lie(total)], [*steps, 0], [*on, 4]
+        lies, steps, on = [*lies, _lie(sides, total, batch)], [*steps, 0], [*on, 4]
     return Panels(sides.section((), lies, steps, on), layouts, bytes_of)
+
+
+def lay_out_rows(sides: Sides, tile: Tile, constants: frozenset[str]) -> Panels | None:
+    """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32.
+
+    In the last panel the last row stands for those that there are not, and for those past the tile's in each.
+    """
+    view = _constant(sides, sides.left, constants)
+    if view is None or view.data_type is not DataType.FLOAT32:
+        return None
+    batch = tuple(k for k in sides.batch if view.strides[k])
+    sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
+    across, along = (view.strides[side[-1]] if side else 0 for side in (sides.rows, sides.folded))
+    count = -(-sides.m // tile.rows)
+    target = _packed(_name(sides, view), view.data_type, (*sizes, count, sides.k, tile.pitch))
+    if sides.m % tile.rows or tile.pitch != tile.rows:
+        source = View(view.tensor, view.data_type, (*sizes, sides.m, sides.k), (*outer, across, along), view.offset)
+        rank = len(sizes)
+        row = minimum(coordinate(rank) * tile.rows + coordinate(rank + 2), given(sides.m - 1, DataType.INT64))
+        layout = Map(
+            (source,), target, fetch(0, view.data_type, [*map(coordinate, range(rank)), row, coordinate(rank + 1)])
+        )
+    else:
+        strides = (*outer, across * tile.rows, along, across)
+        layout = copy_of(View(view.tensor, view.data_type, target.sizes, strides, view.offset), target)
+    section = sides.section((), [_lie(sides, target, batch)], [4 * tile.pitch], [4 * tile.pitch * sides.k])
+    return Panels(section, {target.tensor: layout}, 4)
+
+
+def _constant(sides: Sides, leaf: Expr, constants: frozenset[str]) -> View | None:
+    """The view that a factor is a load of; None where it is no constant's, or other views are of that too."""
+    sources = sides.primitive.sources
+    view = sources[int(leaf.value)] if leaf.op == "load" else None
+    is_alone = view is not None and sum(one.tensor == view.tensor for one in sources) == 1
+    return view if view is not None and is_alone and view.tensor in constants else None
+
+
+def _name(sides: Sides, view: View) -> str:
+    name = f"{view.tensor} in panels"
+    while name in (*(one.tensor for one in sides.primitive.sources), sides.target.tensor):
+        name += " more"
+    return name
+
+
+def _lie(sides: Sides, view: View, batch: tuple[int, ...]) -> Lie:
+    """How a store lies whose first dimensions are some of the batch."""
+    own, width = dict(zip(batch, view.strides, strict=False)), view.data_type.size_in_bytes
+    return Lie(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(sides.found.sizes))), width)
 
 
 def _element(source: View, rank: int, width: int, together: int, *, flips: bool) -> Expr:

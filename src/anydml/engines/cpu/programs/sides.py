@@ -109,7 +109,7 @@ class Sides:
         self.primitive, self.found = primitive, found
         self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
         self.left, self.right = found.left, found.right
-        self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]
+        self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
         self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
         rank = len(found.sizes)
         target = primitive.target

@@ -226,12 +226,12 @@ class ProductProgram:
             depth=shape.depth,
             precision=shape.precision,
             aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # of three
-            is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]
+            is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # of three
             is_long=way == "pointers" and max(map(self._reach, (0, 1))) >= 2**31,
-            is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]
-            is_right_turned=way == "blocks" and self._lines(1)[0],  # type: ignore[index]
+            is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
+            is_right_turned=way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
         )
-        apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]
+        apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks
         starts = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if not is_memory]
         fixed: Numbers = (
             found.shape,

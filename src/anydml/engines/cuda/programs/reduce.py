@@ -169,8 +169,8 @@ class ReduceProgram:
         for view, source in enumerate(walk.views[: walk.loads]):
             strides = (*walk.rows.strides[view], 0)
             sources.append(View(source.tensor, source.data_type, sizes, strides, walk.rows.offsets[view]))
-        made = {node: fold(node.op.removeprefix("fold_"), load(k, node.type)) for k, node in enumerate(folds)}  # type: ignore[arg-type]
-        slots = {node: load(len(folds) + k, node.type) for k, node in enumerate(loads)}  # type: ignore[arg-type]
+        made = {node: fold(node.op.removeprefix("fold_"), load(k, node.type)) for k, node in enumerate(folds)}  # type: ignore[arg-type]  # a fold has a type
+        slots = {node: load(len(folds) + k, node.type) for k, node in enumerate(loads)}  # type: ignore[arg-type]  # a fold has a type
         whole = (*walk.rows.sizes, 1)
         last = zip(
             walk.views[walk.loads :],
@@ -247,7 +247,7 @@ def _step(
     chunks = -(-length // (shape.parts * shape.length))
     folds = _folds(values) if parted else []
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
-    kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(target.data_type) for target in targets]  # type: ignore[arg-type]
+    kinds += [kind_of(node.type) for node in folds] if parted else [kind_of(target.data_type) for target in targets]  # type: ignore[arg-type]  # a fold has a type
     fetched = [primitive.sources[int(node.value)] for node in made.fetches]
     kinds += [*(kind_of(view.data_type) for view in fetched), *("i64" for _ in primitive.checks)]
     starts = walk.rows.offsets[len(made.slots) : first]
