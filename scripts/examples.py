@@ -46,6 +46,8 @@ _FILTER = 'np.array([[[[1, 0], [0, 1]]]], "{}")'
 _POOLINGS = [("average", ""), ("average", "1"), ("lp", ""), ("lp", "1"), ("max", ""), ("max", "1"), ("max", "2")]
 _HEADS = 'np.array({}, "float32")'
 _LINE = 'np.array([-1.5, 0.5, 2], "float32")'
+_STEPS = "np.array([1, 2, 3], 'float32').reshape(1, 3, 1, 1)"
+_WEIGHTS = "np.ones((1, 1, {}, 1), 'float32')"
 CALLS = {
     "gemm": f"gemm({_A.format('float32')}, {_B.format('float32')}, 10)",
     "matrix_multiply_integer": f"matrix_multiply_integer({_A.format('uint8')}, {_B.format('int8')}, 1)",
@@ -105,6 +107,14 @@ CALLS = {
     "resample_grad1": f"resample_grad1({_A.format('float32')}, [2, 1], [1, 2], [0, 0], [0, 0])",
     "unfold": "unfold(np.array([[[1, 2, 3, 4]]]), [3])",
     "fold": "fold(np.array([[[1, 2], [3, 4], [5, 6]]]), [1, 1, 4], [3])",
+    **{
+        f"{name}": f"{name}({_STEPS}, {_WEIGHTS.format(rows)}, {_WEIGHTS.format(rows)}, {functions}).ravel()"
+        for name, rows, functions in (
+            ("rnn", 1, ["RELU"]),
+            ("lstm", 4, ["RELU", "RELU", "IDENTITY"]),
+            ("gru", 3, ["HARD_SIGMOID", "IDENTITY"]),
+        )
+    },
     "multihead_attention": (
         f"multihead_attention({_HEADS.format('[[[9, 0], [0, 9]]]')}, {_HEADS.format('[[[9, 0], [0, 9]]]')},"
         f" {_HEADS.format('[[[1, 2], [3, 4]]]')})"

@@ -19,6 +19,7 @@ from elementwise import data_types, describe, expected, small_example
 from products import SMALL as FIXED
 from products import in_order, infer
 from products import small_example as fixed_example
+from recurrent import GATES
 
 
 class ElementWiseCase(Case):
@@ -76,7 +77,7 @@ class FixedCase(Case):
 
     def bare(self) -> Case:
         """The same without the first two dimensions, where those are not its own."""
-        if issubclass(self.operator, (Windowed, Attention)):
+        if issubclass(self.operator, (Windowed, Attention)) or self.operator.type.name in GATES:
             return self
         sources, results = (tuple(x.reshape(x.shape[2:]) for x in some) for some in (self.sources, self.results))
         return replace(self, sources=sources, results=results)
@@ -85,7 +86,7 @@ class FixedCase(Case):
         """The derived function, which takes optional inputs last."""
         names = {"quantization_tensors[0]": "scale", "quantization_tensors[1]": "zero_point"}
         inputs = {names.get(name, argument_name(name)): x for name, x in zip(self.fields, arrays, strict=True)}
-        attributes = {name: value for name, value in self.attributes.items() if name != "quantization_type"}
+        attributes = {argument_name(name): x for name, x in self.attributes.items() if name != "quantization_type"}
         return getattr(dml, function_name(self.operator.type))(**inputs, **attributes, **options)
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices, operators that quantise and those with windows: what they give in NumPy, and small examples.
+"""Products of matrices, what quantises, and what has windows or steps: what they give in NumPy, and small examples.
 
 Products of small numbers are exact, and what follows them is rounded in FLOAT32 operation by operation: results are the
 same bits, but for the functions of fused activations.
@@ -12,6 +12,7 @@ import numpy as np
 
 import anydml as dml
 import attention
+import recurrent
 import windows
 from anydml.operators.fields import dml_name
 from elementwise import saturated
@@ -156,6 +157,7 @@ ORACLE: dict[str, Callable[[Any, Arrays], Any]] = {
     "DEQUANTIZE": dequantise_blocks,
     **windows.ORACLE,
     **attention.ORACLE,
+    **recurrent.ORACLE,
 }
 _BLOCK_SLOTS = ("QuantizationTensors[0]", "QuantizationTensors[1]")
 
@@ -225,6 +227,7 @@ SMALL: dict[str, tuple[Arrays, dict[str, Any]]] = {
     "DYNAMIC_QUANTIZE_LINEAR": ({"InputTensor": _array("float32", [0, 2, -13.75, -2.5, 50, 0.5], 1, 1, 2, 3)}, {}),
     **windows.SMALL,
     **attention.SMALL,
+    **recurrent.SMALL,
 }
 
 

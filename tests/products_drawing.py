@@ -15,6 +15,8 @@ from anydml.operators.fields import dml_name
 from anydml.operators.windows import Windowed
 from attention_drawing import draw_attention
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
+from recurrent import GATES as RECURRENT
+from recurrent import recurrent_sizes
 from windows_drawing import window_sizes
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from drawing import Array, Tensor
 
 LEVELS = tuple(reversed(FeatureLevel))
+_INDICES = ("indices_tensor", "sequence_lengths_tensor")
 SCALES = (0.5, 0.25, 1.0, 2.0, 0.1, 3.0, -0.5)
 ACTIVATIONS: tuple[Any, ...] = (
     None, "RELU", {"Type": "LEAKY_RELU", "Alpha": 0.5}, {"Type": "CLIP", "Min": -3, "Max": 7.5},
@@ -45,12 +48,12 @@ def product_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     row = cls.support.row_at(level)
     fields = [name for name in (*cls.input_names(), *cls.output_names()) if _is_there(draw, cls, name, row)]
     make: Callable[..., dict[str, Tensor]] = _matrices if issubclass(cls, Product) else _elements
-    make = _windows if issubclass(cls, Windowed) else make
+    make = _windows if issubclass(cls, Windowed) or cls.type.name in RECURRENT else make
     attributes = _attributes(draw, cls, level)
     types = _types(draw, cls, fields, row)
     tensors = make(draw, cls, fields, row, types, attributes)
     contents = {
-        name: _content(draw, tensor, is_scale="scale" in name, is_index=name == "indices_tensor")
+        name: _content(draw, tensor, is_scale="scale" in name, is_index=name in _INDICES)
         for name, tensor in tensors.items()
         if name in cls.input_names()
     }
@@ -135,7 +138,7 @@ def _windows(
     attributes: dict[str, Any],
 ) -> dict[str, Tensor]:
     rank = pick(draw, next(iter(row.tensors.values())).dimension_counts)
-    sizes, more = window_sizes(draw, cls, rank)
+    sizes, more = recurrent_sizes(draw, cls) if cls.type.name in RECURRENT else window_sizes(draw, cls, rank)
     attributes |= more
     return {
         name: draw_tensor(draw, types[dml_name(name)], sizes[dml_name(name)], is_output=name in cls.output_names())

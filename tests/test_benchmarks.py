@@ -19,6 +19,7 @@ from benchmarks.chart import draw
 from benchmarks.cpu.measure import PEERS, measure
 from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, chain_row, gather_row, rows, scan_row, slice_row
+from benchmarks.cpu.windows import windows
 from benchmarks.results import judge, marks, result, trouble
 from benchmarks.row import Row, Window
 
@@ -221,7 +222,13 @@ def test_the_cpu_benchmark_has_the_chains() -> None:
     assert not [row.name for row in made if not any(row.goals.values())]
 
 
-@pytest.mark.parametrize("make", products(np.random.default_rng(0), quick=True, side=24))
+SMALL = (
+    *products(np.random.default_rng(0), quick=True, side=24),
+    *windows(np.random.default_rng(0), quick=True, pixels=8),
+)
+
+
+@pytest.mark.parametrize("make", SMALL)
 def test_a_product_is_checked_and_measured_against_arithmetic_or_reading(make: Callable[[], CpuRow]) -> None:
     row = make()
     found = measure(row, dml.Device("cpu"), 1, 1, PEERS)

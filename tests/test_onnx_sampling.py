@@ -101,3 +101,21 @@ def test_regions_by_max() -> None:
         )
         ours, theirs = both(made, {"x": x, "rois": rois / np.float32(scale), "images": np.array([0, 1, 1, 0, 1])})
         np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
+
+
+def test_a_resize_by_a_scale_that_no_float_has() -> None:
+    """10 by the FLOAT next to 2.3, which lies below it, are 23, as ONNX Runtime has it; sizes past all are refused."""
+    x = RNG.random((1, 2, 10, 9), np.float32)
+    scales = np.array([1, 1, 2.3, 1.7], np.float32)
+    for mode in ("linear", "cubic"):
+        made = model(
+            node("Resize", "x - s", "y", mode=mode), {"x": ("float32", x.shape)}, constants={"s": scales}, opset=19
+        )
+        ours, theirs = both(made, {"x": x})
+        assert ours.shape == (1, 2, 23, 15)
+        np.testing.assert_allclose(ours, theirs, 1e-4, 1e-5)
+    scales[2] = 3e38
+    with pytest.raises(dml.DmlError):
+        anydml.onnx.load(
+            model(node("Resize", "x - s", "y"), {"x": ("float32", x.shape)}, constants={"s": scales}, opset=19)
+        )

@@ -18,10 +18,11 @@ from elementwise import STEPS, assert_within
 from places import get, put
 from products import PRODUCTS, expected, small_example
 from products_drawing import product_cases
+from recurrent import GATES
 from running import Memory, check_other_bytes, run
 
 if TYPE_CHECKING:
-    from drawing import Case
+    from drawing import Array, Case
 
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 
@@ -32,6 +33,14 @@ def steps_of(desc: dml.OperatorDesc) -> int:
     if activation is None:
         return {"AVERAGE_POOLING_GRAD": 4, "LP_POOLING": 4, "LP_POOLING1": 4}.get(desc.type.name, 0)
     return STEPS.get(activation.type.name.removeprefix("ACTIVATION_"), 0) + 2
+
+
+def assert_close(got: Array, want: Array, desc: dml.OperatorDesc) -> None:
+    """States that went through functions again and again: what an early step rounds may grow."""
+    last = 2e-4 if got.dtype == np.float32 else 4e-3
+    fits = np.abs(got.astype(np.float64) - want) <= last * (1 + np.abs(want).max())
+    assert got.dtype == want.dtype
+    assert (fits | (got == want)).all(), (desc, got, want)
 
 
 @pytest.mark.parametrize("cls", PRODUCTS, ids=lambda cls: cls.type.name)
@@ -60,7 +69,10 @@ def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case
         if is_attention:
             assert_attended(desc, arrays, found)
         for got, want in () if is_attention else zip(found, wanted, strict=True):
-            assert_within(got, want.ravel(), steps_of(desc), either_zero=True, about=desc)
+            if desc.type.name in GATES:
+                assert_close(got, want.ravel(), desc)
+            else:
+                assert_within(got, want.ravel(), steps_of(desc), either_zero=True, about=desc)
         check_other_bytes(case, memory, before)
 
 

@@ -12,6 +12,7 @@ import anydml as dml
 from benchmarks.cpu import contestants
 from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, rows
+from benchmarks.cpu.windows import windows
 from benchmarks.results import Result, result
 
 PEERS = ("numpy", "torch", "onnxruntime")
@@ -23,7 +24,8 @@ def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: 
     """Every row, as it is done."""
     dml.set_num_threads(threads)
     device = dml.Device(engine)
-    for make in (*rows(quick, growth), *products(np.random.default_rng(0), quick, only=only)):
+    rng = np.random.default_rng(0)
+    for make in (*rows(quick, growth), *products(rng, quick, only=only), *windows(rng, quick, only=only)):
         row = make()
         if only in row.name and (contestants.has_onnx() or not row.is_model):
             yield measure(row, device, threads, 3 if quick else 7, peers)

@@ -23,6 +23,7 @@ from anydml.enums import (
     MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
+    RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
 )

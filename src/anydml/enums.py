@@ -256,6 +256,15 @@ class PaddingMode(Option):
     """The elements from the other end on."""
 
 
+class RecurrentNetworkDirection(Option):
+    """DML_RECURRENT_NETWORK_DIRECTION: from which end a recurrent network goes through its steps."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    BIDIRECTIONAL = 2
+    """From both, each with weights of its own."""
+
+
 class QuantizationType(Option):
     """DML_QUANTIZATION_TYPE: the tensors that say how numbers were quantised."""
 

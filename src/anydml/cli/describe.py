@@ -61,7 +61,7 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
             if (sizes := given[f"{output}_sizes"]) is not None:
                 data_type = desc.outputs()[dml_name(output)].data_type
                 described_output = _described(cls, dml_name(output), data_type, sizes)
-                desc = dataclasses.replace(desc, **{output: described_output})  # type: ignore[type-var]  # a dataclass
+                desc = dataclasses.replace(desc, **{output: described_output})
     else:
         desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)
     return desc, [_padded(data, tensor) for data, tensor in zip(arrays, desc.inputs().values(), strict=True)]

@@ -106,11 +106,11 @@ def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any
     if not missing or arrays.keys() - model.inputs.keys():  # which the model words
         return dict(arrays)
     shapes, assumed = model.assume_shapes({name: array.shape for name, array in arrays.items()})
-    if needed := model.values_needed(shapes, arrays):
-        raise refuse_made_up(model.name, needed)
     if assumed:
         told = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
-        click.echo(f"Open sizes taken for {told}; --shape binds them", err=True)
+        click.echo(f"Open sizes are taken to be {told}; --shape binds them", err=True)
+    if needed := model.values_needed(shapes, arrays):
+        raise refuse_made_up(model.name, needed)
     made = make_up(missing, shapes, model.index_inputs, given.seed or 0, given.max_memory)
     click.echo(f"Made up from seed {given.seed or 0}: {', '.join(printable(name) for name in made)}", err=True)
     return {**arrays, **made}

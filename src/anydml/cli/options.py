@@ -165,7 +165,7 @@ def _default_type(cls: type[OperatorDesc]) -> str:
 
 
 def _default(cls: type[OperatorDesc], name: str) -> object:
-    return next(f.default for f in dataclasses.fields(cls) if f.name == name)  # type: ignore[arg-type]  # a dataclass
+    return next(f.default for f in dataclasses.fields(cls) if f.name == name)
 
 
 def follows(cls: type[OperatorDesc], name: str) -> bool:

@@ -55,7 +55,12 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the n
 
     def __init__(self, field: str, kind: FieldType) -> None:
         self.field, self.kind = field, kind
-        names = {"SCALE_BIAS": "scale,bias", "OPERATOR_DESC": "activation", **dict.fromkeys(_FRACTIONS, "number")}
+        names = {
+            "SCALE_BIAS": "scale,bias",
+            "OPERATOR_DESC": "activation",
+            "OPERATOR_DESC_ARRAY": "activation,…",
+            **dict.fromkeys(_FRACTIONS, "number"),
+        }
         self.name = "number" if kind in (FIELD_TYPES[Uint], FIELD_TYPES[Int]) else names.get(kind.type, "name")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -69,11 +74,14 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the n
     def _parse(self, value: Any) -> Any:
         if self.kind is FIELD_TYPES[OptionalScaleBias] and isinstance(value, str):
             return [_number_or(part, is_whole=False) for part in value.strip().strip("{}[]()").split(",")]
-        if self.kind.type == "OPERATOR_DESC" and isinstance(value, str) and value.strip().startswith("{"):
-            try:
-                return json.loads(value)
-            except (ValueError, RecursionError):
-                return value
+        if self.kind.type.startswith("OPERATOR_DESC") and isinstance(value, str):
+            if value.strip().startswith(("{", "[")):
+                try:
+                    return json.loads(value)
+                except (ValueError, RecursionError):
+                    return value
+            if self.kind.type == "OPERATOR_DESC_ARRAY":
+                return [name.strip() for name in value.split(",")]
         return _number_or(value, is_whole=self.kind.type not in _FRACTIONS)
 
 

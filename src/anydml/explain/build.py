@@ -91,7 +91,7 @@ def explain(
 def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
     """The attributes as the documents write them; what DirectML does not have, only where it is set."""
     kinds = desc.field_types()
-    defaults = {field.name: field.default for field in dataclasses.fields(desc)}  # type: ignore[arg-type]  # each description is a dataclass
+    defaults = {field.name: field.default for field in dataclasses.fields(desc)}
     return tuple(
         (dml_name(name), _write_field(value))
         for name, kind in kinds.items()

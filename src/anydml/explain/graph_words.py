@@ -11,7 +11,8 @@ from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_view
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
-from anydml.ir.verbs import Map, Primitive, Reduce, Scan
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Map, Primitive, Reduce, Repeat, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +78,11 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
         return _tell_gather(gather, words)
     if reverse := match_turned(primitive):
         return _tell_reverse(reverse, words)
+    if along := _placed_along(primitive):
+        where = f"by places along axis {' and '.join(map(str, along))}"
+        return [
+            f"copy {word_sizes(target.sizes)} from {words.of(primitive.sources[int(primitive.value.value)])} {where}"
+        ], target
     if simple is None:
         return _tell_formula(primitive, words), target
     if simple.is_conversion:
@@ -86,6 +92,14 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
     return parts + (
         [f"convert to {target.data_type.name}"] if target.data_type != primitive.source.data_type else []
     ), target
+
+
+def _placed_along(primitive: Map) -> list[int]:
+    """The axes along which a map moves elements to places that depend on coordinates alone; none for other maps."""
+    nodes = list(walk(primitive.value))
+    if primitive.value.op != "fetch" or any(node.op in ("load", "fetch") for node in nodes[:-1]):
+        return []
+    return [k for k, index in enumerate(primitive.value.args) if index.op not in ("coordinate", "const")]
 
 
 def _tell_formula(primitive: Computation, words: _Words) -> list[str]:
@@ -126,6 +140,8 @@ def _map_kind(primitive: Map) -> str:
         return "gather"
     if match_turned(primitive):
         return "reverse"
+    if _placed_along(primitive):
+        return "copy"
     simple = match_scaled(primitive)
     return "map" if simple is None else "conversion" if simple.is_conversion else "scale"
 
@@ -209,6 +225,13 @@ def _tell_reverse(primitive: Turned, words: _Words) -> tuple[list[str], View]:
     return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
 
 
+def _tell_repeat(primitive: Repeat, words: _Words) -> tuple[list[str], View]:
+    """The steps as they are at all times: in what order they go through those is said once."""
+    told = [_word_target(one, words, is_only=False) for step in primitive.steps for one in step.apart()]
+    last = primitive.steps[-1].target
+    return [f"{word_count(primitive.sizes[0], 'time')} in turn: {'; '.join(told)}"], last
+
+
 class _Verb(NamedTuple):
     kind: Callable[[Any], str]
     told: Callable[[Any, _Words], tuple[list[str], View]]
@@ -218,6 +241,7 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     Reduce: _Verb(_reduce_kind, _tell_reduce),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
+    Repeat: _Verb(lambda _: "repeat", _tell_repeat),
 }
 
 

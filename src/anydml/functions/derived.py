@@ -51,7 +51,7 @@ def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     are asked for.
     """
     kinds, inputs = cls.field_types(), cls.input_names()
-    given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
+    given = {field.name: field.default for field in fields(cls)}
     names = [name for name, kind in kinds.items() if kind.kind not in ("input", "output")]
     defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
     if issubclass(cls, AlongAxes):
@@ -70,7 +70,7 @@ def _is_type(kind: FieldType) -> bool:
 
 def arguments_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """Inputs and attributes by the function's names, with their defaults: what must be given first, inputs first."""
-    given = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every subclass is one
+    given = {field.name: field.default for field in fields(cls)}
     tensors = {argument_name(name): given[name] for name in cls.input_names()}
     return dict(sorted({**tensors, **parameters_of(cls)}.items(), key=lambda item: item[1] is not MISSING))
 

@@ -24,7 +24,8 @@ def guard(recipe: Recipe) -> Recipe:
         return recipe
     writers: dict[str, list[int]] = {}
     for i, step in enumerate(recipe.steps):
-        writers.setdefault(step.target.tensor, []).append(i)
+        for target in step.targets:
+            writers.setdefault(target.tensor, []).append(i)
     while pending:
         number = pending.pop()
         if number not in needed:
@@ -53,7 +54,8 @@ def guard(recipe: Recipe) -> Recipe:
 
     def held_back(step: Step) -> Step:
         own = step.target.tensor  # what a step keeps of its output is there, until that is copied
-        return step.reading(lambda view: view if view.tensor == own else redirect(view)).writing(redirect(step.target))
+        made = step.primitive.reading(lambda view: view if view.tensor == own else redirect(view))
+        return replace(step, primitive=made.writing(redirect))
 
     kept = list(map(held_back, steps))
     return Recipe(stores, (*kept, *copies))

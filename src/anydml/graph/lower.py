@@ -98,7 +98,7 @@ def lower_operator(desc: OperatorDesc) -> Recipe:
 def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict[str, int]:
     """The memory that an operator's primitives pass on among themselves: the bytes of each, by name."""
     sizes: dict[str, int] = {}
-    for view in (primitive.target for primitive in primitives):
+    for view in (view for primitive in primitives for view in primitive.targets):
         if view.tensor not in known:
             reach = view.offset + sum((n - 1) * stride for n, stride in zip(view.sizes, view.strides, strict=True))
             sizes[view.tensor] = max(sizes.get(view.tensor, 0), (reach + 1) * view.data_type.size_in_bytes)
@@ -128,7 +128,7 @@ def _renamed(step: Step, places: dict[str, str]) -> Step:
     if step.may_raise:
         checks = tuple(replace(check, node=step.nodes[0]) for check in step.primitive.checks)
         step = replace(step, primitive=replace(step.primitive, checks=checks))
-    return step.writing(replace(step.target, tensor=places[step.target.tensor]))
+    return replace(step, primitive=step.primitive.writing(lambda view: replace(view, tensor=places[view.tensor])))
 
 
 def _bytes(desc: TensorDesc | None) -> int:

@@ -58,8 +58,8 @@ class Step:
         return replace(self, primitive=self.primitive.reading(change))
 
     def writing(self, target: View) -> Step:
-        """The same with another target."""
-        return replace(self, primitive=replace(self.primitive, target=target))
+        """The same with another target, where it has one."""
+        return replace(self, primitive=self.primitive.writing(lambda _: target))
 
     @property
     def may_raise(self) -> bool:

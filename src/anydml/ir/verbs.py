@@ -57,7 +57,7 @@ class Write(NamedTuple):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)  # verbs have methods of their own
 class Primitive:
     """What every layer asks of a verb: a verb has these fields, others of its own, and answers where it differs."""
 
@@ -135,7 +135,7 @@ class Primitive:
         return (self,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Computation(Primitive):
     """A verb whose targets each hold an expression of the sources' elements."""
 
@@ -239,6 +239,44 @@ class Scan(Primitive):
         end = start + (size - 1) * step + 1
         along = Cut(start, 1, self.sizes[self.axis] - start) if self.reverse else Cut(0, 1, end)
         return [*cuts[: self.axis], along, *cuts[self.axis + 1 :]]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Primitive):
+    """Steps again and again: the first dimension of their views is time, and all are run at one time after another.
+
+    So a step may read what a later one wrote the time before, from a view that begins one time earlier. What is the
+    same at every time, or is written over each time, has a stride of 0 there. Steps fold nothing along time, and have
+    neither coordinates, nor fetches, nor checks. Engines run it as one program, and no rule takes it apart.
+    """
+
+    steps: tuple[Computation, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[Computation]) -> Repeat:
+        """Of steps, whose views are its own."""
+        return cls(tuple(view for step in steps for view in step.sources), steps[0].target, tuple(steps))
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """The views that the steps write."""
+        return tuple(view for step in self.steps for view in step.targets)
+
+    def may_overwrite(self, target: View) -> bool:  # noqa: ARG002 - as others
+        """A step may read at a later time what another would write over."""
+        return False
+
+    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+        """All of it."""
+        return [Cut(0, 1, size) for size in self.target.sizes]
+
+    def reading(self, change: Callable[[View], View]) -> Repeat:
+        """The same with the views that it reads changed."""
+        return Repeat.of([step.reading(change) for step in self.steps])
+
+    def writing(self, change: Callable[[View], View]) -> Repeat:
+        """The same with the views that it writes changed."""
+        return Repeat.of([step.writing(change) for step in self.steps])
 
 
 Verb = TypeVar("Verb", bound=Primitive)

@@ -82,7 +82,7 @@ class DescReader:
         self, cls: type[OperatorDesc], kinds: Mapping[str, FieldType], node: Node, prefix: str = ""
     ) -> dict[str, Any]:
         """The fields that are there, by their Python names."""
-        defaults = {f.name: f.default for f in dataclasses.fields(cls)}  # type: ignore[arg-type]  # each is a dataclass
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
         values: dict[str, Any] = {}
         for name, kind in kinds.items():
             child, field = node.get(dml_name(name)), prefix + dml_name(name)
@@ -142,6 +142,8 @@ class DescReader:
             return self._read_size(node, field, kind)
         if kind.type == "OPERATOR_DESC":
             return self._read_activation(node, field)
+        if kind.type == "OPERATOR_DESC_ARRAY":
+            return self._read_activations(node, field)
         if kind is FIELD_TYPES[ValueType]:
             self._value_type = self._read_data_type(node, field)
             return self._value_type
@@ -195,6 +197,12 @@ class DescReader:
         if any(found.kind is not REMARK for found in self._findings[before:]):
             return None
         return FusedActivation(cls, **values)
+
+    def _read_activations(self, node: Node, field: str) -> list[FusedActivation | None] | None:
+        if not node.is_list:
+            self._wrong_type(node, field, "a list of objects, each with a Type")
+            return None
+        return [self._read_activation(one, f"{field}[{i}]") for i, one in enumerate(node.elements())]
 
     def _is_ints(self, node: Node, field: str) -> bool:
         if not node.is_list:

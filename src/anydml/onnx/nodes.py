@@ -116,6 +116,11 @@ class Node:
         """A text, which must be given where ONNX has no default."""
         return bytes(self._required(name, AttributeProto.STRING).s).decode(errors="replace")
 
+    def texts(self, name: str) -> list[str]:
+        """A list of texts; none where it is not given."""
+        found = self._attribute(name, AttributeProto.STRINGS)
+        return [] if found is None else [bytes(one).decode(errors="replace") for one in found.strings]
+
     def tensor(self, name: str) -> Value | None:
         """A tensor, known; None where it is not given."""
         found = self._attribute(name, AttributeProto.TENSOR)

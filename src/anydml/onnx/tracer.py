@@ -109,29 +109,34 @@ class Tracer:
 
         return self.apply(call, inputs, shape)
 
-    def cut(
-        self, function: Callable[..., Any], value: Value, shapes: Sequence[tuple[int, ...]], *arguments: Any
+    def apply_for_list(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Value],
+        shapes: Sequence[tuple[int, ...]],
+        *arguments: Any,
+        **options: Any,
     ) -> list[Value]:
         """The same with a function that gives a list, of values of those shapes."""
-        if self._folds(value.shape, value.element, [value]):
+        element, total = inputs[0].element, sum(map(math.prod, shapes))
+        needs = frozenset[str]().union(*(value.needs for value in inputs))
+        if self._folds((total,), element, inputs):
             made: list[Any] = []
 
             def part(i: int) -> Any:
                 if not made:
-                    made.extend(function(_at_least_1d(value.values("")), *arguments, device=self._host))
+                    arrays = [_at_least_1d(value.values("")) for value in inputs]
+                    made.extend(function(*arrays, *arguments, device=self._host, **options))
                 return made[i]
 
             def describe(graph: Graph) -> None:
-                function(_stand_in(graph, value), *arguments)
+                function(*[_stand_in(graph, value) for value in inputs], *arguments, **options)
 
             computed = (functools.partial(part, i) for i in range(len(shapes)))
-            return [self._fold(value.element, s, one, describe) for s, one in zip(shapes, computed, strict=True)]
-        parts = function(self.tensor(value), *arguments)
+            return [self._fold(element, s, one, describe) for s, one in zip(shapes, computed, strict=True)]
+        parts = function(*[self.tensor(value) for value in inputs], *arguments, **options)
         named = [self._name(part) for part in parts[:1]] + list(parts[1:])
-        return [
-            Value(value.element, shape, None, part, needs=value.needs)
-            for part, shape in zip(named, shapes, strict=True)
-        ]
+        return [Value(element, s, None, part, needs=needs) for part, s in zip(named, shapes, strict=True)]
 
     def fill(self, function: Callable[..., Any], element: ElementType, shape: tuple[int, ...], *numbers: Any) -> Value:
         """What a function makes of numbers alone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import AxisDirection, DataType
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from anydml.errors import Fault
 
 
-@dataclass(frozen=True, kw_only=True)
 class _CumulativeDesc(OperatorDesc):
     """What the sum and the product share."""
 
@@ -53,7 +51,6 @@ class _CumulativeDesc(OperatorDesc):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CumulativeSummation(_CumulativeDesc):
     """Adds up elements along an axis, and writes the tally at each; exclusive, before the element is added."""
 
@@ -74,7 +71,6 @@ class CumulativeSummation(_CumulativeDesc):
             yield "UINT16 is listed for CUMULATIVE_SUMMATION by the documents' edition of 2021 only"
 
 
-@dataclass(frozen=True, kw_only=True)
 class CumulativeProduct(_CumulativeDesc):
     """Multiplies elements along an axis, and writes the tally at each; exclusive, before the element is taken in."""
 

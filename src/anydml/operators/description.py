@@ -70,6 +70,7 @@ class OperatorDesc(Record, abc.ABC):
             """Each operator has its own fields."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         kind = cls.__dict__.get("type") or _KINDS.get(cls.__name__.upper())
         if kind is not None:
             cls.type = kind
@@ -180,7 +181,7 @@ class OperatorDesc(Record, abc.ABC):
             raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
         implied = {name: output for name, output in zip(cls.output_names(), outputs, strict=True) if name in names}
         implied = {name: output for name, output in implied.items() if name not in others}
-        return replace(draft, **implied)  # type: ignore[type-var]  # every subclass is a dataclass
+        return replace(draft, **implied)
 
     @classmethod
     def infer(cls, **others: Any) -> Self:
@@ -227,3 +228,5 @@ class OperatorDesc(Record, abc.ABC):
         for name, kind in self.field_types().items():
             if kind.type == "OPERATOR_DESC" and (nested := getattr(self, name)) is not None:
                 yield from nested.level_faults(level, where)
+            for i, one in enumerate(getattr(self, name) if kind.type == "OPERATOR_DESC_ARRAY" else ()):
+                yield from one.level_faults(level, where, f"{dml_name(name)}[{i}]")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
 from anydml.ir.patterns import filled
-from anydml.ir.verbs import Exact, Map
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
@@ -18,9 +16,10 @@ from anydml.operators.scalars import as_type, type_faults
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anydml.ir.verbs import Map
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _FillDesc(Exact, OperatorDesc):
+
+class _FillDesc(OperatorDesc):
     """What the two share: no input, and numbers whose type a field says."""
 
     implies_output = False
@@ -47,7 +46,6 @@ class _FillDesc(Exact, OperatorDesc):
         return (filled(View.of("OutputTensor", self.output_tensor), as_type(start, kind), as_type(delta, kind)),)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class FillValueConstant(_FillDesc):
     """Writes one number everywhere."""
 
@@ -60,7 +58,6 @@ class FillValueConstant(_FillDesc):
         return self._fill(self.value, 0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class FillValueSequence(_FillDesc):
     """Counts the elements in their order: Output[n] = ValueStart + n·ValueDelta."""
 

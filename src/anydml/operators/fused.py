@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -104,19 +105,19 @@ class FusedActivation:
         for fault in replace(desc, input_tensor=like, output_tensor=like).rules():
             yield replace(fault, field=f"FusedActivation.{fault.field}", rule=f"FusedActivation.{fault.rule}")
 
-    def level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+    def level_faults(self, level: FeatureLevel, where: str, field: str = "FusedActivation") -> Iterator[Fault]:
         """Find what the level does not have."""
         first = self.desc.introduced()
         if level < first:
-            rule = f"FusedActivation of {self.type.name} needs {first.dml_name}"
-            yield Fault(field="FusedActivation", rule=rule, value=self.type, way_out=where, level=first)
+            rule = f"{field} of {self.type.name} needs {first.dml_name}"
+            yield Fault(field=field, rule=rule, value=self.type, way_out=where, level=first)
         for fault in self.desc.attribute_level_faults(level, where):
-            yield replace(fault, field=f"FusedActivation.{fault.field}", rule=f"FusedActivation.{fault.rule}")
+            yield replace(fault, field=f"{field}.{fault.field}", rule=f"{field}.{fault.rule}")
 
 
 def attributes_of(cls: type[OperatorDesc]) -> dict[str, Any]:
     """The attributes of an operator with their defaults, MISSING for those without."""
-    defaults = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]  # every one is a dataclass
+    defaults = {field.name: field.default for field in fields(cls)}
     return {name: defaults[name] for name, kind in cls.field_types().items() if kind.kind == "attribute"}
 
 
@@ -142,11 +143,13 @@ def _must_be(allowed: Collection[OperatorType]) -> str:
     return f"must be one of {', '.join(sorted(kind.name for kind in allowed))}"
 
 
-def activation_faults(activation: FusedActivation | None, allowed: Collection[OperatorType] = FUSED) -> Iterator[Fault]:
+def activation_faults(
+    activation: FusedActivation | None, allowed: Collection[OperatorType] = FUSED, field: str = "FusedActivation"
+) -> Iterator[Fault]:
     """Check that an activation is one of those that an operator takes."""
     if activation is not None and activation.type not in allowed:
-        rule = f"FusedActivation.Type {_must_be(allowed)}"
-        yield Fault(field="FusedActivation.Type", rule=rule, value=activation, found=activation.type.name)
+        rule = f"{field}.Type {_must_be(allowed)}"
+        yield Fault(field=f"{field}.Type", rule=rule, value=activation, found=activation.type.name)
 
 
 def fused_level_faults(
@@ -186,5 +189,22 @@ def _snake(name: str) -> str:
     return re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+def read_activations(value: object, field: str, faults: list[Fault]) -> tuple[FusedActivation, ...]:
+    """Read a list of activations, each as a fused one; None is none of them."""
+    if not isinstance(value, (list, tuple)):
+        rule = f"{field} must be a list of activations"
+        faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+        return ()
+    found = []
+    for i, one in enumerate(value):
+        if one is None:
+            rule = f"{field}[{i}] must be a FusedActivation or the name of an activation"
+            faults.append(Fault(field=f"{field}[{i}]", rule=rule, value=one, found=show(one)))
+        found.append(read_activation(one, f"{field}[{i}]", faults))
+    return tuple(one for one in found if one is not None)
+
+
+Activations: TypeAlias = Annotated[Sequence[FusedActivation], "OPERATOR_DESC_ARRAY"]
+FIELD_TYPES[Activations] = FieldType("attribute", "OPERATOR_DESC_ARRAY", read_activations)
 OptionalActivation: TypeAlias = Annotated[FusedActivation | None, "OPERATOR_DESC"]
 FIELD_TYPES[OptionalActivation] = FieldType("attribute", "OPERATOR_DESC", read_activation)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
@@ -30,7 +29,6 @@ def word_index(fault: IndexFault, position: tuple[int, ...], index_type: DataTyp
     return Fault(field="IndicesTensor", rule=rule, value=fault.indices, way_out=way_out)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _GatherDesc(OperatorDesc):
     """What the two versions share; GATHER_ND is GATHER_ND1 with no batch dimensions."""
 
@@ -133,7 +131,6 @@ class _GatherDesc(OperatorDesc):
         return word_index(fault, fault.position, self.indices_tensor.data_type, tuple_text, what)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatherND(_GatherDesc):
     """Copies blocks of the input by tuples of indices: Output[t, …] = Input[Indices[t], …].
 
@@ -144,7 +141,6 @@ class GatherND(_GatherDesc):
     type = OperatorType.GATHER_ND
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatherND1(_GatherDesc):
     """GATHER_ND within batches: Output[b, t, …] = Input[b, Indices[b, t], …].
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.enums import IndexMode
@@ -27,7 +26,6 @@ def _word_outside_axis(fault: IndexFault, position: tuple[int, ...], index_type:
     return word_index(fault, position, index_type, str(fault.indices[0]), "the axis")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Gather(OperatorDesc):
     """Copies blocks of the input by indices along an axis: Output[…, i, …] = Input[…, Indices[i], …].
 
@@ -116,7 +114,6 @@ class Gather(OperatorDesc):
         return _word_outside_axis(fault, fault.position[self.axis :], self.indices_tensor.data_type)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GatherElements(OperatorDesc):
     """Copies single elements by an index each: Output[…, i, …] = Input[…, Indices[…, i, …], …]."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.errors import Fault
@@ -47,7 +46,6 @@ def _parts(whole: View, tensors: Sequence[TensorDesc], axis: int) -> Iterator[Vi
         start[axis] += tensor.sizes[axis]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Join(OperatorDesc):
     """Puts tensors one after the other along an axis."""
 
@@ -94,7 +92,6 @@ class Join(OperatorDesc):
         return tuple(map(copy_of, sources, parts))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Split(OperatorDesc):
     """Takes a tensor apart along an axis: what JOIN puts together."""
 

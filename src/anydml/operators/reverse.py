@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.ir.fetches import turned
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Map
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReverseSubsequences(OperatorDesc):
     """Reverses the first so many elements along an axis, and copies the rest.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,8 @@ from anydml.enums import AxisDirection, DataType
 from anydml.ir.expressions import ceil, const, floor, given, maximum, minimum
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from anydml.ir.expressions import Expr
 
 INT64, F64, F32 = DataType.INT64, DataType.FLOAT64, DataType.FLOAT32
@@ -39,6 +40,13 @@ class Walk(NamedTuple):
     """Of each the first, the step, and the part."""
 
 
+def _fraction(number: float) -> Fraction:
+    """A number exactly."""
+    from fractions import Fraction  # with decimal: 4 ms of import
+
+    return Fraction(number)
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A dimension: the element o of the output stands at (o - output_offset)/scale - input_offset of the input."""
@@ -55,7 +63,7 @@ class Axis:
     @property
     def ratio(self) -> tuple[float, float]:
         """The scale as a numerator and a denominator: the ratio of small whole numbers that it is the FLOAT of."""
-        near = Fraction(self.scale).limit_denominator(_LARGEST)
+        near = _fraction(self.scale).limit_denominator(_LARGEST)
         is_near = near.numerator <= _LARGEST and float(np.float32(float(near))) == self.scale
         return (near.numerator, near.denominator) if is_near else (self.scale, 1)
 
@@ -131,10 +139,10 @@ class Axis:
     def _exact(self, at: int) -> Fraction:
         """Where an element of the output stands."""
         over, under = self.ratio
-        return (at - Fraction(self.output_offset)) * Fraction(under) / Fraction(over) - Fraction(self.input_offset)
+        return (at - _fraction(self.output_offset)) * _fraction(under) / _fraction(over) - _fraction(self.input_offset)
 
     def _rounded(self, x: Fraction) -> int:
         """The place that is taken."""
         if self.rounding is None:
-            return math.floor(x + Fraction(1, 2))
+            return (math.floor(2 * x) + 1) // 2
         return math.ceil(x) if self.rounding is AxisDirection.INCREASING else math.floor(x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.errors import Fault
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Map
 
 
-@dataclass(frozen=True, kw_only=True)
 class Slice(OperatorDesc):
     """Copies `sizes` elements from `offsets` on, `strides` apart: Output[i] = Input[offsets + strides·i]."""
 
@@ -76,7 +74,6 @@ class Slice(OperatorDesc):
         return (copy_of(source.window(self.offsets, self.strides, self.sizes), target),)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Slice1(OperatorDesc):
     """Copies from a window of the input; a dimension with a negative stride is walked from the window's end.
 

@@ -56,6 +56,6 @@ def complete(function: str, given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def without_empty(given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments but for empty lists, which stand for the operator's defaults."""
-    return {name: value for name, value in given.items() if not isinstance(value, (list, tuple)) or value}
+def without_empty(given: dict[str, Any], *required: str) -> dict[str, Any]:
+    """The arguments but for empty lists, which stand for the operator's defaults where it has any."""
+    return {name: x for name, x in given.items() if name in required or not isinstance(x, (list, tuple)) or x}

@@ -68,7 +68,7 @@ def convolution(
     output_sizes: Sequence[int] = (),
 ) -> Expression:
     """CONVOLUTION. Where they are empty, strides and dilations are 1, paddings 0, and the output's sizes inferred."""
-    given = without_empty(locals())
+    given = without_empty(locals(), "input", "filter", "bias")
     if (sizes := given.pop("output_sizes", None)) is not None:
         given["output"] = _described("CONVOLUTION", input, sizes)
     return make_one("CONVOLUTION", given)
@@ -227,7 +227,7 @@ def max_pooling(
     output_indices: Truth = False,
 ) -> MaxPoolingOutputs:
     """MAX_POOLING2: the largest of each window, and where it is. Steps are 1 and paddings 0, where they are empty."""
-    given, faults = without_empty(locals()), list[Fault]()
+    given, faults = without_empty(locals(), "input", "window_sizes"), list[Fault]()
     if read_bool(given.pop("output_indices", None), "output_indices", faults):
         given["output_indices_tensor"] = True
     if faults:

@@ -44,7 +44,7 @@ class BindingProperties:
     persistent_resource_size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bound:
     """Memory attached to a bind point."""
 

@@ -12,8 +12,6 @@ from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower_operator
-from anydml.graph.optimise import optimise
-from anydml.graph.rules.together import together
 from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
 from anydml.operators import OperatorDesc
@@ -100,6 +98,9 @@ class CompiledOperator(Compiled):
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
         recipe = lower_operator(kept)
         if len(recipe.steps) > 1:
+            from anydml.graph.optimise import optimise  # with all rules: 10 ms of import, where they are first needed
+            from anydml.graph.rules.together import together
+
             recipe = together(guard(optimise(recipe)))
         self._arena = lay_out(recipe)
         self.temporary_size = self._arena.size_in_bytes

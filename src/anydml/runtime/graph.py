@@ -13,11 +13,7 @@ from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower
-from anydml.graph.optimise import optimise as simplify
 from anydml.graph.recipe import Recipe
-from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.together import together
-from anydml.graph.weights import read_weights
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
@@ -67,6 +63,11 @@ class CompiledGraph(Compiled):
         if not isinstance(desc, GraphDesc):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
+        from anydml.graph.optimise import optimise as simplify  # with all rules: 10 ms of import, where they are needed
+        from anydml.graph.rules.constants import split_constants
+        from anydml.graph.rules.together import together
+        from anydml.graph.weights import read_weights
+
         desc.validate(device.feature_level)
         self.desc = desc
         names_in, names_out = slot_names(desc)
@@ -147,7 +148,7 @@ class CompiledGraph(Compiled):
         """By store, the steps that read or write it."""
         found: dict[str, set[int]] = {}
         for number, step in enumerate(self.recipe.steps):
-            for view in (*step.sources, step.target):
+            for view in (*step.sources, *step.targets):
                 found.setdefault(view.tensor, set()).add(number)
         return found
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layouts:
     """The layouts of the programs of a recipe; programs that want the same share it."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Dispatchable: TypeAlias = Compiled | OperatorInitializer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Bindings:
     """What a binding table holds at one moment, in the order of the dispatchable's slots."""
 

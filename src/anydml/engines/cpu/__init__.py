@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     CheckedProgram,
+    LoopProgram,
     ScanProgram,
     plan_contract,
     plan_copy,
@@ -22,12 +23,14 @@ from anydml.engines.cpu.programs import (
     plan_scaled,
     plan_taps,
     plan_weights,
+    plan_weights_ahead,
 )
 from anydml.engines.reference import ReferenceEngine
+from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.verbs import Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -42,7 +45,9 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Scan: (ScanProgram.plan,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
-AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {Reduce: (plan_panels,)}
+AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
+    Reduce: (plan_panels, plan_weights_ahead)
+}
 """Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
 
 _expand = functools.lru_cache(maxsize=256)(expand)
@@ -62,6 +67,8 @@ class CpuEngine:
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
+        if isinstance(primitive, Repeat):
+            return compile_repeat(self, primitive, constants, LoopProgram)
         written = primitive.computing(_expand)
         program: Program | None = None
         if not needs_more(written):

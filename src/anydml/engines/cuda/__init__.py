@@ -9,6 +9,8 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
+from anydml.engines.repeated import compile_repeat
+from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
@@ -62,10 +64,12 @@ class CudaEngine:
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
         self._figures = figures_of(index)
 
-    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:  # noqa: ARG002 - the protocol's
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
         from anydml.engines.cuda.programs import plan
 
+        if isinstance(primitive, Repeat):
+            return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures)
 
     def reserve(self, size: int) -> Buffer:

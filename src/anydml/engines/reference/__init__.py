@@ -10,13 +10,15 @@ import numpy as np
 
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
+from anydml.engines.repeated import compile_repeat
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexFault, Map, Reduce, Scan
+from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.engines.protocol import Program
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
 
@@ -31,9 +33,11 @@ class ReferenceEngine:
     reads_weights = False
     reserve = staticmethod(reserve_host)
 
-    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> ReferenceProgram:  # noqa: ARG002 - the protocol's
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Nothing to plan."""
-        return ReferenceProgram(primitive)
+        return (
+            compile_repeat(self, primitive, constants) if isinstance(primitive, Repeat) else ReferenceProgram(primitive)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ def absorb(recipe: Recipe) -> Recipe:
 
 def _absorb(draft: Draft, store: str) -> None:
     writers, readers = draft.writers(store), draft.readers(store)
+    if any(len(step.targets) > 1 for step in writers.values()):
+        return
     tries = 0
     for reader in _candidates(readers, [step.target for step in writers.values()]):
         copy = readers[reader].primitive

@@ -77,5 +77,5 @@ def _split(recipe: Recipe, left: Collection[str] = ()) -> tuple[Recipe, Recipe]:
 
 def _used(steps: Sequence[Step], stores: dict[str, Store], kinds: dict[str, StoreKind]) -> dict[str, Store]:
     """The stores that steps name, those of other kinds changed."""
-    names = dict.fromkeys(view.tensor for step in steps for view in (*step.sources, step.target))
+    names = dict.fromkeys(view.tensor for step in steps for view in (*step.sources, *step.targets))
     return {name: replace(stores[name], kind=kinds.get(name, stores[name].kind)) for name in names}

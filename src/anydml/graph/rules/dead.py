@@ -18,10 +18,11 @@ def dead(recipe: Recipe) -> Recipe:
     read: set[str] = set()
     kept = []
     for step in reversed(recipe.steps):
-        if step.may_raise or step.target.tensor in read or recipe.stores[step.target.tensor].kind == "output":
+        written = {target.tensor for target in step.targets}
+        if step.may_raise or written & read or any(recipe.stores[name].kind == "output" for name in written):
             read |= {view.tensor for view in step.sources}
             kept.append(step)
-    used = read | {step.target.tensor for step in kept}
+    used = read | {target.tensor for step in kept for target in step.targets}
     stores = {n: s for n, s in recipe.stores.items() if n in used or s.kind in ("input", "output")}
     if len(kept) == len(recipe.steps) and len(stores) == len(recipe.stores):
         return recipe

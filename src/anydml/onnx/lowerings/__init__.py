@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anydml as dml
 from anydml.enums import ReduceFunction
 from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
@@ -26,6 +27,7 @@ from anydml.onnx.lowerings import (
     products,
     quantising,
     rearranging,
+    recurrent,
     reducing,
     regions,
     resizing,
@@ -91,6 +93,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "GlobalMaxPool": {1: pooling.global_pool(ReduceFunction.MAX)},
     "GridSample": {16: grids.grid_sample},
     "GroupNormalization": {18: normalising.group_norm},
+    "GRU": {1: recurrent.layer(dml.gru)},
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
     "InstanceNormalization": {1: normalising.instance_norm},
@@ -100,6 +103,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "LpNormalization": {1: normalising.lp_norm},
     "LpPool": {1: pooling.lp_pool},
     "LRN": {1: normalising.local_response_norm},
+    "LSTM": {1: recurrent.layer(dml.lstm)},
     "MatMul": {1: products.matmul},
     "MatMulInteger": {10: products.matmul_integer},
     "Max": {1: composing.fold("max")},
@@ -128,6 +132,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Reshape": {1: shaping.reshape_by_attribute, 5: shaping.reshape},
     "Resize": {10: resizing.resize_by_scales, 11: resizing.resize},
     "ReverseSequence": {10: running.reverse_sequence},
+    "RNN": {1: recurrent.layer(dml.rnn)},
     "RMSNormalization": {23: normalising.rms_norm},
     "RoiAlign": {10: regions.roi_align},
     "RotaryEmbedding": {1: attention.rotary_embedding},

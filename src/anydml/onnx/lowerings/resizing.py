@@ -149,7 +149,7 @@ def _lengths(
     if sizes is None:
         if any(not (scale > 0 and math.isfinite(scale)) for scale in scales):
             node.refuse("scales", "scales must be finite and above 0", value=scales, found=show(list(scales)))
-        return [math.floor(size * scale) for size, scale in zip(before, scales, strict=True)], list(scales)
+        return [_scaled(size, scale) for size, scale in zip(before, scales, strict=True)], list(scales)
     if any(size < 1 for size in sizes) or 0 in before:
         node.refuse("sizes", "sizes must be at least 1, of what has elements", value=sizes, found=show(list(sizes)))
     found = [size / old for size, old in zip(sizes, before, strict=True)]
@@ -161,6 +161,12 @@ def _lengths(
         node.refuse("keep_aspect_ratio_policy", rule, found=show(policy))
     scale = min(found) if policy == "not_larger" else max(found)
     return [int(scale * old + 0.5) for old in before], [scale] * len(found)
+
+
+def _scaled(size: int, scale: float) -> int:
+    """A size times a scale, in FLOAT as ONNX has it: 10 by 2.3 are 23, though the FLOAT next to 2.3 lies below it."""
+    with np.errstate(over="ignore"):
+        return math.floor(min(float(np.float32(size) * np.float32(scale)), 2.0**63))
 
 
 def _regions(node: Node, count: int) -> list[tuple[float, float]]:

@@ -8,12 +8,14 @@ import numpy as np
 
 import anydml as dml
 from anydml.enums import AxisDirection, DataType
+from anydml.onnx.lowerings.moving import retyped
 from anydml.onnx.types import UINT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.onnx.nodes import Node
+    from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
 
 
@@ -49,29 +51,32 @@ def reverse_sequence(node: Node) -> list[Value]:
     if lengths.shape != (data.shape[batch],):
         rule = f"sequence_lens must have the shape {(data.shape[batch],)}, one for each batch"
         node.refuse("sequence_lens", rule, value=lengths.shape, found=str(lengths.shape))
-    rule = f"sequence_lens must lie in 0 .. {data.shape[time]}"
-    if lengths.known is not None:
-        numbers = lengths.known.flat()
-        if (outside := numbers[(numbers < 0) | (numbers > data.shape[time])]).size:
-            node.refuse("sequence_lens", rule, value=int(outside[0]), found=str(outside[0]))
+    lengths = within(node, lengths, data.shape[time], UINT64)
     if 0 in data.shape:
         return [data]
-    if lengths.known is None:
-        lengths = _checked(node, lengths, data.shape[time], rule)
     sizes = tuple(1 if k == time else n for k, n in enumerate(data.shape))
     strides = tuple(1 if k == batch else 0 for k in range(len(sizes)))
     return [_reverse(node, data, lengths, time, sizes, strides)]
 
 
-def _checked(node: Node, lengths: Value, most: int, rule: str) -> Value:
-    """Lengths of a run, checked by a gather from 0, 1, .. the most, which gives the index itself.
+def within(node: Node, lengths: Value, most: int, element: ElementType) -> Value:
+    """The lengths of sequences, which must lie in 0 .. the most, of an unsigned type of as many bits.
 
-    Without their sign, those below 0 are outside as well.
+    Those of a run are checked by a gather from 0, 1, .. the most, which gives the index itself: without their sign,
+    those below 0 are outside as well.
     """
-    numbers = node.tracer.fill(dml.fill_value_sequence, UINT64, (most + 1,), 0, 1)
+    rule = f"sequence_lens must lie in 0 .. {most}"
+    if lengths.known is not None:
+        given = lengths.known.flat()
+        if (outside := given[(given < 0) | (given > most)]).size:
+            node.refuse("sequence_lens", rule, value=int(outside[0]), found=str(outside[0]))
+        return retyped(node, lengths, element)
+    if not lengths.count:
+        return lengths
+    numbers = node.tracer.fill(dml.fill_value_sequence, element, (most + 1,), 0, 1)
 
     def call(x: Any, given: Any) -> Any:
-        return dml.gather(x, given.reinterpret(data_type=DataType.UINT64))
+        return dml.gather(x, given.reinterpret(data_type=element.data_type))
 
     found = node.tracer.apply(call, [numbers, lengths], lengths.shape)
     assert found.expression is not None  # noqa: S101 - for type checkers: it is not known

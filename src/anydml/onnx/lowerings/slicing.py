@@ -116,5 +116,5 @@ def _cut(node: Node, data: Value, shapes: list[tuple[int, ...]], axis: int) -> l
     if len(full) == 1 and full[0] == data.shape:
         parts = iter([data])
     elif full:
-        parts = iter(node.tracer.cut(dml.split, data, full, [shape[axis] for shape in full], axis))
+        parts = iter(node.tracer.apply_for_list(dml.split, [data], full, [shape[axis] for shape in full], axis))
     return [Value(data.element, shape) if 0 in shape else next(parts) for shape in shapes]

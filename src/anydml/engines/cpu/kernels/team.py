@@ -358,6 +358,42 @@ out:
   ret i64 %status
 }}
 
+; What a kernel calls for another, given its words: the threads that are there help.
+define i64 @divide(i64 %address) {{
+entry:
+  %words = inttoptr i64 %address to ptr
+  %units = load i64, ptr %words
+  %kernel_at = getelementptr i8, ptr %words, i64 24
+  %kernel = load ptr, ptr %kernel_at
+  %size_at = getelementptr i8, ptr %words, i64 32
+  %size = load i64, ptr %size_at
+  %cell_at = getelementptr i8, ptr @state, i64 96
+  %cell = load ptr, ptr %cell_at
+  %threads = load atomic i64, ptr %cell monotonic, align 8
+  %there_at = getelementptr i8, ptr @state, i64 80
+  %there = load atomic i64, ptr %there_at monotonic, align 8
+  %all = add i64 %there, 1
+  %short = icmp ult i64 %all, %threads
+  %most = select i1 %short, i64 %all, i64 %threads
+  %by_size = udiv i64 %size, {chunk}
+  %by_threads = mul i64 %most, {turns}
+  %fewer = icmp ult i64 %by_size, %by_threads
+  %some = select i1 %fewer, i64 %by_size, i64 %by_threads
+  %scarce = icmp ult i64 %units, %some
+  %turns = select i1 %scarce, i64 %units, i64 %some
+  %crowd = icmp ult i64 %most, %turns
+  %seats = select i1 %crowd, i64 %most, i64 %turns
+  %several = icmp ugt i64 %seats, 1
+  br i1 %several, label %many, label %one
+one:
+  %alone = call i64 %kernel(i64 %address, i64 0, i64 %units)
+  ret i64 %alone
+many:
+  %helpers = sub i64 %seats, 1
+  %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %turns, i64 %helpers)
+  ret i64 %shared
+}}
+
 ; What Python calls, its lock held: the words lie in a bytes object, `self`. None is returned, or False for a status.
 define ptr @kernel(ptr %self, ptr %unused) {{
 entry:

@@ -8,16 +8,18 @@ from anydml.engines.cpu.programs.gather import GatherProgram, plan_gather
 from anydml.engines.cpu.programs.map import MapProgram, plan_map
 from anydml.engines.cpu.programs.placed import plan_placed
 from anydml.engines.cpu.programs.reduce import plan_reduce
+from anydml.engines.cpu.programs.repeat import LoopProgram
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.taps import plan_taps
-from anydml.engines.cpu.programs.weights import plan_weights
+from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
 __all__ = [
     "CheckedProgram",
     "CopyProgram",
     "GatherProgram",
+    "LoopProgram",
     "MapProgram",
     "ScanProgram",
     "plan_contract",
@@ -32,4 +34,5 @@ __all__ = [
     "plan_scaled",
     "plan_taps",
     "plan_weights",
+    "plan_weights_ahead",
 ]

@@ -1,0 +1,85 @@
+"""Repeats on any engine: each step compiled once, and bound for every time, its views moved on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.protocol import layouts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.protocol import Engine, Program
+    from anydml.ir.verbs import Computation, Map, Reduce, Repeat
+    from anydml.ir.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A step of a repeat, compiled for its first time."""
+
+    program: Program
+    moves: Mapping[str, tuple[str, int]]
+    """By what the program calls a tensor that is seen elsewhere each time: the tensor, and the bytes it moves on."""
+    layouts: Mapping[str, str]
+    """By what the program calls a layout, what the repeat calls it."""
+
+    def bind(self, places: Mapping[str, int], time: int) -> Callable[[], Any]:
+        """What runs the step at a time."""
+        own = {name: places[tensor] + time * step for name, (tensor, step) in self.moves.items()}
+        own |= {name: places[called] for name, called in self.layouts.items()}
+        return self.program.bind({**places, **own})
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatProgram:
+    """Steps over time."""
+
+    parts: tuple[Part, ...]
+    times: int
+    layouts: Mapping[str, Map | Reduce]
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Bind every step for every time."""
+        launches = [part.bind(places, time) for time in range(self.times) for part in self.parts]
+
+        def run() -> None:
+            for launch in launches:
+                launch()
+
+        return run
+
+
+def compile_repeat(
+    engine: Engine, primitive: Repeat, constants: frozenset[str], program: type[RepeatProgram] = RepeatProgram
+) -> RepeatProgram:
+    """Compile each step once. A constant that one of them reads as it lies is laid out ahead for none."""
+    first = [_first(step) for step in primitive.steps]
+    programs = [engine.compile(step, constants) for step, _ in first]
+    own = [{layout.source.tensor for layout in layouts_of(made).values()} for made in programs]
+    pairs = list(zip(first, own, strict=True))
+    read = {view.tensor for (step, _), laid_out in pairs for view in step.sources if view.tensor not in laid_out}
+    if both := read.intersection(set[str]().union(*own)):
+        return compile_repeat(engine, primitive, constants - both, program)
+    parts: list[Part] = []
+    layouts: dict[str, Map | Reduce] = {}
+    for number, ((_, moves), made) in enumerate(zip(first, programs, strict=True)):
+        names = {name: f"{name} {number}" for name in layouts_of(made)}
+        layouts |= {names[name]: layout for name, layout in layouts_of(made).items()}
+        parts.append(Part(made, moves, names))
+    return program(tuple(parts), primitive.sizes[0], layouts)
+
+
+def _first(step: Computation) -> tuple[Computation, dict[str, tuple[str, int]]]:
+    """A step at its first time, and what moves: a view that does has a name of its own for its tensor."""
+    moves: dict[str, tuple[str, int]] = {}
+
+    def change(view: View) -> View:
+        name, stride = view.tensor, view.strides[0]
+        if stride:
+            name = f"{name} by {stride}"
+            moves[name] = (view.tensor, stride * view.data_type.size_in_bytes)
+        return replace(view, tensor=name, sizes=view.sizes[1:], strides=view.strides[1:])
+
+    return step.reading(change).writing(change), moves

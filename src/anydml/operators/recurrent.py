@@ -1,0 +1,311 @@
+"""The recurrent networks of one layer: RNN, LSTM and GRU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping  # noqa: TC003 - read at run time
+from typing import TYPE_CHECKING, ClassVar
+
+from anydml.enums import DataType, RecurrentNetworkDirection
+from anydml.errors import Fault
+from anydml.ir.expressions import given, maximum, minimum
+from anydml.ir.verbs import Map
+from anydml.operators.computed import Computed
+from anydml.operators.fields import (
+    Float,
+    Input,
+    OptionalInput,
+    OptionalOutput,
+    Recurrence,
+    dml_name,
+)
+from anydml.operators.fused import FUSED, Activations, activation_faults
+from anydml.operators.over_time import Reads, Way
+from anydml.operators.rules import exact_sizes, same_data_type
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive, Reduce
+    from anydml.operators.fused import FusedActivation
+    from anydml.operators.sizes import Sizes
+
+F32 = DataType.FLOAT32
+_STATES = ("HiddenInitTensor", "CellMemInitTensor", "OutputSingleTensor", "OutputCellSingleTensor")
+
+
+class _Recurrent(Computed):
+    """A layer that goes through the steps of a sequence, and takes what it made of one to the next.
+
+    A subclass has its fields and its gates.
+    """
+
+    leads = False
+    gates: ClassVar[int]
+    """Matrices that lie one after another in the weights."""
+    functions: ClassVar[int]
+    """Activations of a direction."""
+    states: ClassVar[tuple[str, ...]] = ("Hidden",)
+    """What passes from one step to the next."""
+
+    if TYPE_CHECKING:
+        input_tensor: Input
+        weight_tensor: Input
+        recurrence_tensor: Input
+        sequence_lengths_tensor: OptionalInput
+        output_sequence_tensor: OptionalOutput
+        output_single_tensor: OptionalOutput
+        activation_descs: Activations
+        direction: Recurrence
+
+    # What subclasses say
+
+    def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
+        """What is done at each time, with the activations of a direction."""
+        raise NotImplementedError
+
+    # Sizes
+
+    @property
+    def activation_desc_count(self) -> int:
+        """How many activations there are."""
+        return len(self.activation_descs)
+
+    def ways(self) -> int:
+        """The directions that there are."""
+        return 2 if self.direction is RecurrentNetworkDirection.BIDIRECTIONAL else 1
+
+    def _sizes(self) -> dict[str, tuple[Sizes, str]]:
+        """What each tensor must have for sizes, given the input's and the hidden size, and in words."""
+        _, steps, batch, inputs = self.input_tensor.sizes
+        ways, hidden = self.ways(), self.recurrence_tensor.sizes[3]
+        rows = self.gates * hidden
+        state, height = (1, ways, batch, hidden), "hidden size" if self.gates == 1 else f"{self.gates}·hidden size"
+        found = {
+            "InputTensor": ((1, steps, batch, inputs), "1, steps, batch, input size"),
+            "WeightTensor": ((1, ways, rows, inputs), f"1, directions, {height}, input size"),
+            "RecurrenceTensor": ((1, ways, rows, hidden), f"1, directions, {height}, hidden size"),
+            "BiasTensor": ((1, 1, ways, 2 * rows), f"1, 1, directions, {2 * self.gates}·hidden size"),
+            "SequenceLengthsTensor": ((1, 1, 1, batch), "1, 1, 1, batch"),
+            "PeepholeTensor": ((1, 1, ways, 3 * hidden), "1, 1, directions, 3·hidden size"),
+            "OutputSequenceTensor": ((steps, ways, batch, hidden), "steps, directions, batch, hidden size"),
+            **dict.fromkeys(_STATES, (state, "1, directions, batch, hidden size")),
+        }
+        return {field: (sizes, f"{{{words}}}") for field, (sizes, words) in found.items()}
+
+    @classmethod
+    @functools.cache
+    def optional_outputs(cls) -> tuple[str, ...]:
+        """All but the sequence, which functions give always, and which a description may leave out too."""
+        return super().optional_outputs()[1:]
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:
+        """One direction, and states of one element."""
+        *_, batch, inputs = (1, 1, *first.sizes)
+        sizes = {
+            "WeightTensor": (1, 1, cls.gates, inputs),
+            "RecurrenceTensor": (1, 1, cls.gates, 1),
+            "BiasTensor": (1, 1, 1, 2 * cls.gates),
+            "SequenceLengthsTensor": (1, 1, 1, batch),
+            "PeepholeTensor": (1, 1, 1, 3),
+        }
+        kind = DataType.UINT32 if field == "SequenceLengthsTensor" else first.data_type
+        return kind, sizes.get(field, (1, 1, batch, 1))
+
+    def implied_outputs(self) -> tuple[TensorDesc, ...]:
+        """The hidden states of all steps, and the last."""
+        sizes, kind = self._sizes(), self.input_tensor.data_type
+        return tuple(TensorDesc(kind, sizes[dml_name(name)][0]) for name in self.output_names())
+
+    def implied_output_sizes(self) -> Sizes:
+        """The sequence's."""
+        return self._sizes()["OutputSequenceTensor"][0]
+
+    # Rules
+
+    def rules(self) -> Iterator[Fault]:
+        """The tensors fit the input and the hidden size, and there are activations enough."""
+        counts = [tensor.dimension_count for tensor in (self.input_tensor, self.recurrence_tensor)]
+        if counts == [4, 4]:  # others no level has
+            yield from self._fitting(self.inputs())
+        count = self.functions * self.ways()
+        if len(self.activation_descs) != count:
+            each = f"{self.functions} for each direction" if self.ways() > 1 else "as its direction takes"
+            rule = f"ActivationDescs must have {count}, {each}"
+            found = str(len(self.activation_descs))
+            yield Fault(field="ActivationDescs", rule=rule, value=self.activation_descs, found=found)
+        for i, one in enumerate(self.activation_descs):
+            yield from activation_faults(one, FUSED, f"ActivationDescs[{i}]")
+
+    def _fitting(self, fields: Mapping[str, TensorDesc]) -> Iterator[Fault]:
+        sizes = self._sizes()
+        for field in fields:
+            if field not in ("InputTensor", "SequenceLengthsTensor"):
+                yield from same_data_type(self, field, "InputTensor")
+            yield from exact_sizes(self, field, *sizes[field])
+
+    def output_rules(self) -> Iterator[Fault]:
+        """There is an output, and each has its sizes."""
+        if not self.outputs():
+            rule = "OutputSequenceTensor or OutputSingleTensor must be given"
+            yield Fault(field="OutputSequenceTensor", rule=rule, found="none")
+        yield from self._fitting(self.outputs())
+
+    # What follows
+
+    def lower(self) -> tuple[Primitive, ...]:
+        """Each direction for itself: products with the input ahead, the steps, and the outputs from their states."""
+        return self._lowered(is_told=False)
+
+    def told(self) -> tuple[Primitive, ...]:
+        """The same with memory of its own for each time."""
+        return self._lowered(is_told=True)
+
+    def _lowered(self, *, is_told: bool) -> tuple[Primitive, ...]:
+        found: list[Primitive] = []
+        for number in range(self.ways()):
+            is_back = number == 1 or self.direction is RecurrentNetworkDirection.BACKWARD
+            way = Way(self, number, is_back=is_back, is_told=is_told)
+            own = self.activation_descs[self.functions * number : self.functions * (number + 1)]
+            found += way.lower(self.steps(way, *own), self.states)
+        return tuple(found)
+
+
+class Rnn(_Recurrent):
+    """A recurrent layer: H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) at each step.
+
+    Sums and states are of FLOAT32, for FLOAT16 too. Past a sequence's length OutputSequenceTensor is 0 and the state
+    stays; a sequence of length 0 keeps HiddenInitTensor.
+    """
+
+    gates = 1
+    functions = 1
+
+    input_tensor: Input
+    weight_tensor: Input
+    recurrence_tensor: Input
+    bias_tensor: OptionalInput = None
+    hidden_init_tensor: OptionalInput = None
+    sequence_lengths_tensor: OptionalInput = None
+    output_sequence_tensor: OptionalOutput = None
+    output_single_tensor: OptionalOutput = None
+    activation_descs: Activations
+    direction: Recurrence = RecurrentNetworkDirection.FORWARD
+
+    def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
+        """A product, and what follows it."""
+        (f,) = functions
+
+        def finish(total: Expr, reads: Reads) -> Expr:
+            return way.kept("Hidden", f.apply(total), reads)
+
+        return (way.product(way.before("Hidden"), 0, 1, way.after("Hidden"), finish),)
+
+
+class Lstm(_Recurrent):
+    """A layer of long short-term memory: a cell C, its gates i, o, f and c, and H = o·h(C) at each step.
+
+    i, f = f(X·Wᵀ + H·Rᵀ + P·C + Wb + Rb), c = g(X·Wᵀ + H·Rᵀ + Wb + Rb), C = f·C + i·c, and o is like i, of the new C.
+    The gates lie in the weights in the order i, o, f, c, and the peepholes P in the order i, o, f. CoupleInputForget
+    makes f 1 - i; ClipThreshold bounds what f and g are of. Sums and states are of FLOAT32, for FLOAT16 too. Past a
+    sequence's length OutputSequenceTensor is 0 and the states stay.
+    """
+
+    gates = 4
+    functions = 3
+    states = ("Hidden", "Cell")
+
+    input_tensor: Input
+    weight_tensor: Input
+    recurrence_tensor: Input
+    bias_tensor: OptionalInput = None
+    hidden_init_tensor: OptionalInput = None
+    cell_mem_init_tensor: OptionalInput = None
+    sequence_lengths_tensor: OptionalInput = None
+    peephole_tensor: OptionalInput = None
+    output_sequence_tensor: OptionalOutput = None
+    output_single_tensor: OptionalOutput = None
+    output_cell_single_tensor: OptionalOutput = None
+    activation_descs: Activations
+    direction: Recurrence = RecurrentNetworkDirection.FORWARD
+    clip_threshold: Float = 0.0
+    use_clip_threshold: bool = False
+    couple_input_forget: bool = False
+
+    def rules(self) -> Iterator[Fault]:
+        """The tensors fit, and a bound is at least 0."""
+        yield from super().rules()
+        if self.use_clip_threshold and not self.clip_threshold >= 0:
+            rule = "ClipThreshold must be at least 0 with UseClipThreshold"
+            yield Fault(field="ClipThreshold", rule=rule, value=self.clip_threshold, found=str(self.clip_threshold))
+
+    def _clipped(self, x: Expr) -> Expr:
+        if not self.use_clip_threshold:
+            return x
+        return minimum(maximum(x, given(-self.clip_threshold, F32)), given(self.clip_threshold, F32))
+
+    def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
+        """The sums of all gates, then the states."""
+        f, g, h = functions
+        gates, reads = way.room("Gates", 4), Reads()
+        i, o, forget, c = (reads.of(way.gate(gates, k)) for k in range(4))
+        cell = reads.of(way.before("Cell"))
+        factors = [] if self.peephole_tensor is None else [reads.of(way.peephole(k)) for k in range(3)]
+
+        def gate(x: Expr, k: int, cell: Expr) -> Expr:
+            return f.apply(self._clipped(x + factors[k] * cell if factors else x))
+
+        let_in = gate(i, 0, cell)
+        kept = 1.0 - let_in if self.couple_input_forget else gate(forget, 2, cell)
+        new = kept * cell + let_in * g.apply(self._clipped(c))
+        hidden = gate(o, 1, new) * h.apply(new)
+        product = way.product(way.before("Hidden"), 0, 4, gates)
+        return product, way.stepped({"Hidden": hidden, "Cell": new}, reads)
+
+
+class Gru(_Recurrent):
+    """A layer of gated recurrent units: H = (1 - z)·h + z·H at each step.
+
+    z, r = f(X·Wᵀ + H·Rᵀ + Wb + Rb), and h = g(X·Wᵀ + (r·H)·Rᵀ + Wb + Rb), or with LinearBeforeReset
+    g(X·Wᵀ + Wb + r·(H·Rᵀ + Rb)). The gates lie in the weights in the order z, r, h. Sums and states are of FLOAT32,
+    for FLOAT16 too. Past a sequence's length OutputSequenceTensor is 0 and the state stays.
+    """
+
+    gates = 3
+    functions = 2
+
+    input_tensor: Input
+    weight_tensor: Input
+    recurrence_tensor: Input
+    bias_tensor: OptionalInput = None
+    hidden_init_tensor: OptionalInput = None
+    sequence_lengths_tensor: OptionalInput = None
+    output_sequence_tensor: OptionalOutput = None
+    output_single_tensor: OptionalOutput = None
+    activation_descs: Activations
+    direction: Recurrence = RecurrentNetworkDirection.FORWARD
+    linear_before_reset: bool = False
+
+    def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
+        """The sums of the gates, then the state; in between what is reset, where the last gate's sum is of that."""
+        f, g = functions
+        before, reads = way.before("Hidden"), Reads()
+        steps: list[Map | Reduce] = []
+        if self.linear_before_reset:
+            gates = way.room("Gates", 3)
+            z, r, total = (reads.of(way.gate(gates, k)) for k in range(3))
+            own = [reads.of(way.inputs(k)) for k in range(3)]
+            z, new = f.apply(z + own[0]), g.apply(own[2] + f.apply(r + own[1]) * total)
+            steps.append(way.product(before, 0, 3, gates))
+        else:
+            gates, reset, last = way.room("Gates", 2), way.room("Reset"), way.room("Last")
+            first = Reads()
+            value = f.apply(first.of(way.gate(gates, 1))) * first.of(before)
+            z, new = f.apply(reads.of(way.gate(gates, 0))), g.apply(reads.of(last))
+            steps += [
+                way.product(before, 0, 2, gates), Map(tuple(first.views), reset, value), way.product(reset, 2, 1, last),
+            ]  # fmt: skip
+        return *steps, way.stepped({"Hidden": (1.0 - z) * new + z * reads.of(before)}, reads)
