@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.cpu.attention import attentions
 from benchmarks.cpu.recurrent import recurrent
 from benchmarks.cpu.rows import CpuRow
 from benchmarks.cpu.weights import BLOCK, weights
@@ -119,4 +120,5 @@ def products(
                 made.append(partial(product_row, f"{name}, float16", sizes, rng, "float16", owned=True, goal=1.1))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
     made += recurrent(rng, *((4, side) if side else ()))
+    made += attentions(rng, quick, side)
     return [make for make in made if only in make.args[0]]
