@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.cpu.attention import attentions
 from benchmarks.cpu.rows import CpuRow
 from benchmarks.cpu.weights import BLOCK, weights
 
@@ -117,4 +118,5 @@ def products(
             if not turned and sizes[2] < WEIGHTS:  # longer sums of the peer's have no digit that is right
                 made.append(partial(product_row, f"{name}, float16", sizes, rng, "float16", owned=True, goal=1.1))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
+    made += attentions(rng, quick, side)
     return [make for make in made if only in make.args[0]]
