@@ -36,7 +36,7 @@ from strategies import cases
 NO_FILLS = tuple(cls for cls in EVERY if {*cls.input_names()} - {*cls.optional_inputs()})
 """Operators whose tensors hang together: a fill may be of any sizes."""
 
-OF_ANY_SIZES = ("SLICE_GRAD", "RESAMPLE", "FOLD", "MAX_UNPOOLING", "ROI_ALIGN", "ONE_HOT", "RANDOM")
+OF_ANY_SIZES = ("SLICE_GRAD", "RESAMPLE", "FOLD", "MAX_UNPOOLING", "ROI_ALIGN", "ONE_HOT", "NONZERO")
 """Operators whose outputs may be larger than their inputs imply."""
 
 
