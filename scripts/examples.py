@@ -107,6 +107,7 @@ CALLS = {
     "resample_grad1": f"resample_grad1({_A.format('float32')}, [2, 1], [1, 2], [0, 0], [0, 0])",
     "unfold": "unfold(np.array([[[1, 2, 3, 4]]]), [3])",
     "fold": "fold(np.array([[[1, 2], [3, 4], [5, 6]]]), [1, 1, 4], [3])",
+    "scatter": "scatter(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[1, 0, 1]]), np.array([[7, 8, 9]]), axis=0)",
     **{
         f"{name}": f"{name}({_STEPS}, {_WEIGHTS.format(rows)}, {_WEIGHTS.format(rows)}, {functions}).ravel()"
         for name, rows, functions in (

@@ -38,7 +38,25 @@ def adam(desc: Any, x: Array, m: Array, v: Array, g: Array, step: Array) -> list
     return [x, m, v]
 
 
+def scatter(desc: Any, x: Array, indices: Array, updates: Array) -> Array:
+    found = x.copy()
+    for at in np.ndindex(indices.shape):
+        found[(*at[: desc.axis], int(indices[at]), *at[desc.axis + 1 :])] = updates[at]
+    return found
+
+
+def scatter_nd(desc: Any, x: Array, indices: Array, updates: Array) -> Array:
+    own = x.reshape(x.shape[x.ndim - desc.input_dimension_count :]).copy()
+    tuples = indices.reshape(indices.shape[indices.ndim - desc.indices_dimension_count :])
+    blocks = updates.reshape((*tuples.shape[:-1], *own.shape[tuples.shape[-1] :]))
+    for at in np.ndindex(tuples.shape[:-1]):
+        own[tuple(int(i) for i in tuples[at])] = blocks[at]
+    return own.reshape(x.shape)
+
+
 ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
+    "SCATTER": scatter,
+    "SCATTER_ND": scatter_nd,
     "ONE_HOT": one_hot,
     "ADAM_OPTIMIZER": adam,
 }

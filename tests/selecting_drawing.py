@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from drawing import SEEDS, draw_sizes, make_indices, pick
+from drawing import SEEDS, draw_sizes, make_indices, pick, upto
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,32 @@ def _adam(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataTy
     return {**order, "training_step_tensor": (1,) * count, **dict.fromkeys(names[4:], sizes)}, attributes
 
 
+def _scatter(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes, axis = draw_sizes(draw, count, 32), pick(draw, range(count))
+    indices = (*sizes[:axis], 1 + draw(upto(4)), *sizes[axis + 1 :])
+    order = dict.fromkeys(("indices_tensor", "updates_tensor"), indices)
+    return {"input_tensor": sizes, **order, "output_tensor": sizes}, {"axis": axis}
+
+
+def _scatter_nd(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    inner, own = 1 + draw(upto(count - 1)), 1 + draw(upto(count - 1))
+    sizes = draw_sizes(draw, inner, 32)
+    length = 1 + draw(upto(inner - 1))
+    own = min(own, count - (inner - length) + 1)
+    tuples = draw_sizes(draw, own - 1, 6) if own > 1 else ()
+    updates = (*tuples, *sizes[length:])
+
+    def padded(some: Sizes) -> Sizes:
+        return (*(1,) * (count - len(some)), *some)
+
+    attributes = {"input_dimension_count": inner, "indices_dimension_count": own}
+    tensors = {"input_tensor": sizes, "indices_tensor": (*tuples, length), "updates_tensor": updates}
+    return {name: padded(some) for name, some in {**tensors, "output_tensor": sizes}.items()}, attributes
+
+
 MAKERS: dict[Operator, Callable[..., Drawn]] = {
+    dml.Scatter: _scatter,
+    dml.ScatterND: _scatter_nd,
     dml.OneHot: _one_hot,
     dml.AdamOptimizer: _adam,
 }
@@ -54,6 +79,12 @@ def contents_of(draw: st.DrawFn, cls: Operator, tensors: dict[str, Tensor], attr
     if cls is dml.OneHot:
         sizes = [tensors["output_tensor"].sizes[attributes["axis"]]]
         found["indices_tensor"] = make_indices(tensors["indices_tensor"], sizes, draw(SEEDS), is_outside=True)
+    if cls in (dml.Scatter, dml.ScatterND):
+        whole = tensors["input_tensor"].sizes
+        length = tensors["indices_tensor"].sizes[-1]
+        first = len(whole) - attributes.get("input_dimension_count", 0)
+        chosen = [whole[attributes["axis"]]] if cls is dml.Scatter else whole[first : first + length]
+        found["indices_tensor"] = make_indices(tensors["indices_tensor"], chosen, draw(SEEDS), is_outside=False)
     if cls is dml.AdamOptimizer:
         for name in cls.input_names():
             rng, own = np.random.default_rng(draw(SEEDS)), tensors[name]

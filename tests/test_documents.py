@@ -110,6 +110,8 @@ def test_every_level_has_the_examples_that_it_should() -> None:
         "GATHER_ND example 1",
         *(f"GATHER example {number}" for number in range(1, 6)),
         "GATHER_ELEMENTS example 1",
+        "SCATTER example 1",
+        "SCATTER_ND example 1",
         *(f"REDUCE example {number}" for number in range(1, 4)),
     ]
     level = FeatureLevel.LEVEL_3_0

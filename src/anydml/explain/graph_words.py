@@ -9,6 +9,7 @@ from anydml.explain.formula import Formula, name_index
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_view
+from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
 from anydml.ir.trees import walk
@@ -215,6 +216,17 @@ def _tell_scan(primitive: Scan, words: _Words) -> tuple[list[str], View]:
     return [" ".join(parts)] if len(parts) == 2 else parts, primitive.target
 
 
+def _tell_scatter(primitive: Scatter, words: _Words) -> tuple[list[str], View]:
+    source, indices, updates = map(words.of, primitive.sources)
+    return [f"copy {source}", f"scatter {updates} into it by {indices}"], primitive.target
+
+
+def _tell_sort(primitive: Sort, words: _Words) -> tuple[list[str], View]:
+    which = "largest" if primitive.largest else "smallest"
+    count, axis = primitive.target.sizes[primitive.axis], primitive.axis
+    return [f"places of the {count} {which} along axis {axis} of {words.of(primitive.source)}"], primitive.target
+
+
 def _tell_fill(fill: Filled) -> list[str]:
     start, delta = (write_number(number, fill.target.data_type) for number in (fill.start, fill.delta))
     return [f"fill {word_sizes(fill.target.sizes)} with {start}", *([f"{delta} more each time"] if fill.delta else [])]
@@ -241,6 +253,8 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     Reduce: _Verb(_reduce_kind, _tell_reduce),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
+    Scatter: _Verb(lambda _: "scatter", _tell_scatter),
+    Sort: _Verb(lambda _: "order", _tell_sort),
     Repeat: _Verb(lambda _: "repeat", _tell_repeat),
 }
 

@@ -20,6 +20,7 @@ from anydml.functions.derived import function_name, function_of
 from anydml.functions.filling import diagonal_matrix, diagonal_matrix1, fill_value_constant, fill_value_sequence
 from anydml.functions.gathering import gather, gather_elements, gather_nd
 from anydml.functions.quantising import dequantize, quantize
+from anydml.functions.scattering import scatter_nd
 from anydml.functions.slicing import slice, slice1
 from anydml.operators import OPERATORS
 
@@ -43,6 +44,7 @@ WRITTEN: tuple[Callable[..., Any], ...] = (
     join,
     quantize,
     reverse_subsequences,
+    scatter_nd,
     slice,
     slice1,
     split,

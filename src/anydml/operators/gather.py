@@ -18,15 +18,32 @@ if TYPE_CHECKING:
 
     from anydml.enums import DataType
     from anydml.ir.verbs import IndexFault, Map
+    from anydml.tensor import TensorDesc
 
 
-def word_index(fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str) -> Fault:
+def word_index(
+    fault: IndexFault, position: tuple[int, ...], index_type: DataType, found: str, what: str, *, clamps: bool = True
+) -> Fault:
     """Word an index, found at a position among the indices, that is outside what it is to lie in."""
     place = f"indices[{', '.join(map(str, position))}]" if position else "indices"
     low = -fault.size if index_type.is_signed else 0
     rule = f"{place} = {found} is outside {what} of size {fault.size}"
-    way_out = f'take {low} .. {fault.size - 1}, or index_mode="clamp" for the nearest element'
+    way_out = f"take {low} .. {fault.size - 1}"
+    way_out += ', or index_mode="clamp" for the nearest element' if clamps else ""
     return Fault(field="IndicesTensor", rule=rule, value=fault.indices, way_out=way_out)
+
+
+def counted_sizes(desc: TensorDesc, tensor: str, field: str, count: int) -> Iterator[Fault]:
+    """Check that a field counts the last dimensions of a tensor, and that those before them have size 1."""
+    if not 1 <= count <= desc.dimension_count:
+        rule = f"{field} must lie in 1 .. {desc.dimension_count}, the dimensions of {tensor}"
+        yield Fault(field=field, rule=rule, value=count, found=str(count))
+        return
+    for i, size in enumerate(desc.sizes[: desc.dimension_count - count]):
+        if size != 1:
+            name = f"{tensor}.Sizes[{i}]"
+            rule = f"{name} must be 1, because only the last {field} = {count} dimensions count"
+            yield Fault(field=name, rule=rule, value=size, found=str(size))
 
 
 class _GatherDesc(OperatorDesc):
@@ -54,8 +71,9 @@ class _GatherDesc(OperatorDesc):
     def rules(self) -> Iterator[Fault]:
         """The counts of dimensions fit the tensors; a tuple has no more coordinates than there are to index."""
         counts = list(same_dimension_count(self, "IndicesTensor", "InputTensor"))
-        counts += self._count_rules("InputTensor", "InputDimensionCount", self.input_dimension_count)
-        counts += self._count_rules("IndicesTensor", "IndicesDimensionCount", self.indices_dimension_count)
+        counts += counted_sizes(self.input_tensor, "InputTensor", "InputDimensionCount", self.input_dimension_count)
+        own = self.indices_dimension_count
+        counts += counted_sizes(self.indices_tensor, "IndicesTensor", "IndicesDimensionCount", own)
         yield from counts
         if counts:
             return
@@ -81,18 +99,6 @@ class _GatherDesc(OperatorDesc):
                 found=str(needed),
                 way_out=way_out,
             )
-
-    def _count_rules(self, tensor: str, field: str, count: int) -> Iterator[Fault]:
-        desc = self.tensors()[tensor]
-        if not 1 <= count <= desc.dimension_count:
-            rule = f"{field} must lie in 1 .. {desc.dimension_count}, the dimensions of {tensor}"
-            yield Fault(field=field, rule=rule, value=count, found=str(count))
-            return
-        for i, size in enumerate(desc.sizes[: desc.dimension_count - count]):
-            if size != 1:
-                name = f"{tensor}.Sizes[{i}]"
-                rule = f"{name} must be 1, because only the last {field} = {count} dimensions count"
-                yield Fault(field=name, rule=rule, value=size, found=str(size))
 
     def _batch_rules(self) -> Iterator[Fault]:
         yield from ()

@@ -11,6 +11,7 @@ from anydml.engines.cpu.programs import (
     CheckedProgram,
     LoopProgram,
     ScanProgram,
+    ScatterProgram,
     plan_contract,
     plan_copy,
     plan_fill,
@@ -27,6 +28,7 @@ from anydml.engines.cpu.programs import (
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
+from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan
@@ -42,6 +44,8 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_placed, plan_map),
     Reduce: (plan_taps, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
+    Scatter: (ScatterProgram.plan,),
+    Sort: (),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {Reduce: (plan_panels,)}

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.reference.choosing import scatter, sort
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
 from anydml.engines.repeated import compile_repeat
+from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, numpy_view, reserve_host
@@ -124,4 +126,6 @@ _VERBS: dict[type[Primitive], Callable[..., None]] = {
     Map: compute,
     Reduce: reduce,
     Scan: scan,
+    Scatter: scatter,
+    Sort: sort,
 }

@@ -27,7 +27,7 @@ def gather(node: Node) -> list[Value]:
 def take_blocks(node: Node, data: Value, indices: Value, axis: int) -> Value:
     """The blocks along an axis that indices point at."""
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
-    mode = _check(node, indices, [data.shape[axis]], axis)
+    mode = check_indices(node, indices, [data.shape[axis]], axis)
     return node.tracer.apply(dml.gather, [data, indices], shape, axis, mode)
 
 
@@ -42,7 +42,7 @@ def gather_elements(node: Node) -> list[Value]:
     if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
         rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
         node.refuse("indices", rule, value=indices.shape, found=str(indices.shape))
-    mode = _check(node, indices, [data.shape[axis]], axis)
+    mode = check_indices(node, indices, [data.shape[axis]], axis)
     if tuple(sizes) != data.shape:
         data = take(node, data, [0] * len(sizes), sizes, [1] * len(sizes))
     return [node.tracer.apply(dml.gather_elements, [data, indices], indices.shape, axis, mode)]
@@ -63,11 +63,11 @@ def gather_nd(node: Node) -> list[Value]:
     if not 1 <= length <= ranks[0] - batch:
         node.refuse("indices", f"indices must end in a size of 1 .. {ranks[0] - batch}", found=str(length))
     shape = (*indices.shape[:-1], *data.shape[batch + length :])
-    mode = _check(node, indices, data.shape[batch : batch + length], batch)
+    mode = check_indices(node, indices, data.shape[batch : batch + length], batch)
     return [node.tracer.apply(dml.gather_nd, [data, indices], shape, batch, mode)]
 
 
-def _check(node: Node, indices: Value, sizes: Sequence[int], first: int) -> IndexMode:
+def check_indices(node: Node, indices: Value, sizes: Sequence[int], first: int) -> IndexMode:
     """Check indices that are known, of dimensions from the first on; gives how the others are to be met with.
 
     What was checked here need not be checked again at every run.

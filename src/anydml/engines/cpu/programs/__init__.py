@@ -12,6 +12,7 @@ from anydml.engines.cpu.programs.repeat import LoopProgram
 from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
+from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.taps import plan_taps
 from anydml.engines.cpu.programs.weights import plan_weights
 
@@ -22,6 +23,7 @@ __all__ = [
     "LoopProgram",
     "MapProgram",
     "ScanProgram",
+    "ScatterProgram",
     "plan_contract",
     "plan_copy",
     "plan_fill",

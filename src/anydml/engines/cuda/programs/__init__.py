@@ -13,6 +13,8 @@ from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
+from anydml.engines.cuda.programs.scatter import ScatterProgram
+from anydml.ir.choosing import Scatter
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan
 
@@ -33,6 +35,7 @@ __all__ = [
     "ReverseProgram",
     "ScaleProgram",
     "ScanProgram",
+    "ScatterProgram",
     "plan",
 ]
 
@@ -55,6 +58,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
     Reduce: (ProductProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
+    Scatter: (ScatterProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 

@@ -1,0 +1,110 @@
+"""The verbs that choose where elements go: scatters, and the order of elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.ir.plan import Loops, merge, order, simplify, squeeze
+from anydml.ir.verbs import Check, Primitive
+from anydml.ir.views import Cut
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.views import View
+
+
+def _whole(target: View) -> list[Cut]:
+    return [Cut(0, 1, size) for size in target.sizes]
+
+
+class Walks(NamedTuple):
+    """How a scatter is walked: for every batch all tuples, in their order, and the block of each."""
+
+    batches: Loops
+    """Over the indices, the updates and the target."""
+    tuples: Loops
+    """Over the indices and the updates, in the order of the coordinates."""
+    block: Loops
+    """Over the updates and the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Primitive):
+    """target = base, and then target[b, indices[b, t], …] = updates[b, t, …] for one tuple t after another.
+
+    The sources are the base, which has the target's sizes, the indices and the updates. The first `batch_rank`
+    dimensions are common to all; the last dimension of the indices holds the coordinates of a tuple; what a tuple
+    leaves of the target is copied whole. A negative index of a signed type counts from the end. A tuple with an index
+    outside its dimension is left out, where no check raises. Of equal tuples the last one stays. The target may be the
+    very memory of the base.
+    """
+
+    batch_rank: int
+
+    @property
+    def indices(self) -> View:
+        """Where the updates go."""
+        return self.sources[1]
+
+    @property
+    def updates(self) -> View:
+        """What is written there."""
+        return self.sources[2]
+
+    @property
+    def tuple_size(self) -> int:
+        """The coordinates in a tuple."""
+        return self.indices.sizes[-1]
+
+    @property
+    def indexed(self) -> slice:
+        """The target's dimensions that a tuple chooses from."""
+        return slice(self.batch_rank, self.batch_rank + self.tuple_size)
+
+    @property
+    def check(self) -> Check:
+        """That every index is inside its dimension."""
+        return Check(self.indices, self.target.sizes[self.indexed], self.batch_rank)
+
+    def may_overwrite(self, target: View) -> bool:
+        """The base may be written over, unless it is told from the others by nothing."""
+        return all((view.sizes, view.strides) != (target.sizes, target.strides) for view in self.sources[1:])
+
+    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+        """All of it: what a tuple names may lie anywhere."""
+        return _whole(self.target)
+
+    def walks(self) -> Walks:
+        """Its loops, simplified."""
+        indices, updates, target, batch = self.indices, self.updates, self.target, self.batch_rank
+        rank = len(indices.sizes) - 1
+        views = (indices, updates, target)
+        offsets = tuple(view.offset for view in views)
+        batches = Loops(indices.sizes[:batch], tuple(view.strides[:batch] for view in views), offsets)
+        strides = (indices.strides[batch:rank], updates.strides[batch:rank])
+        tuples = Loops(indices.sizes[batch:rank], strides, (0, 0))
+        rest = (updates.strides[rank:], target.strides[batch + self.tuple_size :])
+        block = Loops(updates.sizes[rank:], rest, (0, 0))
+        return Walks(merge(order(squeeze(batches), 2)), merge(squeeze(tuples)), simplify(block, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Primitive):
+    """target[…, r, …] = the place along an axis of the source's element that comes r-th, for as many as there is room.
+
+    The smallest comes first, or the largest; of equal elements the one that lies first. NaN is larger than all numbers,
+    and zeros are equal.
+    """
+
+    axis: int
+    largest: bool
+
+    def may_overwrite(self, target: View) -> bool:  # noqa: ARG002 - as others
+        """Places are none of the elements."""
+        return False
+
+    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+        """All of it."""
+        return _whole(self.target)

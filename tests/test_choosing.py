@@ -1,0 +1,78 @@
+"""Scatters and orders: large ones on any number of threads, and in graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.threads import get_num_threads, set_num_threads
+from places import get, put
+
+RNG = np.random.default_rng(18)
+
+
+@pytest.fixture
+def threads() -> Any:
+    """What sets the number of threads, which is taken back."""
+    before = get_num_threads()
+    yield set_num_threads
+    set_num_threads(before)
+
+
+ROWS = [((3000, 24), 1, 9000), ((40, 50, 9), 2, 5000), ((64, 4096), 1, 50), ((70000,), 1, 90000)]
+
+
+@pytest.mark.parametrize(("sizes", "length", "count"), ROWS, ids=str)
+def test_the_last_of_equal_tuples_stays(engine: str, threads: Any, sizes: Any, length: int, count: int) -> None:
+    if engine != "cpu":  # where tuples go one after the other
+        count, sizes = min(count, 60), tuple(min(size, 40) for size in sizes)
+    indices = np.stack([RNG.integers(-size, size, count) for size in sizes[:length]], -1)
+    x, updates = (RNG.standard_normal(some).astype("float32") for some in (sizes, (count, *sizes[length:])))
+    wanted = x.copy()
+    for at, update in zip(indices, updates, strict=True):
+        wanted[tuple(at)] = update
+    for number in (1, 2, 7)[: 3 if engine == "cpu" else 1]:
+        threads(number)
+        device = dml.Device(engine)
+        found = dml.scatter_nd(*(put(one, device) for one in (x, indices, updates)), device=device)
+        np.testing.assert_array_equal(get(found), wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_elements_go_along_an_axis(engine: str, threads: Any, axis: int) -> None:
+    sizes = (90, 40, 300) if engine == "cpu" else (9, 7, 30)
+    several = [*sizes[:axis], 2 * sizes[axis], *sizes[axis + 1 :]]
+    x, updates = (RNG.integers(0, 255, some, "uint8") for some in (sizes, several))
+    indices = RNG.integers(0, sizes[axis], several, "int32")
+    wanted = np.moveaxis(x.copy(), axis, 0)
+    for index, update in zip(np.moveaxis(indices, axis, 0), np.moveaxis(updates, axis, 0), strict=True):
+        np.put_along_axis(wanted, index[None], update[None], 0)
+    for number in (1, 2, 7)[: 3 if engine == "cpu" else 1]:
+        threads(number)
+        device = dml.Device(engine)
+        there: list[Any] = [put(one, device) for one in (x, indices, updates)]
+        found = dml.scatter(there[0], there[1], there[2], axis, device=device)
+        np.testing.assert_array_equal(get(found), np.moveaxis(wanted, 0, axis))
+
+
+def test_a_graph_scatters_into_what_nobody_reads_again(engine: str) -> None:
+    device = dml.Device(engine)
+    x, updates = RNG.random((64, 32), "float32"), RNG.random((5, 32), "float32")
+    indices = np.array([[3], [60], [3], [-1], [0]])
+    wanted = x * 2
+    for at, update in zip(indices, updates, strict=True):
+        wanted[at[0]] = update + 1
+    g = dml.Graph(device)
+    a, i, u = (g.input(one) for one in (x, indices, updates))
+    made = dml.scatter_nd(a * 2, i, u + 1)
+    compiled = g.compile(made + made)
+    there = [put(one, device) for one in (x, indices, updates)]
+    np.testing.assert_array_equal(get(compiled(*there)), wanted * 2)
+    outside = put(np.array([[3], [64], [3], [-1], [0]]), device)
+    out = put(np.full((64, 32), 7, "float32"), device)
+    with pytest.raises(dml.IndexRangeError, match=r"indices\[1\] = \(64,\) is outside dimension 0 of size 64"):
+        compiled(there[0], outside, there[2], out=out)
+    assert (get(out) == 7).all()
