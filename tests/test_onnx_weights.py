@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ import anydml.onnx
 from anydml.arrays.shared import SharedData
 from anydml.graph.recipe import Recipe
 from anydml.memory import Buffer, numpy_address, reserve_host
+from anydml.onnx import pieces
 from anydml.runtime import constants
 
 ROWS, COLUMNS = 300_000, 4
@@ -182,3 +184,71 @@ def test_a_gpu_has_weights_once_and_small_constants_together(monkeypatch: pytest
     assert copied == [TABLE.nbytes, 512, 512]
     assert first.places["constant0"] == second.places["constant0"]
     assert first.places["constant2"] == first.places["constant1"] + 256
+
+
+def sliced(path: Path, *, is_beside: bool = False) -> Any:
+    """A model in a file, of which every length reads another part of a weight."""
+    proto = joined("s", (node("Shape", "x", "h"), node("Slice", "w z h", "s")))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0, 0]), "z"))
+    onnx.save_model(proto, path, save_as_external_data=is_beside, location="weights", size_threshold=0)
+    return dml.onnx.load(path)
+
+
+def run_sliced(loaded: Any, n: int) -> None:
+    assert np.array_equal(loaded.run({"x": X[:n]})["y"], np.concatenate([TABLE[:n], X[:n]]))
+
+
+@pytest.mark.skipif(not pieces.CAN_HOLD, reason="files that are open cannot be deleted on Windows")
+def test_weights_of_a_file_are_read_when_they_are_asked_for_though_it_is_deleted(tmp_path: Path) -> None:
+    loaded = sliced(tmp_path / "model.onnx")
+    assert isinstance(loaded._source.raw["w"], pieces.Piece)
+    run_sliced(loaded, 2)
+    known = loaded._kept["w"].known
+    assert known._flat is None
+    assert known.data(TABLE.nbytes)._of_host() is None  # nobody has it any more
+    (tmp_path / "model.onnx").unlink()
+    run_sliced(loaded, 3)
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_a_file_that_changed_since_it_was_loaded_is_refused(tmp_path: Path, is_beside: bool) -> None:
+    if not (is_beside or pieces.CAN_HOLD):
+        pytest.skip("the file was read whole")
+    loaded = sliced(tmp_path / "model.onnx", is_beside=is_beside)
+    run_sliced(loaded, 2)
+    file = tmp_path / ("weights" if is_beside else "model.onnx")
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(dml.ModelFileError, match=r"must stay as it was when .*load the model again"):
+        run_sliced(loaded, 3)
+    run_sliced(loaded, 2)
+
+
+@pytest.mark.parametrize("name", ["two raw fields", "short", "group", "twice"])
+def test_an_odd_file_is_read_whole(tmp_path: Path, name: str) -> None:
+    """What is cut out of a file changes nothing that protobuf says of it."""
+    proto = joined()
+    tensor = proto.graph.initializer[0]
+    if name == "twice":
+        proto.graph.initializer.append(tensor)
+    data = proto.SerializeToString()
+    if name == "two raw fields":  # of which the last counts: appended to the last tensor of a graph appended again
+        more = type(tensor)(name="v", dims=[20_000], data_type=1, raw_data=bytes(80_000)).SerializeToString()
+        more += b"\x4a" + bytes([0x80, 0xF1, 4]) + b"\1" * 80_000
+        graph = b"\x2a" + _varint(len(more)) + more
+        data += b"\x3a" + _varint(len(graph)) + graph
+    data = data[:-7] if name == "short" else data + b"\x0b\x0c" if name == "group" else data
+    path = tmp_path / "model.onnx"
+    path.write_bytes(data)
+    with path.open("rb") as file:
+        assert pieces.cut_out(file, len(data), 65_536) is None or name == "twice"
+    found = []
+    for given in (path, data):
+        try:
+            found.append(dml.onnx.load(given).run({"x": X})["y"].tobytes())
+        except dml.DmlError as error:
+            found.append(str(error.faults[0].rule))
+    assert found[0] == found[1]
+
+
+def _varint(number: int) -> bytes:
+    return bytes([*(number >> 7 * k & 127 | 128 for k in range(4)), number >> 28])

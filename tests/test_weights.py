@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.arrays.nibbles import pack
-from anydml.engines import find_engine
+from anydml.engines import cpu, find_engine
 from anydml.engines.cpu.programs import weights as programs
 from anydml.graph.rules import constants
 from anydml.graph.weights import FEW
@@ -35,10 +35,12 @@ class Weights(NamedTuple):
     """Whether the weights lie along the sum."""
     are_inputs: bool = False
     fused: bool = False
+    rounded: bool = False
+    """Whether the rows are rounded to 8 bits before."""
 
     def compile(self, engine: str, optimise: bool = True) -> tuple[dml.CompiledGraph, list[Any], Any, Any]:
         """The graph, what it takes, and in float64 what it gives and the sum of the products' sizes."""
-        rng = np.random.default_rng([*map(int, self[1:])])
+        rng = np.random.default_rng([*map(int, self[1:7])])
         low, high = LIMITS[self.kind]
         held = np.int8 if low else np.uint8
         shape = (self.columns, self.length) if self.turned else (self.length, self.columns)
@@ -60,6 +62,11 @@ class Weights(NamedTuple):
             return g.constant(data.tobytes(), desc=desc)
 
         x = g.input(a)
+        if self.rounded:
+            by = np.abs(a).reshape(self.rows, -1, self.block or self.length).max(2) / np.float32(127)
+            x = dml.dequantize(dml.quantize(x, g.constant(by), data_type="int8"), g.constant(by))
+            by = np.repeat(by, self.block or self.length, 1)
+            a = np.rint(a / by).astype(float) * by
         parts = [tensor(q), g.constant(s), *([tensor(z)] if self.zeros else [])]
         y = dml.gemm(x, dml.dequantize(*parts), trans_b="transpose" if self.turned else "none")
         bias = np.linspace(-9, 9, self.columns, dtype="f")
@@ -105,9 +112,17 @@ def test_weights_are_read_as_they_lie(case: Weights) -> None:
         assert np.array_equal(other(*fed), y), "for any number of threads"
     finally:
         dml.set_num_threads(threads)
-    for same in (case._replace(are_inputs=True), case._replace(fused=True)):
+    for same in (case._replace(are_inputs=True), case._replace(fused=True), case._replace(rounded=True)):
+        before = y
         made, fed, exact, size = same.compile("cpu")
         y = made(*fed)
+        assert not (same.are_inputs and same.turned) or np.array_equal(before, y), "nothing is laid out ahead"
+        assert not same.rounded or (
+            (found := match_weights(product_of(made))) is not None
+            and found.rounded
+            and programs.plan_weights(product_of(made))
+            and np.array_equal(same.compile("cpu", optimise=False)[0](*fed), y)
+        )
         assert (np.abs(y - exact) <= 4e-7 * size + 1e-6 * same.fused).all()
         assert not same.fused or (
             made.recipe.steps[-1].primitive is product_of(made) and programs.plan_weights(product_of(made))
@@ -132,8 +147,9 @@ def test_results_in_another_order(rows: int) -> None:
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "cpu"])
 @pytest.mark.parametrize("case", CASES[::5], ids=str)
-def test_other_engines_have_what_they_stand_for(case: Weights, engine: str) -> None:
+def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though they know the product as well."""
+    monkeypatch.setattr(cpu, "AHEAD", {})
     made, fed, exact, size = case.compile(engine)
     assert match_weights(product_of(made)) is None
     assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()

@@ -89,7 +89,7 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
     graph = helper.make_graph(
         [node], "g",
         [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in feeds.items()],
-        [helper.make_tensor_value_info("y", kinds[str(row.inputs[0].dtype)], None)], constants,
+        [helper.make_tensor_value_info("y", kinds[str(row.output.data_type.dtype)], None)], constants,
     )  # fmt: skip
     opsets = [helper.make_opsetid("", row.onnx.get("opset", 14)), *([helper.make_opsetid(domain, 1)] if domain else [])]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), feeds
@@ -140,7 +140,7 @@ def onnx_runtime(row: CpuRow, threads: int) -> Contestant | None:
     binding = session.io_binding()
     for name, array in feeds.items():
         binding.bind_cpu_input(name, array)
-    out = ort.OrtValue.ortvalue_from_shape_and_type(first.shape, row.inputs[0].dtype, "cpu")
+    out = ort.OrtValue.ortvalue_from_shape_and_type(first.shape, first.dtype, "cpu")
     binding.bind_ortvalue_output("y", out)
     session.run_with_iobinding(binding)
     return lambda: session.run_with_iobinding(binding), out.numpy

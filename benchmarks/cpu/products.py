@@ -72,6 +72,19 @@ def product_row(
     )  # fmt: skip
 
 
+def octets_row(name: str, sizes: tuple[int, int, int], rng: np.random.Generator) -> CpuRow:
+    """UINT8 times INT8 that is given ahead, to INT32: exact, and against ONNX Runtime's MatMulInteger."""
+    m, n, k = sizes
+    a, b = rng.integers(0, 256, (m, k), np.uint8), rng.integers(-128, 128, (k, n), np.int8)
+    desc = dml.MatrixMultiplyInteger.infer(
+        a_tensor=dml.TensorDesc.of(a), b_tensor=dml.TensorDesc("int8", b.shape, flags=dml.TensorFlags.OWNED_BY_DML)
+    )
+    return CpuRow(
+        name=name, family="product", inputs=[a], owned=[b], desc=desc, numpy=None, torch=None, exact=True, goal=1.05,
+        onnx={"op": "MatMulInteger", "constants": [b]}, lines=a.nbytes + b.nbytes + 4 * m * n,
+    )  # fmt: skip
+
+
 def products(
     rng: np.random.Generator, quick: bool, side: int | None = None, only: str = ""
 ) -> list[Callable[[], CpuRow]]:
@@ -92,8 +105,16 @@ def products(
         made += [
             partial(product_row, name.format(m), (m, width, width), rng, turned=turned, goal=1.2) for m in (1, 2, 4, 8)
         ]
-        for sizes in ((side, side, side),) if side else ((128, 768, 768), (128, 3072, 768), (1, WEIGHTS, WEIGHTS)):
+        for sizes in (
+            ((side, side, side),)
+            if side
+            else ((128, 768, 768), (128, 3072, 768), (1, WEIGHTS, WEIGHTS), (8, WEIGHTS, WEIGHTS))
+        ):
             name = f"product, {' x '.join(map(str, sizes))}, constant{', transposed' if turned else ''}"
             made.append(partial(product_row, name, sizes, rng, turned=turned, owned=True, goal=1.05))
+            if not turned:
+                made.append(partial(octets_row, f"{name}, bytes", sizes, rng))
+            if not turned and sizes[2] < WEIGHTS:  # longer sums of the peer's have no digit that is right
+                made.append(partial(product_row, f"{name}, float16", sizes, rng, "float16", owned=True, goal=1.1))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
     return [make for make in made if only in make.args[0]]

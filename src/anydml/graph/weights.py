@@ -6,26 +6,29 @@ block is multiplied with the block's sum, where it would be rounded into each we
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.rounded import find_rounded
 from anydml.graph.rules.steps import joined
 from anydml.graph.views import through
+from anydml.graph.weight_layout import WeightLayout, find_place
 from anydml.ir.expressions import coordinate, fold, load
 from anydml.ir.patterns import is_copy, match_contraction
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
-from anydml.ir.views import View
-from anydml.ir.weights import BYTE, has_way, match_dequantised, number_in
+from anydml.ir.weights import BYTE, match_dequantised
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from anydml.graph.rounded import Follow
     from anydml.ir.expressions import Expr
-    from anydml.ir.weights import Dequantised
+    from anydml.ir.views import View
 
 FEW = 8
 """Rows up to which weights are read as they lie."""
@@ -53,16 +56,22 @@ def read_weights(recipe: Recipe) -> Recipe:
     stores, steps, gone = dict(recipe.stores), [], set[str]()
     for step in recipe.steps:
         merged = None
-        for slot, view in enumerate(step.sources if isinstance(step.primitive, Reduce) else ()):
-            path, seen = _followed(view, makers, alone)
+        found = [_followed(view, makers, alone) for view in step.sources] if isinstance(step.primitive, Reduce) else []
+        # Of two factors of few bits the weights are what is not computed: the other may be rows that are rounded.
+        for slot, (path, seen) in sorted(enumerate(found), key=lambda one: _is_computed(recipe, one[1][0])):
             if merged is None and seen is not None and path:
-                merged = _merged(step, slot, seen, path[-1], known, stores)
-                gone |= {one.target.tensor for one in path} if merged else set()
+                follow = functools.partial(_followed, makers=makers, alone=alone)
+                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow)
+                gone |= {one.target.tensor for one in (*path, *away)} if merged else set()
         steps += merged or [step]
     if not gone:
         return recipe
     left = {name: store for name, store in stores.items() if name not in gone}
     return Recipe(left, tuple(step for step in steps if step.target.tensor not in gone))
+
+
+def _is_computed(recipe: Recipe, path: Sequence[Step]) -> bool:
+    return bool(path) and recipe.stores[path[-1].sources[0].tensor].kind == "scratch"
 
 
 def _followed(view: View, makers: Mapping[str, Step], alone: Collection[str]) -> tuple[list[Step], View | None]:
@@ -87,43 +96,25 @@ def _constants(recipe: Recipe, shared: Collection[str]) -> set[str]:
     return known
 
 
-class _Place(NamedTuple):
-    """Where a map has the columns and the sum of a product, by its dimensions, the outermost first."""
-
-    column: tuple[int, ...]
-    summed: tuple[int, ...]
-
-
-def _place(target: View, view: View, column: int, summed: int) -> _Place | None:
-    """None where a product does not read every element once, or has one dimension in two places."""
-    wide = [d for d, size in enumerate(target.sizes) if size > 1]
-    wide.sort(key=lambda d: -target.strides[d])
-    found: list[tuple[int, ...]] = []
-    for m in (column, summed):
-        stride, size = view.strides[m], view.sizes[m]
-        own = [d for d in wide if stride <= target.strides[d] < stride * size]
-        reach = [target.strides[d] * target.sizes[d] for d in own]
-        if not own or reach[0] != stride * size or target.strides[own[-1]] != stride:
-            return None
-        if any(target.strides[d] != one for d, one in zip(own, reach[1:], strict=False)):
-            return None
-        found.append(tuple(own))
-    is_all = sorted((*found[0], *found[1])) == sorted(wide) and view.offset == target.offset
-    return _Place(*found) if is_all else None
-
-
 def _merged(
-    step: Step, slot: int, view: View, maker: Step, known: Collection[str], stores: dict[str, Store]
-) -> list[Step] | None:
+    step: Step,
+    slot: int,
+    view: View,
+    maker: Step,
+    known: Collection[str],
+    stores: dict[str, Store],
+    follow: Follow,
+) -> tuple[list[Step] | None, list[Step]]:
     """A product that reads weights of few bits in a slot, and before it the steps that lay them out.
 
-    The view is of what the maker dequantises to.
+    The view is of what the maker dequantises to. A left factor that is rounded to 8 bits is read as that, and the steps
+    that made FLOAT32 of it are given as well.
     """
     product, made = step.primitive, maker.primitive
     assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
     found, weights = match_contraction(product), load(slot, DataType.FLOAT32)
     if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
-        return None
+        return None, []
     is_left = found.left is weights
     column, few = (found.rows, found.columns) if is_left else (found.columns, found.rows)
     other = found.right if is_left else found.left
@@ -139,12 +130,12 @@ def _merged(
     is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
     parts = match_dequantised(*made.value.args) if made.value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
-        return None
-    place = _place(made.target, view, column[0], summed)
-    layout = None if place is None else _Layout(made, parts, place, maker, known, stores)
+        return None, []
+    place = find_place(made.target, view, column[0], summed)
+    layout = None if place is None else WeightLayout(made, parts, place, maker, known, stores)
     views = None if layout is None else layout.views()
     if layout is None or views is None:
-        return None
+        return None, []
     cut = layout.cut
 
     def along(one: View) -> View:
@@ -157,12 +148,21 @@ def _merged(
         strides = tuple(stride if k == column[0] else 0 for k in range(summed))
         return replace(one, sizes=(*found.sizes[:summed], *cut), strides=(*strides, *steps))
 
+    rounded = find_rounded(product.sources[int(other.value)], few, cut, follow) if other.op == "load" else None
+    if rounded is not None and _is_odd(product.value, other, summed):
+        rounded = None
     sources = [along(one) for one in product.sources]
     sources[slot] = spread(*views[0])
     loads: dict[Expr, Expr] = {parts.byte: load(slot, parts.byte.type or BYTE)}
     for leaf, one in zip(layout.leaves[1:], views[1:], strict=True):
         loads[leaf] = load(len(sources), one[0].data_type)
         sources.append(spread(*one))
+    if rounded is not None:
+        byte, scale = load(int(other.value), DataType.INT8), load(len(sources), DataType.FLOAT32)
+        sources[int(other.value)] = along(rounded.views[0])
+        sources.append(rounded.views[1])
+        own = {rounded.parts.byte: byte, rounded.parts.scale: scale}
+        other = rewrite(rounded.parts.number * rounded.parts.scale, lambda node: own.get(node, node))
     half = coordinate(summed + len(cut) - 1)
     number = rewrite(parts.number, lambda node: loads.get(node, half if node.op == "coordinate" else node))
     total = fold("sum", other * number * loads[parts.scale])
@@ -172,114 +172,12 @@ def _merged(
     ending = replace(target, sizes=(*target.sizes, *(1,) * more), strides=(*target.strides, *(0,) * more))
     merged = Reduce(tuple(sources), ending, value, len(cut))
     stores |= layout.stores
-    return [*layout.steps, replace(step, primitive=merged, nodes=joined(maker.nodes, step.nodes))]
+    away = rounded.path if rounded is not None else []
+    nodes = joined([name for one in (maker, *away) for name in one.nodes], step.nodes)
+    return [*layout.steps, replace(step, primitive=merged, nodes=nodes)], away
 
 
 def _is_odd(value: Expr, weights: Expr, summed: int) -> bool:
     """Whether a product does more with weights than to multiply them, or counts along the sum."""
     readers = sum(weights in node.args for node in walk(value))
     return readers > 1 or any(node.op == "coordinate" and node.value == summed for node in walk(value))
-
-
-class _Layout:
-    """How weights, scales and zero points lie along the sum of a product; the steps that lay them out, where needed."""
-
-    def __init__(
-        self, made: Map, parts: Dequantised, place: _Place, maker: Step, known: Collection[str], taken: Collection[str]
-    ) -> None:
-        self.made, self.parts, self.place = made, parts, place
-        self.leaves = [parts.byte, parts.scale, *([parts.zero] if parts.zero is not None else [])]
-        self.leaves = [leaf for leaf in self.leaves if leaf.op == "load"]
-        self.steps: list[Step] = []
-        self.stores: dict[str, Store] = {}
-        self._maker, self._known, self._taken = maker, known, taken
-        sizes = made.target.sizes
-        self.is_paired = parts.data_type.is_half_byte
-        self.columns, self.count = (math.prod(sizes[d] for d in own) for own in place)
-        inner = place.summed[-1:] if place.summed[-1:] != (parts.half,) or not self.is_paired else place.summed[-2:]
-        self.outer = place.summed[: len(place.summed) - len(inner)]
-        """The dimensions that count blocks."""
-        self.block = math.prod(sizes[d] for d in inner)
-        self.inner = inner
-        blocks = self.count // self.block
-        self.cut = (blocks, self.block // 2, 2) if self.is_paired else (blocks, self.block)
-        """The sizes that the sum is cut into."""
-
-    def views(self) -> list[tuple[View, int, tuple[int, ...]]] | None:
-        """Of each leaf a view, its stride by column and those along the sum."""
-        if not has_way(self.block, self.cut[0]) or len(self.outer) > 1:
-            return None
-        found = []
-        for leaf in self.leaves:
-            view = self.made.sources[int(leaf.value)]
-            one = self._weights(view) if leaf is self.parts.byte else self._scale(view)
-            if one is None:
-                return None
-            found.append(one)
-        return found
-
-    def _scale(self, view: View) -> tuple[View, int, tuple[int, ...]] | None:
-        """One for each block: those of a column side by side."""
-        if any(view.strides[d] for d in self.inner) or len(self.place.column) > 1 + self.is_paired:
-            return None
-        by_block = view.strides[self.outer[0]] if self.outer else 1
-        by_column, is_even = self._by_column(view)
-        inside = (0,) * (len(self.cut) - 1)
-        if by_block == 1 and is_even:
-            return view, by_column, (1, *inside)
-        if view.tensor not in self._known or not is_even:
-            return None
-        sizes = (self.columns, self.cut[0])
-        source = View(view.tensor, view.data_type, sizes, (by_column, by_block), view.offset)
-        return self._lay_out(source, self.cut[0]), self.cut[0], (1, *inside)
-
-    def _by_column(self, view: View) -> tuple[int, bool]:
-        """The stride from column to column, and whether there is one."""
-        *outer, last = (view.strides[d] for d in self.place.column)
-        size = self.made.target.sizes[self.place.column[-1]]
-        return last, all(stride == last * size for stride in outer)
-
-    def _weights(self, view: View) -> tuple[View, int, tuple[int, ...]] | None:
-        """The bytes, those of a column side by side."""
-        strides, wanted = [view.strides[d] for d in self.place.summed], self._wanted()
-        (column, *half), sizes = self.place.column, self.made.target.sizes
-        if not half and strides == wanted[len(wanted) - len(strides) :]:
-            return view, view.strides[column], tuple(wanted)
-        inner = zip(strides, strides[1:], self.place.summed[1:], strict=False)
-        if view.tensor not in self._known or any(a != b * sizes[d] for a, b, d in inner):
-            return None
-        step = strides[-1]
-        if not self.is_paired:
-            both = (self.columns, self.count)
-            source = View(view.tensor, view.data_type, both, (view.strides[column], step), view.offset)
-            return None if half else (self._lay_out(source, self.count), self.count, tuple(wanted))
-        if half != [self.parts.half]:
-            return None
-        # Two columns share a byte: those of two steps of the sum become a byte of one column.
-        pairs, by = (self.columns // 2, 2, self.count // 2), (view.strides[column], 0, 2 * step)
-        low, high = (View(view.tensor, BYTE, pairs, by, view.offset + k * step) for k in (0, 1))
-        first, second = (number_in(load(k, BYTE), DataType.UINT4, coordinate(1)) for k in (0, 1))
-        name = self._name()
-        self.stores[name] = Store("scratch", self.columns * self.count // 2)
-        target = View(name, BYTE, pairs, (self.count, self.count // 2, 1))
-        self.steps.append(replace(self._maker, primitive=Map((low, high), target, first | (second << 4))))
-        return target, self.count // 2, tuple(wanted)
-
-    def _wanted(self) -> list[int]:
-        return [self.block // 2, 1, 0] if self.is_paired else [self.block, 1]
-
-    def _lay_out(self, source: View, pitch: int) -> View:
-        """What lies side by side in a store of its own. It is no copy, which readers would see through."""
-        name, kind = self._name(), source.data_type
-        self.stores[name] = Store("scratch", math.prod(source.sizes) * kind.size_in_bytes)
-        target = View(name, kind, source.sizes, (pitch, 1))
-        other = DataType.UINT32 if kind.size_in_bytes == 4 else DataType.INT8 if kind is BYTE else BYTE
-        value = load(0, kind).bits(other).bits(kind)
-        self.steps.append(replace(self._maker, primitive=Map((source,), target, value)))
-        return target
-
-    def _name(self) -> str:
-        name = f"{self._maker.target.tensor}'s weights"
-        while name in self._taken or name in self.stores:
-            name += "'"
-        return name

@@ -52,6 +52,12 @@ class Dequantised(NamedTuple):
     zero: Expr | None
     """z: a load, a constant, or nothing."""
 
+    @property
+    def is_rounded(self) -> bool:
+        """Whether it is what rows are rounded to: x·s."""
+        has_zero = self.zero is not None and (self.zero.op == "load" or bool(self.zero.value))
+        return self.data_type is DataType.INT8 and not has_zero
+
 
 def match_dequantised(number: Expr, scale: Expr) -> Dequantised | None:
     """The parts of what DEQUANTIZE computes of weights of 4 and 8 bits; None for others."""
@@ -82,6 +88,12 @@ class Weights(NamedTuple):
     left: Expr
     """a."""
     right: Dequantised
+
+    @property
+    def rounded(self) -> Dequantised | None:
+        """Of an a that is a whole number of 8 bits times a scale, the parts."""
+        found = match_dequantised(*self.left.args) if self.left.op == "mul" else None
+        return found if found is not None and found.is_rounded else None
 
 
 def match_weights(primitive: Reduce) -> Weights | None:

@@ -31,19 +31,21 @@ class HeldFile:
     """A file that stays open, so that it may be renamed or deleted; what is written to it is noticed."""
 
     def __init__(self, file: BufferedReader, name: str) -> None:
-        self._file, self._name = file, name
+        self._name = name
+        self._descriptor = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._descriptor)
         self._stamp = self._look()
         weakref.finalize(self, file.close)
 
     def _look(self) -> tuple[int, int]:
-        found = os.fstat(self._file.fileno())
+        found = os.fstat(self._descriptor)
         return found.st_size, found.st_mtime_ns
 
     def read(self, offset: int, size: int) -> bytes:
         """So many bytes, as they were when the model was loaded."""
         parts, at, end = [], offset, offset + size
         try:
-            while at < end and (part := os.pread(self._file.fileno(), min(end - at, _MOST_READ), at)):
+            while at < end and (part := os.pread(self._descriptor, min(end - at, _MOST_READ), at)):
                 parts.append(part)
                 at += len(part)
         except (OSError, MemoryError) as error:

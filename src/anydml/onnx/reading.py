@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 from dataclasses import dataclass, field
@@ -109,8 +108,7 @@ def _copied(proto: Any) -> Any:
 def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> tuple[Any, dict[str, bytes | Piece]]:
     """The message, and the initializers that are left in the file, which is then kept open."""
     try:
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open_plain(path.resolve(), name))
+        with open_plain(path.resolve(), name) as file:
             size = os.fstat(file.fileno()).st_size
             if size > _MOST_BYTES:
                 rule = f"the file must have at most 2 GiB = {_MOST_BYTES} bytes, a protobuf's most"
@@ -124,7 +122,6 @@ def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> t
                 held = HeldFile(file, name)
                 raw: dict[str, bytes | Piece] = {tensors[i - 1].name: Piece(held, *at) for i, at in found[1].items()}
                 if len({tensor.name for tensor in tensors}) == len(tensors):
-                    stack.pop_all()
                     return proto, raw
             file.seek(0)
             data = file.read(size)

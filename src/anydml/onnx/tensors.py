@@ -64,9 +64,9 @@ def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: byt
         raise UnsupportedError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
     count = math.prod(shape)
     if is_external(tensor):
-        make = functools.partial(_read_external, tensor, element, count, subject, what, beside)
+        make = functools.partial(_read_external, tensor, element, count, subject, what, beside, _Seen())
         make(is_check=True)
-        return _value(element, shape, Known(make=make), tensor)
+        return _value(element, shape, Known(make=make, is_readable=True), tensor)
     if isinstance(raw, Piece):
         _check_bytes(raw, element, count, subject, what)
         make = functools.partial(_from_piece, raw, element, count, subject, what)
@@ -138,6 +138,14 @@ def _from_field(tensor: Any, element: ElementType, count: int, subject: str, wha
     return held.view(np.float16) if is_half else held
 
 
+@dataclass(slots=True)
+class _Seen:
+    """A file beside a model as it was when the model was loaded, and whether its elements were counted."""
+
+    stamp: object = None
+    is_taken: bool = False
+
+
 def _read_external(
     tensor: Any,
     element: ElementType,
@@ -145,6 +153,7 @@ def _read_external(
     subject: str,
     what: str,
     beside: Beside,
+    seen: _Seen,
     *,
     is_check: bool = False,
 ) -> np.ndarray[Any, Any]:
@@ -158,7 +167,12 @@ def _read_external(
     try:
         path = folder.find_source(location)
         with open_plain(path, location) as file:
-            size = os.fstat(file.fileno()).st_size
+            found = os.fstat(file.fileno())
+            size, stamp = found.st_size, (found.st_ino, found.st_size, found.st_mtime_ns)
+            if seen.stamp not in (None, stamp):
+                rule = f"must stay as it was when the model was loaded, in '{printable(location)}'"
+                raise _broken(subject, what, rule, "another", "load the model again")
+            seen.stamp = stamp
             offset = _number(entries, "offset", 0, subject, what)
             wanted = element.bytes_of(count)
             length = _number(entries, "length", wanted, subject, what)
@@ -170,7 +184,9 @@ def _read_external(
                 raise _broken(subject, what, rule, f"{offset} .. {offset + length}")
             if is_check:
                 return np.empty(0, element.held)
-            beside.limit.take(wanted, what, beside.model)
+            if not seen.is_taken:
+                beside.limit.take(wanted, what, beside.model)
+                seen.is_taken = True
             held = np.empty(wanted // element.held.itemsize, element.held.newbyteorder("<"))
             file.seek(offset)
             if file.readinto(held.view(np.uint8).data) != wanted:

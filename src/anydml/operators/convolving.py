@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault
 from anydml.ir.expressions import fold, load
-from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.margins import around, framed, store, walked, zeros
+from anydml.operators.margins import around, framed, in_one_piece, walked, zeros
+from anydml.operators.phases import Frame, Walk, cut, phases_of
 from anydml.operators.rules import exact_sizes, same_dimension_count
 from anydml.operators.sizes import pad
 from anydml.operators.windows import Windowed
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Primitive
     from anydml.operators.fields import Input, Output, PerDimension, Uint
+    from anydml.operators.phases import Phase
     from anydml.operators.sizes import Sizes, Spread
     from anydml.tensor import TensorDesc
+
+
+MOST_PHASES = 16
+"""Of all dimensions together: each is a step of its own. With more of them the input is spread, zeros in between."""
 
 
 class Filtered(Windowed):
@@ -203,8 +209,43 @@ class Filtered(Windowed):
         sizes = tuple(size - end for size, end in zip(output.sizes, ends, strict=True))
         zero, one = (0,) * len(sizes), (1,) * len(sizes)
         beside = around(output, zero, one, sizes, zeros) if sizes != output.sizes else []
-        (whole, filling), (filters, laid_out) = self._framed(sizes[2:]), self._filters()
-        return (*filling, *laid_out, self._contraction(whole, filters, output.window(zero, one, sizes)), *beside)
+        return (*self._convolved(output.window(zero, one, sizes)), *beside)
+
+    def _convolved(self, target: View) -> list[Primitive]:
+        filters, window = self._filters(), self._window()
+        if self.is_backward() and (phases := self._phases(target.sizes[2:])):
+            x, frame = View.of("InputTensor", self.input_tensor), Frame.of(phases)
+            starts, sizes = (0, 0, *(-at for at in frame.starts)), (*x.sizes[:2], *frame.sizes)
+            whole, filling = framed(x, starts, (1,) * len(sizes), sizes, "padded", self.fill)
+            parts = list(cut(phases, frame, whole, filters, target, turned=self.is_turned()))
+        else:
+            whole, filling = self._framed(target.sizes[2:])
+            steps = (1,) * len(window) if self.is_backward() else self.each("strides")
+            across, within = (
+                [stride * step for stride, step in zip(whole.strides[2:], by, strict=True)]
+                for by in (steps, self.each("dilations"))
+            )
+            offset = 0
+            if self.is_turned() != self.is_backward():  # windows are walked from their ends: filters stay as they lie
+                offset = sum((size - 1) * stride for size, stride in zip(window, within, strict=True))
+                within = [-stride for stride in within]
+            parts = [(filters, target, Walk(across, within, offset))]
+        found: list[Primitive] = [*filling]
+        for number, (some, part, walk) in enumerate(parts):
+            own, laid_out = in_one_piece(some, 2, f"filters {number}")
+            found += [*laid_out, self._contraction(whole, own, part, walk)]
+        return found
+
+    def _phases(self, sizes: Sizes) -> list[list[Phase]]:
+        """The phases of each spatial dimension; none where there is one alone, or one without a tap."""
+        fields = ("strides", "dilations", "start_padding")
+        geometry = zip(sizes, self._window(), *map(self.each, fields), strict=True)
+        found = [phases_of(*one) for one in geometry]
+        is_ours = all(one.taps for several in found for one in several)
+        is_cut = 1 < math.prod(map(len, found)) <= MOST_PHASES
+        # A phase that there is not has its stride in the places of the others.
+        is_whole = all(len(one) == step for one, step in zip(found, self.each("strides"), strict=True))
+        return found if is_ours and is_cut and is_whole else []
 
     def _framed(self, convolved: Sizes) -> tuple[View, list[Map]]:
         """The input as windows walk over it: with padding, and backward with room between its elements."""
@@ -223,27 +264,21 @@ class Filtered(Windowed):
             sizes = [(size - 1) * step + reach for size, step, reach in walk]
         return framed(x, (0, 0, *starts), (1, 1, *steps), (*x.sizes[:2], *sizes), "padded", self.fill)
 
-    def _contraction(self, x: View, filters: View, target: View) -> Reduce:
+    def _contraction(self, x: View, filters: View, target: View, walk: Walk) -> Reduce:
         """Over batch, group, channel of the output and place; of the channels of the input and the window's places."""
-        window, groups, (inner, outer) = self._window(), self.group_count, self._channels()
+        window, groups, (inner, outer) = filters.sizes[3:], self.group_count, self._channels()
         kept = (target.sizes[0], groups, outer, *target.sizes[2:])
         sizes, none = (*kept, inner, *window), (0,) * len(window)
-        batch, channel, *places = x.strides
-        steps = (1,) * len(window) if self.is_backward() else self.each("strides")
-        across, within = (
-            [stride * step for stride, step in zip(places, by, strict=True)] for by in (steps, self.each("dilations"))
-        )
-        offset = 0
-        if self.is_turned() != self.is_backward():  # windows are walked from their ends: filters stay as they lie
-            offset = sum((size - 1) * stride for size, stride in zip(window, within, strict=True))
-            within = [-stride for stride in within]
-        views = {"InputTensor": walked(x, sizes, (batch, channel * inner, 0, *across, channel, *within), offset)}
+        batch, channel, *_ = x.strides
+        strides = (batch, channel * inner, 0, *walk.across, channel, *walk.within)
+        views = {"InputTensor": walked(x, sizes, strides, walk.offset)}
         views["FilterTensor"] = walked(filters, sizes, (0, *filters.strides[:2], *none, *filters.strides[2:]))
         for field in self.inputs():
             if field not in views:
                 step = sum(View.of(field, self.tensors()[field]).strides)  # of the one dimension that is not of size 1
-                strides = (0, step * outer, step, *none, 0, *none)
-                views[field] = walked(View.of(field, self.tensors()[field]), sizes, strides)
+                views[field] = walked(
+                    View.of(field, self.tensors()[field]), sizes, (0, step * outer, step, *none, 0, *none)
+                )
         elements = {field: load(slot, view.data_type) for slot, (field, view) in enumerate(views.items())}
         left, right = self.factors(elements)
         value = self.value(fold("sum", left * right), elements).to(target.data_type)
@@ -251,15 +286,10 @@ class Filtered(Windowed):
         ending = walked(target, (*kept, *ones), (batch, channel * outer, channel, *places, *(0 for _ in ones)))
         return Reduce(tuple(views.values()), ending, value, len(ones))
 
-    def _filters(self) -> tuple[View, list[Map]]:
-        """The filters of each group and channel of the output, each in one piece: copied, where it is not."""
+    def _filters(self) -> View:
+        """The filters of each group and channel of the output."""
         view, (inner, outer) = View.of("FilterTensor", self.filter_tensor), self._channels()
         first, second, *within = view.strides
         sizes = (self.group_count, outer, inner, *view.sizes[2:])
         group, kept, summed = (inner, second, first) if self.is_backward() else (outer, first, second)
-        own = walked(view, sizes, (first * group, kept, summed, *within))
-        packed = store("filters", view.data_type, sizes)
-        pieces = zip(sizes[2:], own.strides[2:], packed.strides[2:], strict=True)
-        if all(stride == wanted or size == 1 for size, stride, wanted in pieces):
-            return own, []
-        return packed, [copy_of(own, packed)]
+        return walked(view, sizes, (first * group, kept, summed, *within))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.enums import DataType
+from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of, filled
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.enums import DataType
-    from anydml.ir.verbs import Map
     from anydml.tensor import TensorDesc
 
 
@@ -82,3 +83,18 @@ def walked(view: View, sizes: Sequence[int], strides: Sequence[int], offset: int
     """A view's memory in other sizes and strides; a size of 1 leaves a stride without meaning."""
     meant = tuple(stride if size > 1 else 0 for size, stride in zip(sizes, strides, strict=True))
     return View(view.tensor, view.data_type, tuple(sizes), meant, view.offset + offset)
+
+
+def in_one_piece(view: View, first: int, name: str) -> tuple[View, list[Map]]:
+    """A view whose dimensions from some one on lie in one piece: as they are, or in a temporary, with what writes it.
+
+    That is no copy: graphs would have its readers read what is copied, where it lies.
+    """
+    packed = store(name, view.data_type, view.sizes)
+    pieces = zip(view.sizes[first:], view.strides[first:], packed.strides[first:], strict=True)
+    if all(stride == wanted or size == 1 for size, stride, wanted in pieces):
+        return view, []
+    kind = view.data_type
+    other = {4: DataType.UINT32, 2: DataType.UINT16}.get(kind.size_in_bytes)
+    other = other or (DataType.INT8 if kind is DataType.UINT8 else DataType.UINT8)
+    return packed, [Map((view,), packed, load(0, kind).bits(other).bits(kind))]

@@ -24,6 +24,7 @@ from anydml.engines.cpu.programs import (
     plan_scaled,
     plan_taps,
     plan_weights,
+    plan_weights_ahead,
 )
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
@@ -48,7 +49,9 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Sort: (),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
-AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {Reduce: (plan_panels,)}
+AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
+    Reduce: (plan_panels, plan_weights_ahead)
+}
 """Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
 
 _expand = functools.lru_cache(maxsize=256)(expand)

@@ -19,6 +19,7 @@ from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
+from anydml.ir.weights import match_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,8 +116,11 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
 
 
 def _needed_in_memory(reader: Computation) -> list[View]:
-    """What a step fetches from, and the indices that it checks."""
+    """What a step fetches from, the indices that it checks, and rows of bytes, whose product would be another."""
+    weights = match_weights(reader) if isinstance(reader, Reduce) else None
+    rounded = weights.rounded if weights is not None else None
     return [
+        *(reader.sources[int(leaf.value)] for leaf in ((rounded.byte, rounded.scale) if rounded else ())),
         *(reader.sources[slot] for slot in fetched(*reader.values)),
         *(check.indices for check in reader.checks),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
+from anydml.graph.weights import FEW
+from anydml.ir.weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.lowerings.slicing import take
@@ -120,6 +123,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
     return take(node, long, [0] * len(x.shape), list(x.shape), [1] * len(x.shape)) if long.shape != x.shape else long
 
 
+_ROUNDS = 4
+"""The accuracy level that allows rows to be rounded to 8 bits."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -166,9 +171,21 @@ def matmul_bits(node: Node) -> list[Value]:
     if a.shape[-1:] != (length,):
         node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
     flat = node.tracer.reshape(a, (a.count // length, length))
+    is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
+    if node.integer("accuracy_level", 0) == _ROUNDS and is_whole and flat.shape[0] <= FEW and a.element.name == "FLOAT":
+        flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
     result = node.tracer.reshape(found, (*a.shape[:-1], columns))
     return [result if bias is None else compute(node, dml.add, result, bias)]
+
+
+def _round_rows(block: int, x: Any, **named: Any) -> Any:
+    """Rows as a whole number of 8 bits each, times a scale for each block: what ONNX Runtime rounds them to."""
+    rows, length = x.desc.sizes
+    blocks = x.reinterpret((rows, length // block, block))
+    most = dml.reduce(dml.abs(blocks), "MAX", axes=(2,))
+    scale = (most * (1 / 127)).reinterpret((rows, length // block))
+    return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
 
 
 def _check_shape(node: Node, name: str, value: Value, count: int) -> None:

@@ -1,14 +1,17 @@
 """Rows of FLOAT32 as whole numbers of three signed bytes each: what integer dot products multiply exactly.
 
-`kernel(a, portions, digits, sums, powers, odd)` takes a row in portions of `PORTION` elements. A portion has a power of
-two, such that its elements over it are below 2^`size` and are rounded to whole numbers: for 23 an error of at most
-2^-23 of its largest element. Those are cut into three bytes.
+`kernel(a, portions, digits, sums, powers, odd, scales, shared)` takes a row in portions of `PORTION` elements. A
+portion has a power of two, such that its elements over it are below 2^`size` and are rounded to whole numbers: for 23
+an error of at most 2^-23 of its largest element. Those are cut into three bytes.
 
 digits  by `TOGETHER` portions: of each place, the highest bytes last, words of four bytes; for each word of a portion,
         as `words` has them, those of all portions side by side. Portions that are left over follow one by one
 sums    by portion, the sum of its elements times `zero`
 powers  by portion, the power of two, FLOAT32
 odd     set to 1 where an element is no finite number
+
+Rows that were rounded to one signed byte each have that for their only digit; the scales, of which each is for `shared`
+portions, are their powers.
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ PLACES = 3
 """Bytes of an element."""
 _LOW, _INFINITY = 23, 0x7F800000
 """The exponent's bits below which a power would be too small to write, and the bits of infinity."""
+
+
+_NAMES = ("a", "portions", "digits", "sums", "powers", "odd", "scales", "shared")
+_HEAD = f"void @kernel({', '.join(f'i64 %{name}' for name in _NAMES)})"
 
 
 class Digits(NamedTuple):
@@ -84,14 +91,38 @@ def make_digits(shape: Digits) -> str:
         text.let("first", f"digits + (p - p % side) * {PLACES * PORTION} + p % side * 4")
         for place in range(PLACES):
             low = text.new(f"trunc {ints} {number} to {octets}")
-            words = text.new(f"bitcast {octets} {low} to <{PORTION // 4} x i32>")
-            for w in range(PORTION // 4):
-                word = text.new(f"extractelement <{PORTION // 4} x i32> {words}, i32 {w}")
-                text.add(f"store i32 {word}, ptr {text.place(f'first + side * {PORTION * place + 4 * w}')}, align 4")
+            _store_words(text, low, f"first + side * {PORTION * place}")
             number = text.new(f"ashr {ints} {text.new(f'add {ints} {number}, splat (i32 128)')}, splat (i32 8)")
     text.add("ret void")
-    names = ("a", "portions", "digits", "sums", "powers", "odd")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+    return text.define(_HEAD)
+
+
+def make_rounded(shape: Digits) -> str:
+    """The text of the kernel for rows of signed bytes."""
+    text = Steps()
+    octets, mask = f"<{PORTION} x i8>", ", ".join(f"i32 {k}" for word in shape.words for k in word)
+    text.let("whole", f"portions - portions % {TOGETHER}")
+    with text.loop("p", 0, "portions"):
+        a = text.new(f"load {octets}, ptr {text.place(f'a + p * {PORTION}')}, align 1")
+        total = _reduced(text, "add", text.new(f"sext {octets} {a} to <{PORTION} x i32>"))
+        total = text.new(f"mul i32 {total}, {shape.zero}")
+        text.add(f"store i32 {total}, ptr {text.place('sums + p * 4')}")
+        power = text.new(f"load i32, ptr {text.place('scales + p // shared * 4')}")
+        text.add(f"store i32 {power}, ptr {text.place('powers + p * 4')}")
+        a = text.new(f"shufflevector {octets} {a}, {octets} poison, <{PORTION} x i32> <{mask}>")
+        text.let("side", f"{TOGETHER} if p < whole else 1")
+        text.let("first", f"digits + (p - p % side) * {PORTION} + p % side * 4")
+        _store_words(text, a, "first")
+    text.add("ret void")
+    return text.define(_HEAD)
+
+
+def _store_words(text: Steps, octets: str, first: str) -> None:
+    """The words of a portion, apart by as many as are side by side."""
+    words = text.new(f"bitcast <{PORTION} x i8> {octets} to <{PORTION // 4} x i32>")
+    for w in range(PORTION // 4):
+        word = text.new(f"extractelement <{PORTION // 4} x i32> {words}, i32 {w}")
+        text.add(f"store i32 {word}, ptr {text.place(f'{first} + side * {4 * w}')}, align 4")
 
 
 def _reduced(text: Steps, function: str, vector: str) -> str:

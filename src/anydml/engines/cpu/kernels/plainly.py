@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.digits import PORTION
+from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER
 from anydml.engines.cpu.kernels.quantised import read_section
 from anydml.engines.cpu.kernels.steps import Steps
 
@@ -36,7 +36,13 @@ def make_plain(shape: Quantised) -> str:
 
 
 def _weight(text: Steps, shape: Quantised) -> str:
-    byte = text.new(f"load i8, ptr {text.place(f'weights + k * {shape.bits} // 8')}")
+    at = f"k * {shape.bits} // 8"
+    if shape.is_laid_out:
+        text.let("portion", f"k // {PORTION}")
+        text.let("byte", f"k % {PORTION} * {shape.bits} // 8")
+        whole = f"(portion - portion % {TOGETHER}) * {shape.width}"
+        at = f"{whole} + byte // 4 * {4 * TOGETHER} + portion % {TOGETHER} * 4 + byte % 4"
+    byte = text.new(f"load i8, ptr {text.place(f'weights + {at}')}")
     if shape.bits == 4:
         shift = text.new(f"trunc i64 {text.value('k % 2 * 4')} to i8")
         byte = text.new(f"and i8 {text.new(f'lshr i8 {byte}, {shift}')}, 15")

@@ -16,7 +16,7 @@ from anydml.ir.weights import MOST
 
 WORDS = (
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "digits", "columns_of",
-    "columns_low", "plainly", "left_at", "right_at", "result_at", "rank",
+    "columns_low", "plainly", "left_at", "right_at", "result_at", "rank", "is_rounded",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
 which `columns_low` takes what is left, and `_at` the words at which sections stand."""
@@ -77,10 +77,17 @@ def _write_unit(text: Steps) -> None:
     text.let("powers", "sums + rows * portions * 4")
     with text.loop("r", 0, "rows"):
         text.put(f"scratch + {_ODD} + r * 8", 0)
-        text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
+        with text.when("is_rounded == 0"):
+            text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
+        for name, at in (("bytes", 0), ("scales", 8)):
+            text.read(f"{name}_base", f"left_bases + {at}")
+            text.read(f"{name}_on", f"left + {24 + 8 * 4} + {at}")
+        text.let("of_row", "bytes_base + (m0 + r) * bytes_on if is_rounded != 0 else row")
+        text.read("shared", "right + 24 + right_views * 8")
         text.invoke(
-            "digits", "row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
+            "digits", "of_row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
             "sums + r * portions * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
+            "scales_base + (m0 + r) * scales_on", "shared",
         )  # fmt: skip
     with text.loop("j", 0, "columns", NEAR), text.loop("i", 0, "rows", "some"):
         text.let("used", "columns_of if rows - i >= some else columns_low")

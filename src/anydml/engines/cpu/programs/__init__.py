@@ -14,7 +14,7 @@ from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.taps import plan_taps
-from anydml.engines.cpu.programs.weights import plan_weights
+from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
 __all__ = [
     "CheckedProgram",
@@ -36,4 +36,5 @@ __all__ = [
     "plan_scaled",
     "plan_taps",
     "plan_weights",
+    "plan_weights_ahead",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits
+from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits, make_rounded
 from anydml.engines.cpu.kernels.plainly import make_plain
 from anydml.engines.cpu.kernels.quantised import MOST_ROWS, Quantised, make_quantised
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
@@ -21,15 +22,18 @@ from anydml.engines.cpu.kernels.weights import (
     make_weights,
 )
 from anydml.engines.cpu.programs.contract import ContractProgram
-from anydml.engines.cpu.programs.sides import NOWHERE, Sides
+from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Sides
 from anydml.engines.threads import get_num_threads
-from anydml.ir.patterns import Contraction
+from anydml.ir.patterns import Contraction, copy_of
 from anydml.ir.trees import fetched
+from anydml.ir.views import View
 from anydml.ir.weights import has_way, match_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anydml.engines.cpu.programs.sides import Section
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Map, Reduce
     from anydml.ir.weights import Dequantised
 
 ROWS = 8
@@ -40,6 +44,15 @@ TURNS = 2
 
 def plan_weights(primitive: Reduce) -> ContractProgram | None:
     """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
+    return _plan(primitive, frozenset())
+
+
+def plan_weights_ahead(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+    """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
+    return _plan(primitive, constants) if constants else None
+
+
+def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
     found = match_weights(primitive)
     if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
         return None
@@ -50,7 +63,9 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
     columns = tuple(k for k in wide if k < kept and any(view.strides[k] for view in views))
     rows = tuple(k for k in wide if k < kept and k not in columns)
     # The weights' own views lie otherwise along the sum: the left factor stands for both.
-    both = (found.left, found.left)
+    rounded = found.rounded
+    left_of = found.left if rounded is None else rounded.byte
+    both = (left_of, left_of)
     sides = Sides(
         primitive, Contraction(found.fold, *both, sizes, (), rows, columns, tuple(k for k in wide if k >= kept))
     )
@@ -60,10 +75,48 @@ def plan_weights(primitive: Reduce) -> ContractProgram | None:
     if planned is None or not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
         return None
     shared, shape = planned
+    if rounded is not None:
+        shape = shape._replace(places=1)
     lies = [sides.lie(leaf) for leaf in leaves]
+    layouts: dict[str, Map] = {}
+    if constants:
+        laid_out = _lay_out(sides, views[0], shape)
+        if laid_out is None or views[0].tensor not in constants:
+            return None
+        name, on = laid_out.target.tensor, laid_out.target.strides[0]
+        lies[0] = Lie(name, 0, tuple(on if k == sides.columns[-1] else 0 for k in range(len(sizes))), 1)
+        layouts, shape = {name: laid_out}, shape._replace(is_laid_out=True)
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
-    left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
-    return _program(sides, shape, (left, weights, sides.result()))
+    if rounded is None:
+        left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
+    else:
+        pair = [sides.lie(rounded.byte), sides.lie(rounded.scale)]
+        strides = primitive.sources[int(rounded.scale.value)].strides[-primitive.depth :]
+        if pair[0].along(sides.folded) != 1 or not _is_by_block(strides, sizes[kept]):
+            return None
+        left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
+    return _program(sides, shape, (left, weights, sides.result()), layouts)
+
+
+def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
+    """Whether there is one for each block along the sum, side by side; that of a single block has no stride."""
+    return not any(strides[1:]) and (blocks == 1 or strides[0] == 1)
+
+
+def _lay_out(sides: Sides, view: View, shape: Quantised) -> Map | None:
+    """How the words of weights are laid out for `TOGETHER` portions at once; None where some are left over."""
+    tensors = [one.tensor for one in sides.primitive.sources]
+    column, groups = sides.columns[-1], sides.k // (PORTION * TOGETHER)
+    if sides.k % (PORTION * TOGETHER) or tensors.count(view.tensor) > 1 or any(view.strides[k] for k in sides.batch):
+        return None
+    name = f"{view.tensor} in words"
+    while name in (*tensors, sides.target.tensor):
+        name += " more"
+    words = shape.width // 4
+    sizes = (sides.n, groups, words, TOGETHER, 4)
+    source = replace(view, sizes=sizes, strides=(view.strides[column], TOGETHER * shape.width, 4, shape.width, 1))
+    strides = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    return copy_of(source, View(name, view.data_type, sizes, strides))
 
 
 def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | None:
@@ -79,7 +132,7 @@ def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | Non
     if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks):
         return None
     first = int(blocks == 1)  # which has no stride
-    if byte[first:] != (inner[0], 1, 0)[first:depth] or any(x[first:] != (1, 0, 0)[first:depth] for x in scales):
+    if byte[first:] != (inner[0], 1, 0)[first:depth] or not all(_is_by_block(x, blocks) for x in scales):
         return None
     shared = math.prod(inner) // PORTION
     zero = 0 if right.zero is None or right.zero.op == "load" else int(right.zero.value)
@@ -100,12 +153,20 @@ def _has_dots() -> bool:
     return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
 
 
-def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> ContractProgram:
+def _program(
+    sides: Sides, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+) -> ContractProgram:
     portions = sides.k // PORTION
     height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= MOST_BYTES else MOST_ROWS)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
     digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else shape.zero)
+    is_rounded = shape.places == 1
+    digits_of = (
+        get_kernel(f"rounded {digits.name}", functools.partial(make_rounded, digits))
+        if is_rounded
+        else get_kernel(digits.name, functools.partial(make_digits, digits))
+    )
     some = min(height, MOST_ROWS)
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
@@ -121,7 +182,8 @@ def _program(sides: Sides, shape: Quantised, sections: tuple[Section, ...]) -> C
         places.append(places[-1] + len(section.words) + len(section.tensors))
     fixed = (
         sides.m, sides.n, portions, row_units, units, height, some,
-        get_kernel(digits.name, functools.partial(make_digits, digits)).address, *kernels, plain, *places[:3],
-        len(sides.batch), *(sides.found.sizes[k] for k in sides.batch),
+        digits_of.address, *kernels, plain, *places[:3],
+        len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
-    return ContractProgram(get_kernel("weights", make_weights), fixed, sections, batch * row_units * units, size)
+    number = batch * row_units * units
+    return ContractProgram(get_kernel("weights", make_weights), fixed, sections, number, size, layouts)
