@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import textwrap
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -107,7 +107,6 @@ def test_every_operator_that_is_a_map_has_its_picture() -> None:
 # Any tree
 
 
-@dataclass(frozen=True, kw_only=True)
 class Whatever(OperatorDesc):
     """Computes what a test says."""
 
