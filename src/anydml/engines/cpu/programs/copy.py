@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 FAR_FROM = 1024 * 1024
 """Bytes of output from which on the input is fetched ahead, on Arm: x86 does as well by itself."""
-FAR_ROW = 512
-"""Bytes of a row from which on that is: rows of 448 bytes take 29 ns each by memcpy, and 44 so."""
+SHORT_ROW, SHORT_FAR_FROM = 512, 8 * 1024 * 1024
+"""Bytes of a row below which that is so from more bytes on: 7,168 rows of 448 take 29 ns each by memcpy and 44 so, and
+28,672 of them 93 and 28."""
 SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
 RUN = 64
@@ -63,7 +64,8 @@ class CopyProgram:
             # On a Xeon forward rows of 256 MiB take 28.7 ms through the cache and 34 past it, backward ones 67 and 33.
             is_past = IS_ARM or kind.endswith(("backward", "back"))
             large += " stream" if is_past and size // 2 >= STREAM_FROM else ""
-            is_far = IS_ARM and size // 2 >= FAR_FROM and (kind != "run" or FAR_ROW <= count * width < SEGMENT)
+            least = SHORT_FAR_FROM if kind == "run" and count * width < SHORT_ROW else FAR_FROM
+            is_far = IS_ARM and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
             large += " far" if is_far else ""
         segments = -(-count * width // SEGMENT)
         length = -(-count // segments)
