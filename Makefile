@@ -21,7 +21,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: run test test-gpu lint written stress bench bench-gpu clean
 
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
-# reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
+# reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own; CI's debugging of
+# memory, which slows them by a fifth, has nothing to see there: NumPy does all of it.
 ENGINE_TESTS := tests/test_cuda_engine.py tests/test_cuda_maps.py tests/test_cuda_expressions.py tests/test_cuda_reduces.py tests/test_cuda_products.py tests/test_targets.py tests/test_documents.py tests/test_random.py \
   tests/test_precision.py tests/test_casts.py tests/test_graph_random.py
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
@@ -34,7 +35,7 @@ run: $(VENV)/ready
 
 test: lint
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
+	PYTHONMALLOC= PYTHONDEVMODE= TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
 	  -k cuda -m "not large" $(ENGINE_TESTS) tests/test_graph_run.py tests/test_graph_several.py
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.

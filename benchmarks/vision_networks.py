@@ -74,7 +74,7 @@ def _ending(inputs: int) -> list[nn.Module]:
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000)]
 
 
-def resnet(blocks: tuple[int, ...] = (3, 4, 6, 3)) -> bytes:
+def resnet(side: int = SIDE, blocks: tuple[int, ...] = (3, 4, 6, 3)) -> bytes:
     """ResNet-50 by default."""
     parts = [*_convolved(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
@@ -82,19 +82,21 @@ def resnet(blocks: tuple[int, ...] = (3, 4, 6, 3)) -> bytes:
         for i in range(count):
             parts.append(Bottleneck(inputs, 64 << stage, 2 if stage and not i else 1))
             inputs = 256 << stage
-    return _exported(nn.Sequential(*parts, *_ending(inputs)))
+    return _exported(nn.Sequential(*parts, *_ending(inputs)), side)
 
 
-def squeezenet() -> bytes:
+def squeezenet(side: int = SIDE) -> bytes:
     """SqueezeNet 1.1."""
     parts = [nn.Conv2d(3, 64, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True)]
     parts += [Fire(64, 16, 64), Fire(128, 16, 64), nn.MaxPool2d(3, 2, ceil_mode=True)]
     parts += [Fire(128, 32, 128), Fire(256, 32, 128), nn.MaxPool2d(3, 2, ceil_mode=True)]
     parts += [Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)]
-    return _exported(nn.Sequential(*parts, nn.Conv2d(512, 1000, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()))
+    return _exported(
+        nn.Sequential(*parts, nn.Conv2d(512, 1000, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()), side
+    )
 
 
-def mobilenet() -> bytes:
+def mobilenet(side: int = SIDE) -> bytes:
     """MobileNet-v2."""
     parts = [*_convolved(3, 32, 3, 2), nn.ReLU6()]
     inputs = 32
@@ -104,13 +106,13 @@ def mobilenet() -> bytes:
         for i in range(count):
             parts.append(Inverted(inputs, outputs, 1 if i else stride, factor))
             inputs = outputs
-    return _exported(nn.Sequential(*parts, *_convolved(inputs, 1280, 1), nn.ReLU6(), *_ending(1280)))
+    return _exported(nn.Sequential(*parts, *_convolved(inputs, 1280, 1), nn.ReLU6(), *_ending(1280)), side)
 
 
-def _exported(network: nn.Module) -> bytes:
+def _exported(network: nn.Module, side: int) -> bytes:
     torch.manual_seed(3)
     for one in network.modules():
         if isinstance(one, (nn.Conv2d, nn.Linear)):
             one.reset_parameters()
-    images = torch.zeros((2, 3, SIDE, SIDE))
+    images = torch.zeros((2, 3, side, side))
     return export(network, (images,), {"images": {0: "batch"}, "scores": {0: "batch"}}, ["scores"])

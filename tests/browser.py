@@ -28,7 +28,7 @@ OPTIONS = [
     "--hide-scrollbars",
     "--remote-debugging-port=0",
 ]
-PATIENCE = 60
+PATIENCE = 240
 
 
 class Page:

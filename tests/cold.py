@@ -24,7 +24,7 @@ def answer(kind):
 """
 
 
-def run(code: str, folder: Path, *, timeout: float = 100) -> list[str]:
+def run(code: str, folder: Path, *, timeout: float = 300) -> list[str]:
     """What a process prints that dies, and says where it was, when it hangs."""
     # A job in the background of a shell ignores Ctrl-C, and Python then has no KeyboardInterrupt.
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

@@ -33,8 +33,10 @@ if "cuda" not in ENGINES:
     collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
 
 
-SAMPLED = {"test_cpu_engine": 20, "test_cpu_gathers": 6, "test_documents": 8, "test_cpu_maps": 4, "test_browser": 4}
+SAMPLED = {"test_cpu_engine": 60, "test_cpu_gathers": 6, "test_documents": 16, "test_cpu_maps": 8, "test_browser": 4}
 """Tests that are many of a kind and compile a kernel each: outside of CI one in so many runs."""
+INTERPRETED = {"test_cuda_engine": 2}
+"""Likewise where Triton's kernels are interpreted; on a GPU all of them run."""
 
 
 def pytest_configure() -> None:
@@ -63,11 +65,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     kinds: dict[str, int] = {}
     numbers = [kinds.setdefault(re.sub(r"-\d_\d]$", "", item.nodeid), len(kinds)) for item in items]
     items[:] = [item for item, k in zip(items, numbers, strict=True) if k % int(parts) == int(part) - 1]
-    for item in items if not os.environ.get("CI") and "cuda" not in ENGINES else ():
-        if item.get_closest_marker("long"):
+    is_quick = not os.environ.get("CI") and "cuda" not in ENGINES
+    sampled, where = (SAMPLED, "CI=1 make test") if is_quick else (INTERPRETED if is_interpreted() else {}, "a GPU")
+    for item in items:
+        if is_quick and item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="takes several seconds: CI=1 make test runs it"))
-        elif (every := SAMPLED.get(item.path.stem)) and zlib.crc32(item.name.encode()) % every:
-            item.add_marker(pytest.mark.skip(reason=f"one in {every} of these runs here: CI=1 make test runs all"))
+        elif (every := sampled.get(item.path.stem)) and zlib.crc32(item.name.encode()) % every:
+            item.add_marker(pytest.mark.skip(reason=f"one in {every} of these runs here: {where} runs all"))
     if reason := why_not_interpreted():
         for item in items:
             item.add_marker(pytest.mark.skip(reason=reason))

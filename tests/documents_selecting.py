@@ -50,6 +50,10 @@ class MixedCase(Case):
 
     def bare(self) -> Case:
         """Without leading 1s; those of a scatter by tuples have ranks of their own."""
+        if self.operator is dml.NonzeroCoordinates:  # of which a row has as many columns as the input has dimensions
+            found = super().bare()
+            count, rows = found.results
+            return replace(found, results=(count, rows[..., rows.shape[-1] - found.x.ndim :]))
         if "input_dimension_count" not in self.attributes:
             return super().bare()
         counts = [self.attributes[f"{name}_dimension_count"] for name in ("input", "indices")]
@@ -67,6 +71,17 @@ def _mixed(
 
 
 SCATTERED = "data index data data"
+TEN = [[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]]
+TIED = [[[[1, 2, 2, 3], [3, 4, 5, 5], [6, 6, 6, 6]]]]
+_ROWS = ([[[[11, 10], [9, 8], [7, 6]]]], [[[[3, 2], [2, 3], [3, 2]]]], 3, 2)
+_COLUMNS = ([[[[4, 5, 10, 11], [3, 2, 9, 8]]]], [[[[2, 2, 0, 0], [1, 1, 1, 1]]]], 2, 2)
+_TIES = ([[[[3, 2, 2], [5, 5, 4], [6, 6, 6]]]], [[[[3, 1, 2], [2, 3, 1], [0, 1, 2]]]], 3, 3)
+_RISING = ([[[[1, 2, 2], [3, 4, 5], [6, 6, 6]]]], [[[[0, 1, 2]] * 3]], 3, 3)
+TOPS: list[Any] = [
+    *((cls, number, x, *found, {}) for cls in (dml.TopK, dml.TopK1)
+      for number, x, found in ((1, TEN, _ROWS), (2, TEN, _COLUMNS), (3, TIED, _TIES))),
+    (dml.TopK1, 4, TIED, *_RISING, {"axis_direction": "DML_AXIS_DIRECTION_INCREASING"}),
+]  # fmt: skip
 SELECTING = [
     # The page of SCATTER has this input and these indices, of which one is there twice.
     _mixed(dml.Scatter, "example 1", [[0, 1, 2, 3, 4], [3, 1, 3, 0], [5, 6, 7, 8]], [[8, 6, 2, 7, 4]], SCATTERED,
@@ -83,6 +98,10 @@ SELECTING = [
            [[[[[1, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]]]]], "index data data", axis=2),
     _mixed(dml.OneHot, "example 3", [[[[[0], [3], [2]]]], [[[[4], [2], [9]]]]],
            [[[[[2, 4, 4, 4], [4, 4, 4, 2], [4, 4, 2, 4]]]]], "index data data", axis=3),
+    *(_mixed(cls, f"example {number}", [x], [values, places], "data data uint32", axis=axis, k=k, **more)
+      for cls, number, x, values, places, axis, k, more in TOPS),
+    _mixed(dml.NonzeroCoordinates, "example 1", [[[[[1, 0, 0, 2], [0, 3, 0, 5]]]]],
+           [[[[[4]]]], [[[[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3], *[[0, 0, 0]] * 4]]]], "data uint32 uint32"),
     # Its fourth example has negative indices, which unsigned types have not: random cases draw those.
     # The page of this one has a formula, and no example.
     _mixed(dml.AdamOptimizer, "of a first step", [[[[[1, 2]]]], [[[[0, 0]]]], [[[[0, 0]]]], [[[[4, -8]]]], [[[[1]]]]],

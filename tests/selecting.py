@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import anydml as dml
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -54,9 +56,35 @@ def scatter_nd(desc: Any, x: Array, indices: Array, updates: Array) -> Array:
     return own.reshape(x.shape)
 
 
+def top_k(desc: Any, x: Array) -> list[Array]:
+    is_rising = getattr(desc, "axis_direction", None) is dml.AxisDirection.INCREASING
+    sign, lines = 1 if is_rising else -1, np.moveaxis(x, desc.axis, -1)
+    places = np.empty((*lines.shape[:-1], desc.k), np.int64)
+    for at in np.ndindex(lines.shape[:-1]):
+        line: list[Any] = lines[at].tolist()
+
+        def comes(j: int, line: list[Any] = line) -> tuple[Any, ...]:
+            is_nan = line[j] != line[j]
+            return (sign * is_nan, 0 if is_nan else sign * line[j], j)
+
+        places[at] = sorted(range(len(line)), key=comes)[: desc.k]
+    places = np.moveaxis(places, -1, desc.axis)
+    return [np.take_along_axis(x, places, desc.axis), places.astype(desc.output_index_tensor.data_type.dtype)]
+
+
+def nonzero(desc: Any, x: Array) -> list[Array]:
+    found, columns = np.argwhere(x != 0), desc.output_coordinates_tensor.sizes[-1]
+    rows = np.zeros((x.size, columns), np.uint32)
+    rows[: len(found)] = found[:, x.ndim - columns :]
+    return [np.full((1,), len(found), np.uint32), rows]
+
+
 ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
     "SCATTER": scatter,
     "SCATTER_ND": scatter_nd,
+    "TOP_K": top_k,
+    "TOP_K1": top_k,
+    "NONZERO_COORDINATES": nonzero,
     "ONE_HOT": one_hot,
     "ADAM_OPTIMIZER": adam,
 }

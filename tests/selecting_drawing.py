@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,9 +66,30 @@ def _scatter_nd(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: 
     return {name: padded(some) for name, some in {**tensors, "output_tensor": sizes}.items()}, attributes
 
 
+def _top_k(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes, axis = draw_sizes(draw, count, 40), pick(draw, range(count))
+    k = 1 + draw(upto(sizes[axis] - 1))
+    found = (*sizes[:axis], k, *sizes[axis + 1 :])
+    attributes: dict[str, Any] = {"axis": axis, "k": k}
+    if cls is dml.TopK1:
+        attributes["axis_direction"] = pick(draw, tuple(dml.AxisDirection))
+    return {"input_tensor": sizes, "output_value_tensor": found, "output_index_tensor": found}, attributes
+
+
+def _nonzero(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    sizes = draw_sizes(draw, count, 24)
+    needed = count - next((k for k, size in enumerate(sizes) if size > 1), count)
+    columns = max(needed, 1) + draw(upto(count - max(needed, 1)))
+    rows = (*(1,) * (count - 2), math.prod(sizes), columns)
+    return {"input_tensor": sizes, "output_count_tensor": (1,) * count, "output_coordinates_tensor": rows}, {}
+
+
 MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Scatter: _scatter,
     dml.ScatterND: _scatter_nd,
+    dml.TopK: _top_k,
+    dml.TopK1: _top_k,
+    dml.NonzeroCoordinates: _nonzero,
     dml.OneHot: _one_hot,
     dml.AdamOptimizer: _adam,
 }

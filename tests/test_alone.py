@@ -221,15 +221,15 @@ print(len(kept) > 1, all(right))
 def test_an_interrupt_ends_the_waiting_alone(tmp_path: Path) -> None:
     code = """
 for delay in (0.01, 0.1, 0.3):
-    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
         answer(1)
         time.sleep(60)
     except KeyboardInterrupt:
         print("interrupted")
 print(answer(1), answer(0))
-threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     answer(2)
     time.sleep(60)
 except KeyboardInterrupt:
@@ -248,7 +248,7 @@ build.get_kernel("line move 4")
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 free = []
 def look():
-    free.append(ffi.lib._lock._lock.acquire(timeout=5))
+    free.append(ffi.lib._lock._lock.acquire(timeout=60))
     if free[-1]: ffi.lib._lock._lock.release()
 for _ in range(60):
     try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.operators import attention_verbs
 from attention import MASKS
 from places import get, put
 
@@ -171,6 +173,36 @@ def test_what_does_not_fit_is_told(make: Any, more: dict[str, Any], message: str
     with pytest.raises(dml.DescriptionError) as caught:
         make(**more)
     assert message in str(caught.value)
+
+
+def test_scores_are_held_block_by_block(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits, of masks that look at coordinates too; and no more memory than a block takes."""
+    device = dml.Device(engine)
+    q, k, v = (numbers("float32", 2, 6, hidden) for hidden in (12, 6, 6))
+    mask = np.array([4, 5, 0, 6, 12, 0, 7, 12], "int32")
+    given: dict[str, Any] = {"past_sequence_lengths": put(np.array([0, 2], "int32"), device)}
+    given |= {
+        "past_key": put(numbers("float32", 2, 2, 8, 3), device),
+        "past_value": put(numbers("float32", 2, 2, 8, 3), device),
+    }
+    more = {"mask": put(mask, device), "mask_type": "KEY_QUERY_SEQUENCE_LENGTH_START_END", **given}
+    heads = {"query_head_count": 4, "key_value_head_count": 2}
+
+    def attend() -> Any:
+        tensors = [put(x, device) for x in (q, k, v)]
+        graph = dml.Graph(device)  # compiled anew each time
+        inputs = [graph.input(x) for x in (*tensors, *given.values(), more["mask"])]
+        names = ("query", "key", "value", *given, "mask")
+        found = ATTEND1(**dict(zip(names, inputs, strict=True)), mask_type=more["mask_type"], **heads)
+        return get(graph.compile(found)(*tensors, *given.values(), more["mask"]))
+
+    wanted = attend()
+    monkeypatch.setattr(attention_verbs, "MOST_BLOCKS", 1000)
+    for most in (1, 20, 50, 100, 200):
+        monkeypatch.setattr(attention_verbs, "MOST_SCORES", most)
+        np.testing.assert_array_equal(attend(), wanted)
+    assert max(math.prod(block.sizes) for block in attention_verbs.blocks((2, 2, 2, 6, 8))) <= 200
+    assert sum(math.prod(block.sizes) for block in attention_verbs.blocks((3, 5, 2, 7, 11))) == 3 * 5 * 2 * 7 * 11
 
 
 def test_levels_and_what_follows() -> None:

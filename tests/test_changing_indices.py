@@ -152,6 +152,7 @@ for number, (rows, length, dtype) in enumerate(cases):
 """
 
 
+@pytest.mark.long
 def test_wild_indices_read_nothing_but_the_source() -> None:
     """Elements that lie near and far, rows and short blocks, between pages that end the process."""
     paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])

@@ -319,7 +319,7 @@ WORDS = st.one_of(
 def test_any_command_line_ends_cleanly(part: int) -> None:
     operators = list(dml.OPERATORS.values())[part::4]
 
-    @settings(deadline=None, max_examples=300 if os.environ.get("CI") else 150, derandomize=False)
+    @settings(deadline=None, max_examples=150 if os.environ.get("CI") else 50, derandomize=False)
     @given(st.sampled_from(operators), st.lists(WORDS, max_size=10))
     def check(cls: type[dml.OperatorDesc], words: list[str]) -> None:
         words = [w for i, w in enumerate(words) if w != "--svg" or words[i + 1 : i + 2] == ["-"]]

@@ -32,9 +32,9 @@ IMPLIED = ("DimensionCount", "InputCount", "OutputCount", "ChannelCount", "AxisC
 
 
 def levels_of(case: Case) -> list[FeatureLevel]:
-    """Every level; of the element-wise operators those at which a row of the table begins, and the one below."""
+    """Every level for the first six operators; for the others, where a row of the table begins, and the one below."""
     levels, begins = list(FeatureLevel), {row.level for row in case.operator.support}
-    if not isinstance(case, (ElementWiseCase, FixedCase)):
+    if case.operator in AT_EVERY_LEVEL:
         return levels
     first = levels.index(min(begins))
     return [level for i, level in enumerate(levels) if level in begins or i == first - 1]

@@ -18,7 +18,7 @@ from strategies import Array, Operator, cases
 from strategies import Case as RandomCase
 
 EVERYTHING = Limits(planes=1000, rows=1000, columns=1000)
-RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=160 if os.environ.get("CI") else 60)
+RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=80 if os.environ.get("CI") else 30)
 
 
 # Where elements come from, against the oracle

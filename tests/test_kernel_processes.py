@@ -18,7 +18,7 @@ from anydml.engines.cpu import cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither users, limits nor these locks")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
-TIMEOUT = 120
+TIMEOUT = 300
 SUM = "import numpy as np, anydml as dml; print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])"
 SUMS = "[2000. 2000. 2000.]"
 

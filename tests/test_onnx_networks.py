@@ -58,6 +58,15 @@ def test_a_decoder_step_agrees_with_onnx_runtime(rng: Any) -> None:
     _compare(networks.decoder(WIDTH, HEADS, LAYERS), [_decoder_feeds(rng, *one) for one in sizes])
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["resnet", "squeezenet", "mobilenet"])
+def test_a_network_of_images_agrees_with_onnx_runtime(rng: Any, name: str) -> None:
+    vision = pytest.importorskip("benchmarks.vision_networks")
+    options = {"blocks": (1, 1, 1, 1)} if name == "resnet" else {}
+    images = [rng.standard_normal((batch, 3, 64, 64)).astype(np.float32) for batch in (1, 2)]
+    _compare(getattr(vision, name)(64, **options), [{"images": one} for one in images])
+
+
 def test_a_layer_is_few_passes(rng: Any) -> None:
     """Six products with what follows them, two of attention, a softmax, and two norms with what they add."""
     passes = {}

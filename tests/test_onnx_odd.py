@@ -55,7 +55,7 @@ except dml.DmlError as error:
 )
 def test_the_process_lives(name: str, told: str) -> None:
     code = RUN.format(tests=str(Path(__file__).parent), name=name)
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)  # noqa: S603 - our own code
     assert (found.returncode, found.stdout) == (0, told), found.stderr[-2000:]
 
 

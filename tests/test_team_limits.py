@@ -26,7 +26,7 @@ try:
 finally:
     for hog in hogs: hog.kill()
 """  # 3 s; with threads that wait for others that do not run, minutes
-    assert run_python(code, timeout=60, ANYDML_TEAM=kind).stdout == "done\n"
+    assert run_python(code, timeout=300, ANYDML_TEAM=kind).stdout == "done\n"
 
 
 @LINUX
@@ -90,12 +90,14 @@ cores = sorted(os.sched_getaffinity(0))[:2]
 os.sched_setaffinity(0, cores)
 dml.set_num_threads(2)
 x = np.zeros(4_000_000, "float32")
-for _ in range(5):
-    dml.add(x, x)
-    time.sleep(0.05)
+dml.add(x, x)
 names = {n: open(f"/proc/self/task/{n}/comm").read().strip() for n in os.listdir("/proc/self/task")}
 (thread,) = (int(n) for n, name in names.items() if name.startswith("anydml-"))
-kept = os.sched_getaffinity(thread)
+for _ in range(200):  # on a busy machine it may be woken too late to have any work
+    dml.add(x, x)
+    kept = os.sched_getaffinity(thread)
+    if len(kept) == 1: break
+    time.sleep(0.05)
 print(len(cores), len(kept), kept <= set(cores), os.sched_getaffinity(0) == set(cores))
 """
     result = run_python(code, ANYDML_TEAM="native")

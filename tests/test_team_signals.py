@@ -12,18 +12,21 @@ def test_a_dispatch_on_pythons_threads_ends_before_whatever_a_handler_raises() -
     code = """
 from anydml.engines.cpu import pool
 class Late(Exception): pass
-def handle(*_): raise Late
+def handle(*_):
+    rung.set()
+    raise Late
 signal.signal(signal.SIGALRM, handle)
 dml.set_num_threads(2)
-done, come = [], threading.Event()
+done, come, rung = [], threading.Event(), threading.Event()
 def work(turn):
     if threading.current_thread() is threading.main_thread():
         come.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
     else:
         come.set()
-        time.sleep(0.5)
+        rung.wait()
+        time.sleep(0.3)
         done.append(turn)
-signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:
     pool.run(work, 2)
 except Late:
@@ -72,7 +75,7 @@ def slicing(a):
 summing = dml.CumulativeSummation.infer(input_tensor=dml.TensorDesc.of(row), axis=1)
 bounds = [device.compile(slicing(x)).bind(x, out=out), device.compile(summing).bind(row, out=long)]
 for bound in bounds: bound.dispatch()
-threading.Timer(100, lambda: os._exit(3)).start()
+threading.Timer(280, lambda: os._exit(3)).start()
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 caught = wrong = 0
 while caught < 300:
@@ -164,9 +167,10 @@ def test_the_team_sleeps_when_there_is_nothing_to_do() -> None:
 dml.set_num_threads(8)
 x = np.random.rand(2000, 2000).astype("f4")
 dml.slice1(x, (0, 0), x.shape, (1, -1))
-time.sleep(0.05)
-before = time.process_time()
-time.sleep(0.5)
-print(len(os.listdir("/proc/self/task")) >= 8, time.process_time() - before < 0.1)
-"""  # the CPU time of all threads, whatever else the machine does
+def spent():
+    before = time.process_time()
+    time.sleep(0.3)
+    return time.process_time() - before
+print(len(os.listdir("/proc/self/task")) >= 8, any(spent() < 0.05 for _ in range(20)))
+"""  # the CPU time of all threads: on a busy machine they come to rest late
     assert run_python(code).stdout == "True True\n"

@@ -31,7 +31,7 @@ def summing(x: np.ndarray) -> dml.OperatorDesc:
     return dml.CumulativeSummation.infer(input_tensor=dml.TensorDesc.of(x), axis=x.ndim - 1)
 
 
-def run_python(code: str, *, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, *, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
     head = "import os, sys, threading, time, signal\nimport numpy as np\nimport anydml as dml\n"
     return subprocess.run(  # noqa: S603 - the code is the test's own
         [sys.executable, "-c", head + code],

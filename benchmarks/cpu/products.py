@@ -1,4 +1,4 @@
-"""The rows of products: square ones, ones of a few rows by a matrix of weights, FLOAT16, 4 bits, and what is fused."""
+"""The rows of products: square ones, a few rows by a matrix of weights, FLOAT16, 4 bits, fused, and over time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.cpu.attention import attentions
+from benchmarks.cpu.recurrent import recurrent
 from benchmarks.cpu.rows import CpuRow
 from benchmarks.cpu.weights import BLOCK, weights
 
@@ -117,4 +119,6 @@ def products(
             if not turned and sizes[2] < WEIGHTS:  # longer sums of the peer's have no digit that is right
                 made.append(partial(product_row, f"{name}, float16", sizes, rng, "float16", owned=True, goal=1.1))
     made += weights(rng, -(-width // BLOCK) * BLOCK)
+    made += recurrent(rng, *((4, side) if side else ()))
+    made += attentions(rng, quick, side)
     return [make for make in made if only in make.args[0]]

@@ -124,11 +124,14 @@ def _free(name: str, *taken: Collection[str]) -> str:
 
 
 def _renamed(step: Step, places: dict[str, str]) -> Step:
-    step = step.reading(lambda view: replace(view, tensor=places[view.tensor]))
-    if step.may_raise:
-        checks = tuple(replace(check, node=step.nodes[0]) for check in step.primitive.checks)
-        step = replace(step, primitive=replace(step.primitive, checks=checks))
-    return replace(step, primitive=step.primitive.writing(lambda view: replace(view, tensor=places[view.tensor])))
+    def renamed(view: View) -> View:
+        return view.named(places[view.tensor])
+
+    primitive = step.primitive.reading(renamed).writing(renamed)
+    if primitive.checks:
+        checks = tuple(replace(check, node=step.nodes[0]) for check in primitive.checks)
+        primitive = replace(primitive, checks=checks)
+    return replace(step, primitive=primitive)
 
 
 def _bytes(desc: TensorDesc | None) -> int:

@@ -43,6 +43,10 @@ class View:
         strides = tuple(step * stride for step, stride in zip(steps, self.strides, strict=True))
         return View(self.tensor, self.data_type, tuple(sizes), _meaningful(sizes, strides), offset)
 
+    def named(self, tensor: str) -> View:
+        """The same elements of another tensor's memory."""
+        return View(tensor, self.data_type, self.sizes, self.strides, self.offset)
+
     def pick(self, dimensions: Sequence[int]) -> View:
         """The same elements with the dimensions in another order."""
         sizes, strides = ([of[k] for k in dimensions] for of in (self.sizes, self.strides))

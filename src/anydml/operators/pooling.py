@@ -36,6 +36,19 @@ if TYPE_CHECKING:
 F32, SUMS, INT64 = DataType.FLOAT32, DataType.FLOAT64, DataType.INT64
 
 
+class _Plain(Pooling):
+    input_tensor: Input
+    output_tensor: Output
+    strides: PerDimension = 1
+    window_size: PerDimension
+    start_padding: PerDimension = 0
+    end_padding: PerDimension = 0
+
+
+class _Dilated(_Plain):
+    dilations: PerDimension = 1
+
+
 class _Average(Pooling):
     if TYPE_CHECKING:
         include_padding: bool
@@ -45,36 +58,23 @@ class _Average(Pooling):
         return fold("sum", elements["InputTensor"]) / self.mean_divisor(include_padding=self.include_padding).to(F32)
 
 
-class AveragePooling(_Average):
+class AveragePooling(_Plain, _Average):
     """The mean of each window.
 
     Padding counts as 0 with IncludePadding; otherwise the mean is of the elements that are not padding, and 0 where
     there are none. Sums are of FLOAT32.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    strides: PerDimension = 1
-    window_size: PerDimension
-    start_padding: PerDimension = 0
-    end_padding: PerDimension = 0
     include_padding: bool = False
 
 
-class AveragePooling1(_Average):
+class AveragePooling1(_Dilated, _Average):
     """The mean of each window, whose elements are Dilations apart.
 
     Padding counts as 0 with IncludePadding; otherwise the mean is of the elements that are not padding, and 0 where
     there are none. Sums are of FLOAT32.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    strides: PerDimension = 1
-    window_size: PerDimension
-    start_padding: PerDimension = 0
-    end_padding: PerDimension = 0
-    dilations: PerDimension = 1
     include_padding: bool = False
 
 
@@ -161,35 +161,19 @@ class _Lp(Pooling):
         return call("pow", total, given(1 / self.p, F32))
 
 
-class LpPooling(_Lp):
+class LpPooling(_Plain, _Lp):
     """The norm of each window: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
 
-    input_tensor: Input
-    output_tensor: Output
-    strides: PerDimension = 1
-    window_size: PerDimension
-    start_padding: PerDimension = 0
-    end_padding: PerDimension = 0
     p: Uint = 2
 
 
-class LpPooling1(_Lp):
+class LpPooling1(_Dilated, _Lp):
     """The norm of each window, whose elements are Dilations apart: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
 
-    input_tensor: Input
-    output_tensor: Output
-    strides: PerDimension = 1
-    window_size: PerDimension
-    start_padding: PerDimension = 0
-    end_padding: PerDimension = 0
-    dilations: PerDimension = 1
     p: Uint = 2
 
 
 class _Largest(Pooling):
-    if TYPE_CHECKING:
-        output_indices_tensor: OptionalOutput
-
     def fill(self, target: View) -> Map:
         """What fills the padding: what nothing is below."""
         return filled(target, -math.inf if target.data_type.is_float else target.data_type.limits[0])
@@ -199,18 +183,19 @@ class _Largest(Pooling):
         return fold("max", elements["InputTensor"])
 
 
-class MaxPooling(_Largest):
+class MaxPooling(_Plain, _Largest):
     """The largest of each window, NaN where one is. Padding is below all numbers."""
 
+
+class _WithIndices(_Largest):
     input_tensor: Input
     output_tensor: Output
+    output_indices_tensor: OptionalOutput = None
     strides: PerDimension = 1
     window_size: PerDimension
     start_padding: PerDimension = 0
     end_padding: PerDimension = 0
 
-
-class _WithIndices(_Largest):
     def implied_outputs(self) -> tuple[TensorDesc, ...]:
         """The largest, and indices of UINT32."""
         (output,) = super().implied_outputs()
@@ -248,14 +233,6 @@ class MaxPooling1(_WithIndices):
     An index is that of the first of equals, a NaN being the largest, in the input as one row.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    output_indices_tensor: OptionalOutput = None
-    strides: PerDimension = 1
-    window_size: PerDimension
-    start_padding: PerDimension = 0
-    end_padding: PerDimension = 0
-
 
 class MaxPooling2(_WithIndices):
     """The largest of each window, whose elements are Dilations apart, NaN where one is, and where it lies.
@@ -264,13 +241,6 @@ class MaxPooling2(_WithIndices):
     row. A window that is larger than the input with its padding is there once, as DirectMLX has it.
     """
 
-    input_tensor: Input
-    output_tensor: Output
-    output_indices_tensor: OptionalOutput = None
-    strides: PerDimension = 1
-    window_size: PerDimension
-    start_padding: PerDimension = 0
-    end_padding: PerDimension = 0
     dilations: PerDimension = 1
 
     def rules(self) -> Iterator[Fault]:

@@ -12,6 +12,7 @@ from anydml.engines.cpu.programs import (
     LoopProgram,
     ScanProgram,
     ScatterProgram,
+    TopProgram,
     plan_contract,
     plan_copy,
     plan_fill,
@@ -46,7 +47,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Reduce: (plan_taps, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
-    Sort: (),
+    Sort: (TopProgram.plan,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {

@@ -10,6 +10,7 @@ from anydml.engines.cpu.kernels.placed import make_placed
 from anydml.engines.cpu.kernels.reverse import make_reverse, make_reverse_columns
 from anydml.engines.cpu.kernels.scan import make_columns, make_lines, make_long, make_rows
 from anydml.engines.cpu.kernels.scatter import make_scatter
+from anydml.engines.cpu.kernels.top import make_top
 from anydml.engines.cpu.kernels.walk import make_line_walk
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
     if family == "scatter":
         shape, width, index = rest
         return make_scatter(index, shape, int(width), inline)
+    if family == "top":
+        return make_top(rest[0], rest[1], rest[2] == "largest", inline)
     makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
     shape, kind, function, *flags = rest
     options: list[bool] = ["exclusive" in flags]

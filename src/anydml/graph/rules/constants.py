@@ -49,10 +49,10 @@ def _split(recipe: Recipe, left: Collection[str] = ()) -> tuple[Recipe, Recipe]:
     held: dict[str, str] = {}
 
     def instead(view: View) -> View:
-        return replace(view, tensor=held.get(view.tensor, view.tensor))
+        return view.named(held.get(view.tensor, view.tensor))
 
     for given in recipe.steps:
-        step = given.reading(instead)
+        step = given.reading(instead) if held else given
         target = step.target
         is_output = stores[target.tensor].kind == "output"
         is_constant = all(view.tensor in known for view in step.sources) and target.tensor not in shared

@@ -23,7 +23,8 @@ def direction(recipe: Recipe) -> Recipe:
     draft = Draft(recipe)
     for number in range(len(recipe.steps)):
         _make_alike(draft, number)
-        draft.put({number: _turned(draft.steps[number])})
+        if (turned := _turned(draft.steps[number])) is not draft.steps[number]:
+            draft.put({number: turned})
     return draft.recipe()
 
 

@@ -45,6 +45,8 @@ def rows(recipe: Recipe) -> Recipe:
     Reduces along the same rows and maps over their elements become one: a softmax of five nodes, or a layer norm of
     nine, reads its input once. What follows a product of matrices element by element is computed as it is written.
     """
+    if not any(step.primitive.depth for step in recipe.steps):  # maps alone are fused
+        return recipe
     draft = Draft(recipe)
     makers = {
         step.target.tensor: number
@@ -52,10 +54,9 @@ def rows(recipe: Recipe) -> Recipe:
         if isinstance(step.primitive, Computation) and draft.is_own(step.target)
         if not draft.is_constant(step) or unpacks(step.primitive)
     }
-    if any(step.primitive.depth for step in recipe.steps):  # maps alone are fused
-        for number in reversed(range(len(recipe.steps))):
-            if number in draft.steps:
-                _take_in(draft, number, makers)
+    for number in reversed(range(len(recipe.steps))):
+        if number in draft.steps:
+            _take_in(draft, number, makers)
     return draft.recipe()
 
 

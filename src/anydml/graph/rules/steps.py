@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,29 @@ MOST_TRIES = 4
 """Of what is tried with one reader after another, so that a step with many takes no longer for each of them."""
 
 
+class _Known(NamedTuple):
+    """Who reads and writes a store, by number, and the stores that depend on constants alone."""
+
+    readers: dict[str, set[int]]
+    writers: dict[str, set[int]]
+    fixed: set[str]
+
+    def note(self, number: int, step: Step) -> None:
+        for view in step.sources:
+            self.readers.setdefault(view.tensor, set()).add(number)
+        for target in step.targets:
+            self.writers.setdefault(target.tensor, set()).add(number)
+
+    def forget(self, number: int, step: Step) -> None:
+        for view in step.sources:
+            self.readers[view.tensor].discard(number)
+        for target in step.targets:
+            self.writers[target.tensor].discard(number)
+
+    def is_constant(self, step: Step) -> bool:
+        return bool(step.sources) and all(view.tensor in self.fixed for view in step.sources)
+
+
 class Draft:
     """A recipe that a rule is at work on: it knows who reads a store, and steps keep their numbers when others go."""
 
@@ -22,26 +46,17 @@ class Draft:
         self._before, self._is_changed = recipe, False
         self.stores = dict(recipe.stores)
         self.steps = dict(enumerate(recipe.steps))
-        self._readers: dict[str, set[int]] = {}
-        self._writers: dict[str, set[int]] = {}
+
+    @functools.cached_property
+    def _known(self) -> _Known:
+        """Found out where it is first asked for: half of the rules find nothing to ask about."""
+        known = _Known({}, {}, {name for name, store in self.stores.items() if store.kind == "constant"})
         for number, step in self.steps.items():
-            self._note(number, step)
-        self._fixed = {name for name, store in self.stores.items() if store.kind == "constant"}
+            known.note(number, step)
         for step in self.steps.values():
-            if self.is_constant(step):
-                self._fixed |= {view.tensor for view in step.targets if len(self._writers[view.tensor]) == 1}
-
-    def _note(self, number: int, step: Step) -> None:
-        for view in step.sources:
-            self._readers.setdefault(view.tensor, set()).add(number)
-        for target in step.targets:
-            self._writers.setdefault(target.tensor, set()).add(number)
-
-    def _forget(self, number: int, step: Step) -> None:
-        for view in step.sources:
-            self._readers[view.tensor].discard(number)
-        for target in step.targets:
-            self._writers[target.tensor].discard(number)
+            if known.is_constant(step):
+                known.fixed.update(view.tensor for view in step.targets if len(known.writers[view.tensor]) == 1)
+        return known
 
     def is_scratch(self, view: View) -> bool:
         """Whether a view is of scratch memory."""
@@ -49,32 +64,33 @@ class Draft:
 
     def is_own(self, view: View) -> bool:
         """Whether a view is of scratch memory that one step alone writes."""
-        return self.is_scratch(view) and len(self._writers[view.tensor]) == 1
+        return self.is_scratch(view) and len(self._known.writers[view.tensor]) == 1
 
     def is_constant(self, step: Step) -> bool:
         """Whether a step depends on constants alone: it is computed once."""
-        return bool(step.sources) and all(view.tensor in self._fixed for view in step.sources)
+        return self._known.is_constant(step)
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
-        return {number: self.steps[number] for number in sorted(self._readers.get(store, ()))}
+        return {number: self.steps[number] for number in sorted(self._known.readers.get(store, ()))}
 
     def writers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that write parts of a store."""
-        return {number: self.steps[number] for number in sorted(self._writers.get(store, ()))}
+        return {number: self.steps[number] for number in sorted(self._known.writers.get(store, ()))}
 
     def drop(self, number: int) -> None:
         """Let a step go."""
         self._is_changed = True
-        self._forget(number, self.steps.pop(number))
+        self._known.forget(number, self.steps[number])
+        del self.steps[number]
 
     def put(self, steps: Mapping[int, Step]) -> None:
         """Let steps take the places of others."""
         for number, step in steps.items():
-            self._forget(number, self.steps[number])
+            self._known.forget(number, self.steps[number])
             self._is_changed |= step is not self.steps[number]
             self.steps[number] = step
-            self._note(number, step)
+            self._known.note(number, step)
 
     def recipe(self) -> Recipe:
         """What became of the recipe: itself, where nothing was changed."""

@@ -153,6 +153,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Sum": {1: composing.fold("add")},
     "Transpose": {1: moving.transpose},
     "Tile": {1: rearranging.tile_along_axis, 6: rearranging.tile},
+    "TopK": {1: selecting.top_k_by_attribute, 10: selecting.top_k},
     "Trilu": {1: rearranging.triangle},
     "Unsqueeze": {1: shaping.unsqueeze},
     "Upsample": {1: resizing.upsample},

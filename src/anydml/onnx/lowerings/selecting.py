@@ -1,13 +1,13 @@
-"""ScatterElements, ScatterND and OneHot: places that indices choose. An index outside its dimension is an error."""
+"""ScatterElements, ScatterND, OneHot and TopK: places that are chosen. An index outside its dimension is an error."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.enums import AxisDirection, DataType
 from anydml.onnx.lowerings.gathering import check_indices
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.lowerings.slicing import take
@@ -68,6 +68,41 @@ def _scattered(node: Node) -> tuple[Value, Value, Value]:
     if reduction != "none":
         node.unsupported("reduction", f"reduction {reduction} is not supported: DirectML's scatters write over")
     return node.input(0), node.input(1), node.input(2)
+
+
+def top_k(node: Node) -> list[Value]:
+    """TopK from opset 10 on: how many are wanted must be known."""
+    wanted = node.numbers(1, "K", may_be_scalar=True)
+    if len(wanted) != 1:
+        node.refuse("K", "K must be one number", value=wanted, found=str(wanted))
+    largest = node.integer("largest", 1) if "largest" in node.rules.defaults else 1
+    return _top(node, wanted[0], bool(largest))
+
+
+def top_k_by_attribute(node: Node) -> list[Value]:
+    """TopK before: how many are wanted is an attribute."""
+    return _top(node, node.integer("k"), largest=True)
+
+
+def _top(node: Node, count: int, largest: bool) -> list[Value]:
+    data = node.input(0)
+    axis = node.axis(node.integer("axis", -1), len(data.shape))
+    if not 0 <= count <= data.shape[axis]:
+        node.refuse("K", f"K must lie in 0 .. {data.shape[axis]}, the size of the axis", value=count, found=str(count))
+    shape = (*data.shape[:axis], count, *data.shape[axis + 1 :])
+    if 0 in shape:
+        return [Value(data.element, shape), Value(INT64, shape)]
+    direction = AxisDirection.DECREASING if largest else AxisDirection.INCREASING
+    place = element_of(DataType.UINT32)
+
+    def part(number: int) -> Any:
+        return lambda x, *more, **options: dml.top_k1(x, *more, **options)[number]
+
+    values, places = (
+        node.tracer.apply(part(number), [data], shape, axis, count, direction, element=element)
+        for number, element in enumerate((data.element, place))
+    )
+    return [values, convert(node, places, INT64)]
 
 
 def one_hot(node: Node) -> list[Value]:

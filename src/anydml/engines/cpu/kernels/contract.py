@@ -25,10 +25,11 @@ WORDS = (
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
+    "beside", "tile_beside",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
-that a packed one has, `line` the columns of a line of the target, where there are gaps between those, and `gap` the
-distance from one to the next."""
+that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
+distance from one to the next, and `beside` the panels that `tile_beside` takes at once."""
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
 64 KiB on an Arm of today, and 32 or 48 on others."""
@@ -269,19 +270,18 @@ def _write_panel(text: Steps) -> None:
     # Results that are not in the target yet are kept for all rows only where more is added to them.
     text.let("kept", "i - m0 if k > block else 0")
     text.let("results", "result_memory + kept * result_pitch")
-    with text.loop("j", "n0", "n1", "tile_columns"):
+    text.let("wide", "tile_columns * beside")
+    text.let(
+        "by_wide", f"columns // wide * wide if right_mode == {PANELS} and beside > 1 and height == tile_rows else 0"
+    )
+    with text.loop("j_w", "n0", "n0 + by_wide", "wide"):
+        _write_tile(text, "j_w", "tile_beside", "wide")
+    with text.loop("j", "n0 + by_wide", "n1", "tile_columns"):
         text.let("width", "min(tile_columns, n1 - j)")
         text.let("tile_here", "(tile if width == tile_columns else tile_narrow)")
         text.let("low_here", "(tile_low if width == tile_columns else tile_small)")
         text.let("tile_used", "tile_here if height == tile_rows else low_here")
-        text.let("is_raw", "1 if j < unpacked else 0")
-        text.let("from_j", "right_base + j * right_across + k0 * right_step")
-        text.let("b", "from_j if is_raw != 0 else right_memory + (j - n0) * packed * 4")
-        text.let("b_step", "right_step * together if is_raw != 0 else panel_pitch")
-        text.let("to_target", "target_base + i * target_across + j * 4")
-        text.let("c", "to_target if j < direct else results + (j - n0) * 4")
-        text.let("c_step", "target_across if j < direct else result_pitch")
-        text.invoke("tile_used", "a", "b", "b_step", "c", "c_step", "packed", "1 if k0 == 0 else 0")
+        _write_tile(text, "j", "tile_used", "one")
     with text.when("mends"):
         text.invoke("total_left", "left_memory", "packed", "height", "left_totals")
         text.invoke(
@@ -293,3 +293,18 @@ def _write_panel(text: Steps) -> None:
         )  # fmt: skip
     with text.when("k0 + steps == k and direct < n1"):
         _finish(text, "i", "direct", "height", "results + (direct - n0) * 4")
+
+
+def _write_tile(text: Steps, j: str, tile: str, name: str) -> None:
+    """Have a tile computed, of the columns from one on."""
+    text.let(f"is_raw_{name}", f"1 if {j} < unpacked else 0")
+    text.let(f"from_{name}", f"right_base + {j} * right_across + k0 * right_step")
+    text.let(f"b_{name}", f"from_{name} if is_raw_{name} != 0 else right_memory + ({j} - n0) * packed * 4")
+    text.let(f"b_step_{name}", f"right_step * together if is_raw_{name} != 0 else panel_pitch")
+    text.let(f"to_{name}", f"target_base + i * target_across + {j} * 4")
+    text.let(f"c_{name}", f"to_{name} if {j} < direct else results + ({j} - n0) * 4")
+    text.let(f"c_step_{name}", f"target_across if {j} < direct else result_pitch")
+    text.invoke(
+        tile, "a", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "packed", "1 if k0 == 0 else 0",
+        "tile_columns * right_across",
+    )  # fmt: skip

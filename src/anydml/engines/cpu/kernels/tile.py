@@ -1,9 +1,9 @@
 """The tile of a contraction: some rows by some vectors of columns, held in registers along the folded dimension.
 
-`kernel(a, b, b.step, c, c.step, count, first)` adds the sum of a[k]·b[k] over `count` steps to the tile at c, or
-writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch` of
-them; a step of b has the columns, `b.step` bytes after those of the step before. Each sum is taken in k's order,
-whatever the tile.
+`kernel(a, b, b.step, c, c.step, count, first, b.next)` adds the sum of a[k]·b[k] over `count` steps to the tile at c,
+or writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch`
+of them; a step of b has the columns, `b.step` bytes after those of the step before, and in further panels `b.next`
+bytes after those of the panel before. Each sum is taken in k's order, whatever the tile.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ class Tile(NamedTuple):
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
     """Of elements: `i8` are four bytes of as many steps; of `f16` columns are FLOAT16, and rows FLOAT32."""
+    panels: int = 1
+    """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
+
+    @property
+    def across(self) -> int:
+        """Vectors of a row, of all panels."""
+        return self.vectors * self.panels
 
     @property
     def name(self) -> str:
@@ -53,13 +60,15 @@ class _Tile:
         self.vector = f"<{tile.lanes} x {SCALARS[tile.kind]}>"
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
-        self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
+        self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
 
     def write(self) -> str:
         text, tile = self.text, self.tile
         text.add("%c.entry = inttoptr i64 %c to ptr", "%a.entry = inttoptr i64 %a to ptr")
         text.add("%b.entry = inttoptr i64 %b to ptr")
-        text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.vectors - 1}")
+        text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.across - 1}")
+        for p in range(1, tile.panels):
+            text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
         text.add("br label %chain", "chain:")
         for name, kind, start in (("a", "ptr", "%a.entry"), ("b", "ptr", "%b.entry"), ("left", "i64", "%count")):
             new = "%left.on" if name == "left" else f"%{name}.rest"
@@ -75,7 +84,7 @@ class _Tile:
         self._store("add")
         self._store("write")
         text.add("done:", "ret void")
-        head = ", ".join(f"i64 %{name}" for name in ("a", "b", "b.step", "c", "c.step", "count", "first"))
+        head = ", ".join(f"i64 %{name}" for name in ("a", "b", "b.step", "c", "c.step", "count", "first", "b.next"))
         return "\n".join([f"define void @kernel({head}) {{", "entry:", *text.lines, "}", *text.declared])
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
@@ -127,7 +136,8 @@ class _Tile:
 
     def _step(self, a: str, b: str, step: int, sums: dict[tuple[int, int], str], name: str) -> None:
         text, tile = self.text, self.tile
-        columns = [self._column(b, tile.lanes * j) for j in range(tile.vectors)]
+        panels = [b, *(text.new(f"getelementptr i8, ptr {b}, i64 %b.panel{p}") for p in range(1, tile.panels))]
+        columns = [self._column(one, tile.lanes * j) for one in panels for j in range(tile.vectors)]
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
@@ -140,7 +150,7 @@ class _Tile:
             else:
                 one = self._load(a, 4 * (tile.pitch * step + i), SCALARS[tile.kind])
                 factor = text.spread(one, SCALARS[tile.kind], tile.lanes)
-            for j in range(tile.vectors):
+            for j in range(tile.across):
                 self._multiply(factor, columns[j], sums[i, j], f"%s{i}.{j}.{name}")
                 sums[i, j] = f"%s{i}.{j}.{name}"
         # Nothing is read before it is needed: LLVM would gather the loads of all steps, and be short of registers.
@@ -177,7 +187,7 @@ class _Tile:
         for i in range(self.tile.rows):
             if i:
                 row = text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
-            for j in range(self.tile.vectors):
+            for j in range(self.tile.across):
                 place = self._at(row, 4 * self.tile.lanes * j)
                 made = f"%s{i}.{j}.rest"
                 if block == "add":

@@ -14,6 +14,7 @@ from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.taps import plan_taps
+from anydml.engines.cpu.programs.top import TopProgram
 from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "MapProgram",
     "ScanProgram",
     "ScatterProgram",
+    "TopProgram",
     "plan_contract",
     "plan_copy",
     "plan_fill",

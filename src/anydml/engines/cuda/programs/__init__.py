@@ -8,13 +8,14 @@ from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
 from anydml.engines.cuda.programs.map import MapProgram
+from anydml.engines.cuda.programs.order import OrderProgram
 from anydml.engines.cuda.programs.product import ProductProgram
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
-from anydml.ir.choosing import Scatter
+from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan
 
@@ -30,6 +31,7 @@ __all__ = [
     "FillProgram",
     "GatherProgram",
     "MapProgram",
+    "OrderProgram",
     "ProductProgram",
     "ReduceProgram",
     "ReverseProgram",
@@ -59,6 +61,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
     Reduce: (ProductProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
+    Sort: (OrderProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 

@@ -1,0 +1,89 @@
+"""The places of the first few elements of an order: kept sorted while a line is walked.
+
+Words after the header: source, target, count, source step, target step, how many are wanted, outer rank, then size,
+source stride and target stride of each outer dimension. Steps and strides are in bytes. A unit is a line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba.core import types
+
+from anydml.engines.cpu.kernels.outer import FIRST, find_row
+from anydml.engines.cpu.language import I64, load_word, make_load, make_stack, make_store, scratch, store_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST = 64
+"""Elements that may be wanted: each takes its place among them by a walk past the smaller ones."""
+OUTER = FIRST + 8 * 7
+_INFINITIES = {16: 0x7C00, 32: 0x7F800000}
+
+
+def make_key(kind: str) -> Any:
+    """key(address, offset): a signed word that rises with the element; NaN is the largest, and zeros are equal."""
+    bits, is_unsigned = int(kind[1:]), kind[0] == "u"
+
+    def widen(builder: Any, value: Any) -> Any:
+        if bits == 64:
+            return builder.xor(value, ir.Constant(I64, -(2**63))) if is_unsigned else value
+        return (builder.zext if is_unsigned else builder.sext)(value, I64)
+
+    load = make_load(types.int64, ir.IntType(bits), widen)
+    if kind[0] != "f":
+
+        def whole(address: int, offset: int) -> Any:
+            return load(address, offset)
+
+        return whole
+    infinity, rest = _INFINITIES[bits], 2 ** (bits - 1) - 1
+
+    def real(address: int, offset: int) -> Any:
+        found = load(address, offset)
+        size = found & rest
+        if size > infinity:
+            return rest
+        return -size if found < 0 else size
+
+    return real
+
+
+def make_top(kind: str, result: str, largest: bool, compile_inline: Callable[[Any], Any]) -> Any:
+    """The kernel; results are unsigned words of so many bits."""
+    key, find, stack = compile_inline(make_key(kind)), compile_inline(find_row), make_stack(16 * MOST)
+    width = int(result[1:])
+    store = make_store(
+        types.int64, lambda builder, value: value if width == 64 else builder.trunc(value, ir.IntType(width))
+    )
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, wanted, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 40), load_word(words, FIRST + 48)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        keys, at = stack(), scratch()
+        places = keys + 8 * MOST
+        for unit in range(begin, end):
+            source_on, target_on = find(words, OUTER, rank, unit, at)
+            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
+            held, least = 0, 0
+            for i in range(count):
+                found = key(source, i * source_step)
+                if not largest:
+                    found = -1 - found
+                if held < wanted or found > least:
+                    p = held if held < wanted else wanted - 1
+                    while p > 0 and load_word(keys, 8 * (p - 1)) < found:
+                        store_word(keys, 8 * p, load_word(keys, 8 * (p - 1)))
+                        store_word(places, 8 * p, load_word(places, 8 * (p - 1)))
+                        p -= 1
+                    store_word(keys, 8 * p, found)
+                    store_word(places, 8 * p, i)
+                    held = held + 1 if held < wanted else held
+                    least = load_word(keys, 8 * (held - 1))
+            for p in range(wanted):
+                store(target, p * target_step, load_word(places, 8 * p))
+        return 0
+
+    return kernel
