@@ -269,7 +269,7 @@ def rows(quick: bool, growth: bool = True, seed: int = 0, side: int | None = Non
     for shape in ((128, width), (n // 8 + 1, max(width - 23, 3)), (2 * n, width)):
         made += reduces(shape, rng)
     made += [partial(as_model, make, goal=1.0, vs_single=1.05) for make in (made[0], made[11], made[20])]
-    made += images(rng, 64 if n > 1000 else 4, min(n // 64, 112))
+    made += images(rng, 64 if n > 1000 else 4, min(max(n // 64, 16), 112))
     made += [
         partial(chain_row, chain, rng, family="chain", goal=chain.goal, vs_single=1.15)
         for chain in chains(n, few, few, "raise")

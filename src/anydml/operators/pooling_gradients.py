@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
-from anydml.ir.expressions import const, coordinate, fetch, fold, given, load, maximum, where
-from anydml.ir.patterns import filled
+from anydml.ir.choosing import Scatter
+from anydml.ir.expressions import const, coordinate, fold, given, load, where
+from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.operators.computed import Computed, wide
@@ -189,8 +191,7 @@ class MaxUnpooling(Computed):
     """Zeros, but for the elements that indices name, which have the input's numbers: out[index] = x.
 
     An index counts the output's elements as one row; one outside of it is ignored. Of several with one index the last
-    is taken. The output's sizes are those of the input, where they are not given. It takes time in proportion to the
-    product of both tensors' sizes.
+    is taken. The output's sizes are those of the input, where they are not given.
     """
 
     sizes_are_free = True
@@ -246,16 +247,14 @@ class MaxUnpooling(Computed):
         return (Reduce(sources, target, value.to(target.data_type), self.input_tensor.dimension_count),)
 
     def lower(self) -> tuple[Primitive, ...]:
-        """For each element of the output the last that names it, then its number: no verb writes at indices."""
-        x, output = self.input_tensor, self.output_tensor
-        names = store("takers", INT64, output.sizes)
-        at: list[Expr] = []
-        left = maximum(load(1, INT64), 0)
-        for size in reversed(x.sizes):
-            at.insert(0, left % given(size, INT64))
-            left = left / given(size, INT64)
-        kind = x.data_type
-        value = where(load(1, INT64) < 0, const(0, kind), fetch(0, kind, at))
-        put = Map((View.of("InputTensor", x), names), View.of("OutputTensor", output), value)
-        takers = Reduce((self._over("IndicesTensor"),), self._by_row(names), self._taken()[1], x.dimension_count)
-        return (takers, put)
+        """Zeros, and the elements scattered into the output as one row; one that lies apart takes a copy of that."""
+        x, output = View.of("InputTensor", self.input_tensor), self.output_tensor
+        indices, zero = View.of("IndicesTensor", self.indices_tensor), store("zero", x.data_type, [1])
+        tuples = replace(indices, sizes=(*indices.sizes, 1), strides=(*indices.strides, 0))
+        count, whole = output.element_count, View.of("OutputTensor", output)
+        packed = store("OutputTensor", x.data_type, output.sizes)
+        is_packed = whole == packed.window((0,) * len(output.sizes), (1,) * len(output.sizes), output.sizes)
+        row = store("OutputTensor" if is_packed else "row", x.data_type, [count])
+        base = replace(zero, sizes=(count,), strides=(0,))
+        steps: list[Primitive] = [filled(zero, 0), Scatter((base, tuples, x), row, 0)]
+        return (*steps, *([] if is_packed else [copy_of(replace(packed, tensor="row"), whole)]))
