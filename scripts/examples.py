@@ -127,6 +127,7 @@ CALLS = {
     "top_k": "top_k(np.array([3, 9, 4, 9]), axis=0, k=2)",
     "top_k1": "top_k1(np.array([3, 9, 4, 9]), 0, 3, 'INCREASING')",
     "nonzero_coordinates": "nonzero_coordinates(np.array([[0, 5], [7, 0]], 'int32'))",
+    "random_generator": "random_generator(np.array([0, 0, 0, 0, 7, 0], 'uint32'), [2, 2], output_state=True)",
     "one_hot": "one_hot(np.array([[1], [3]]), np.array([[0, 5]]), [2, 4], axis=1)",
     "adam_optimizer": (
         "adam_optimizer(*(np.array([n, 0.5], 'float32') for n in (2, 0, 0, 8)), np.array([1], 'uint32'), 0.25)[0]"

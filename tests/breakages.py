@@ -36,7 +36,7 @@ from strategies import cases
 NO_FILLS = tuple(cls for cls in EVERY if {*cls.input_names()} - {*cls.optional_inputs()})
 """Operators whose tensors hang together: a fill may be of any sizes."""
 
-OF_ANY_SIZES = ("SLICE_GRAD", "RESAMPLE", "FOLD", "MAX_UNPOOLING", "ROI_ALIGN", "ONE_HOT", "NONZERO")
+OF_ANY_SIZES = ("SLICE_GRAD", "RESAMPLE", "FOLD", "MAX_UNPOOLING", "ROI_ALIGN", "ONE_HOT", "NONZERO", "RANDOM")
 """Operators whose outputs may be larger than their inputs imply."""
 
 
@@ -88,7 +88,9 @@ def _too_many_elements(spec: Spec, chance: random.Random) -> None:
     tensor["sizes"] = (UINT32_MAX,) * max(len(tensor["sizes"]), 2)
 
 
-@always_wrong(*(cls for cls in NO_FILLS if cls not in PRODUCTS and not cls.type.name.startswith("ROI_ALIGN")))
+@always_wrong(
+    *(cls for cls in NO_FILLS if cls not in PRODUCTS and not cls.type.name.startswith(("ROI_ALIGN", "RANDOM")))
+)
 def _another_dimension_count(spec: Spec, chance: random.Random) -> None:
     tensor = any_tensor(spec, chance)
     tensor["sizes"] = tensor["sizes"][1:] or (1, *tensor["sizes"])

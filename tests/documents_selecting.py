@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from anydml.describing import argument_name
 from anydml.operators.fields import dml_name
 from case_kinds import UINT32, Case
 
@@ -48,6 +49,12 @@ class MixedCase(Case):
         kinds = self._types(data_type or result_type, UINT32)[len(self.sources) :]
         return [y.astype(kind.dtype) for y, kind in zip(self.results, kinds, strict=True)]
 
+    def call(self, *arrays: Any, **options: Any) -> Any:
+        """The function, asked for the outputs that are optional too."""
+        names = self.operator.output_names()[: len(self.results)]
+        asked: dict[str, Any] = {argument_name(name): True for name in names if name in self.operator.optional_outputs()}
+        return super().call(*arrays, **asked, **options)
+
     def bare(self) -> Case:
         """Without leading 1s; those of a scatter by tuples have ranks of their own."""
         if self.operator is dml.NonzeroCoordinates:  # of which a row has as many columns as the input has dimensions
@@ -82,6 +89,12 @@ TOPS: list[Any] = [
       for number, x, found in ((1, TEN, _ROWS), (2, TEN, _COLUMNS), (3, TIED, _TIES))),
     (dml.TopK1, 4, TIED, *_RISING, {"axis_direction": "DML_AXIS_DIRECTION_INCREASING"}),
 ]  # fmt: skip
+_ONES, _PI = [2**32 - 1], [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0]
+VECTORS: list[Any] = [
+    ("zeros", [0] * 6, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8], [1, *[0] * 5]),
+    ("ones", _ONES * 6, [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD], [0] * 4 + _ONES * 2),
+    ("the digits of pi", _PI, [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1], [_PI[0] + 1, *_PI[1:]]),
+]
 SELECTING = [
     # The page of SCATTER has this input and these indices, of which one is there twice.
     _mixed(dml.Scatter, "example 1", [[0, 1, 2, 3, 4], [3, 1, 3, 0], [5, 6, 7, 8]], [[8, 6, 2, 7, 4]], SCATTERED,
@@ -107,4 +120,7 @@ SELECTING = [
     _mixed(dml.AdamOptimizer, "of a first step", [[[[[1, 2]]]], [[[[0, 0]]]], [[[[0, 0]]]], [[[[4, -8]]]], [[[[1]]]]],
            [[[[[-1, 4]]]], [[[[4, -8]]]], [[[[16, 64]]]]], "data data data data uint32 data data data",
            learning_rate=2.0, beta1=0.0, beta2=0.0, epsilon=0.0),
+    # The page of this one names the paper, whose library Random123 has these vectors.
+    *(_mixed(dml.RandomGenerator, f"of {name}", [[[[state]]]], [[[[numbers]]], [[[after]]]], "uint32 uint32 uint32")
+      for name, state, numbers, after in VECTORS),
 ]  # fmt: skip

@@ -79,6 +79,28 @@ def nonzero(desc: Any, x: Array) -> list[Array]:
     return [np.full((1,), len(found), np.uint32), rows]
 
 
+def philox(counter: int, key: int) -> list[int]:
+    """Philox 4x32-10, as Random123 has it: a round multiplies, crosses and adds the key, which grows in between."""
+    x, k, low = [counter >> 32 * i & 2**32 - 1 for i in range(4)], [key & 2**32 - 1, key >> 32], 2**32 - 1
+    for _ in range(10):
+        first, second = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57
+        x = [second >> 32 ^ x[1] ^ k[0], second & low, first >> 32 ^ x[3] ^ k[1], first & low]
+        k = [k[0] + 0x9E3779B9 & low, k[1] + 0xBB67AE85 & low]
+    return x
+
+
+def random_generator(desc: Any, state: Array) -> list[Array]:
+    counter, key = (int.from_bytes(words.tobytes(), "little") for words in np.split(state.ravel(), [4]))
+    sizes = desc.output_tensor.sizes
+    blocks = -(-int(np.prod(sizes)) // 4)
+    numbers = [word for n in range(blocks) for word in philox((counter + n) % 2**128, key)]
+    found = [np.array(numbers, np.uint32)[: np.prod(sizes)].reshape(sizes)]
+    if desc.output_state_tensor is not None:
+        after = ((counter + blocks) % 2**128).to_bytes(16, "little") + key.to_bytes(8, "little")
+        found.append(np.frombuffer(after, np.uint32).reshape(state.shape))
+    return found
+
+
 ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
     "SCATTER": scatter,
     "SCATTER_ND": scatter_nd,
@@ -87,4 +109,5 @@ ORACLE: dict[str, Callable[..., Array | list[Array]]] = {
     "NONZERO_COORDINATES": nonzero,
     "ONE_HOT": one_hot,
     "ADAM_OPTIMIZER": adam,
+    "RANDOM_GENERATOR": random_generator,
 }

@@ -84,6 +84,13 @@ def _nonzero(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: Dat
     return {"input_tensor": sizes, "output_count_tensor": (1,) * count, "output_coordinates_tensor": rows}, {}
 
 
+def _random(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:
+    state = (*(1,) * (count - 1), 6)
+    own = pick(draw, cls.support.row_at(level).tensors["OutputTensor"].dimension_counts)
+    after = {"output_state_tensor": state} if pick(draw, (False, True)) else {}
+    return {"input_state_tensor": state, "output_tensor": draw_sizes(draw, own, 48), **after}, {}
+
+
 MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.Scatter: _scatter,
     dml.ScatterND: _scatter_nd,
@@ -92,6 +99,7 @@ MAKERS: dict[Operator, Callable[..., Drawn]] = {
     dml.NonzeroCoordinates: _nonzero,
     dml.OneHot: _one_hot,
     dml.AdamOptimizer: _adam,
+    dml.RandomGenerator: _random,
 }
 
 
@@ -112,4 +120,7 @@ def contents_of(draw: st.DrawFn, cls: Operator, tensors: dict[str, Tensor], attr
             rng, own = np.random.default_rng(draw(SEEDS)), tensors[name]
             numbers = rng.integers(1, 9, own.extent) if "step" in name else rng.integers(-30, 30, own.extent) / 8
             found[name] = (np.abs(numbers) if "second" in name else numbers).astype(own.data_type.dtype)
+    if cls is dml.RandomGenerator:  # counters that carry, besides others
+        rng, own = np.random.default_rng(draw(SEEDS)), tensors["input_state_tensor"]
+        found["input_state_tensor"] = rng.choice(np.array([0, 1, 2**31, 2**32 - 3, 2**32 - 1], np.uint32), own.extent)
     return found

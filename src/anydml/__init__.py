@@ -23,6 +23,7 @@ from anydml.enums import (
     MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
+    RandomGeneratorType,
     RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,

@@ -112,8 +112,9 @@ class Call(abc.ABC):
         return fault
 
     def rank_of(self, field: str) -> int:
-        """The dimensions of a result, by DirectML's name."""
-        return self.cls.result_ranks.get(field, self.result_rank)
+        """The dimensions of a result, by DirectML's name: `output_sizes` are those of the first."""
+        is_told = self.output_sizes is None or field == dml_name(self.results[0])
+        return self.cls.result_ranks.get(field, self.result_rank if is_told else self.rank)
 
     def axis(self, axis: object) -> int:
         """An axis of the array, negative from the end."""

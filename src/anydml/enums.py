@@ -273,6 +273,13 @@ class QuantizationType(Option):
     SCALE_ZERO_POINT = 2
 
 
+class RandomGeneratorType(Option):
+    """DML_RANDOM_GENERATOR_TYPE: how random numbers are made."""
+
+    PHILOX_4X32_10 = 0
+    """By ten rounds of products of 32 bits, four numbers of each counter."""
+
+
 class RoundingMode(Option):
     """DML_ROUNDING_MODE: what becomes of a fraction."""
 

@@ -49,21 +49,21 @@ def describe(cls: type[OperatorDesc], given: Mapping[str, Any]) -> tuple[Operato
         described = tuple(tensor for tensor, _ in found)
         tensors[name] = described if cls.field_types()[name].is_tensor_array else described[0]
     attributes = dict(_attributes(cls, given, tensors))
+    asked = {name: True for name in cls.optional_outputs() if given[f"{name}_sizes"] is not None}
     if cls.implies_output:
-        asked = {name: True for name in cls.optional_outputs() if given[f"{name}_sizes"] is not None}
         told: dict[str, Any] = {}
         first = cls.output_names()[0]
         if cls.sizes_are_free and given[f"{first}_sizes"] is not None:  # nothing else may say them
             data_type = next(iter(tensors.values())).data_type
             told[first] = _described(cls, dml_name(first), data_type, given[f"{first}_sizes"])
         desc = _draft(cls, tensors, {**attributes, **asked, **told})
-        for output in cls.output_names():
-            if (sizes := given[f"{output}_sizes"]) is not None:
-                data_type = desc.outputs()[dml_name(output)].data_type
-                described_output = _described(cls, dml_name(output), data_type, sizes)
-                desc = dataclasses.replace(desc, **{output: described_output})
     else:
-        desc = cls(**tensors, **_outputs(cls, given, tensors, attributes), **attributes)
+        desc = cls.draft(**tensors, **_outputs(cls, given, tensors, attributes), **attributes, **asked)
+    for output in cls.output_names() if cls.implies_output else asked:
+        if (sizes := given[f"{output}_sizes"]) is not None:
+            data_type = desc.outputs()[dml_name(output)].data_type
+            described_output = _described(cls, dml_name(output), data_type, sizes)
+            desc = dataclasses.replace(desc, **{output: described_output})
     return desc, [_padded(data, tensor) for data, tensor in zip(arrays, desc.inputs().values(), strict=True)]
 
 

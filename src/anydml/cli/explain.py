@@ -61,6 +61,7 @@ _EXAMPLES = {
     "scatter_nd": "--data [[1,2],[3,4],[5,6]] --indices [[2],[0]] --updates [[7,8],[9,10]]",
     "top_k": "--data 3,9,4,9 --axis 0 --k 2",
     "top_k1": "--data 3,9,4,9 --axis 0 --k 3 --direction increasing",
+    "random_generator": "--data 0,0,0,0,7,0 --output-sizes 2,3",
     "one_hot": '--data "[[1],[3]]" --type int64 --values [[0,5]] --output-sizes 2,4 --axis 1',
     "adam_optimizer": "--sizes 1,1,1,3 --step [[[[1]]]] --learning-rate 0.5",
     "padding": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --mode edge",

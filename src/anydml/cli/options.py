@@ -97,6 +97,7 @@ def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = not cls.input_names()
     default = "the largest by default" if cls.implies_output else "the input's by default"
+    default = "left out by default" if name in cls.optional_outputs() else default
     short = [f"{base}-sizes", *(["sizes"] if is_first else [])]
     if name != cls.output_names()[0]:
         base, short = name.removesuffix("_tensor").replace("_", " "), []
@@ -110,7 +111,7 @@ def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     if is_several:
         help_text = "The outputs' sizes along the axis, which say all of them."
         yield click.Option([ALONG, "--sizes-along-axis", "--along"], type=INTS, help=help_text)
-    elif not cls.implies_output:
+    elif not cls.implies_output and name == cls.output_names()[0]:
         named, is_free = type_field(cls), has_free_type(cls, name)
         default = f"{dml_name(named)} by default" if named else "what the input is converted to"
         if not is_free:
@@ -142,10 +143,11 @@ def _short_name(field: str) -> str:
 
 def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> click.Option:
     kind = cls.field_types()[name]
-    full = f"--{name.replace('_', '-')}"
+    spoken = name.rstrip("_")  # a field that Python has a name for has one more
+    full = f"--{spoken.replace('_', '-')}"
     if full in taken:
-        full = f"--{cls.type.name.lower().replace('_', '-')}-{name}"
-    short = full if kind is FIELD_TYPES[OptionalScaleBias] else f"--{_short_name(name)}"
+        full = f"--{cls.type.name.lower().replace('_', '-')}-{spoken}"
+    short = full if kind is FIELD_TYPES[OptionalScaleBias] else f"--{_short_name(spoken)}"
     label = [name, *[n for n in dict.fromkeys((full, short)) if n not in taken]]
     if kind is FIELD_TYPES[bool]:
         if _default(cls, name) is True:

@@ -20,7 +20,7 @@ _FAMILIES = (
     "batch_normalisation", "local_response", "quantisation", "products", "blocks", "convolution", "padding",
     "rearranging", "diagonal", "slice_gradient", "pooling", "pooling_gradients", "resampling", "resampling_gradient",
     "unfolding", "regions", "aligned", "aligned_gradient", "one_hot", "optimiser", "attention", "recurrent",
-    "scatter", "select",
+    "scatter", "select", "generator",
 )  # fmt: skip
 for _family in _FAMILIES:  # each class enters itself in OPERATORS
     import_module(f"anydml.operators.{_family}")

@@ -164,13 +164,14 @@ class OperatorDesc(Record, abc.ABC):
         Where they break a rule, and so imply nothing, the output is a stand-in; a check tells what is wrong. An
         operator that implies no output must be given one. True asks for an output that is optional.
         """
-        if not cls.implies_output:
+        implied_names = cls.usual_outputs() if cls.implies_output else ()
+        names = [name for name in cls.output_names() if name in implied_names or others.get(name) is True]
+        if not names:
             return cls(**others)
         given = next((others[name] for name in cls.input_names() if others.get(name) is not None), None)
         if isinstance(given, (list, tuple)) and given:
             given = given[0]
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
-        names = [name for name in cls.output_names() if name in cls.usual_outputs() or others.get(name) is True]
         others = {name: value for name, value in others.items() if name not in names or value is not True}
         draft = cls(**{**dict.fromkeys(names, stand_in), **others})
         if stand_in is None or all(name in others for name in names) or any(draft.rules()):

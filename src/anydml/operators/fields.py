@@ -20,6 +20,7 @@ from anydml.enums import (
     MultiheadAttentionMaskType,
     PaddingMode,
     QuantizationType,
+    RandomGeneratorType,
     RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
@@ -153,6 +154,7 @@ Infinity: TypeAlias = Annotated[IsInfinityMode | str, "DML_IS_INFINITY_MODE"]
 Rounding: TypeAlias = Annotated[RoundingMode | str, "DML_ROUNDING_MODE"]
 Transform: TypeAlias = Annotated[MatrixTransform | bool | str, "DML_MATRIX_TRANSFORM"]
 Quantization: TypeAlias = Annotated[QuantizationType | str, "DML_QUANTIZATION_TYPE"]
+Generator: TypeAlias = Annotated[RandomGeneratorType | str, "DML_RANDOM_GENERATOR_TYPE"]
 Recurrence: TypeAlias = Annotated[RecurrentNetworkDirection | str, "DML_RECURRENT_NETWORK_DIRECTION"]
 Reduction: TypeAlias = Annotated[ReduceFunction | str, "DML_REDUCE_FUNCTION"]
 Edges: TypeAlias = Annotated[PaddingMode | str, "DML_PADDING_MODE"]
@@ -190,6 +192,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     Rounding: FieldType("attribute", "UINT", _member_of(RoundingMode)),
     Transform: FieldType("attribute", "UINT", _read_transform),
     Quantization: FieldType("attribute", "UINT", _member_of(QuantizationType)),
+    Generator: FieldType("attribute", "UINT", _member_of(RandomGeneratorType)),
     Recurrence: FieldType("attribute", "UINT", _member_of(RecurrentNetworkDirection)),
     Reduction: FieldType("attribute", "UINT", _member_of(ReduceFunction)),
     Edges: FieldType("attribute", "UINT", _member_of(PaddingMode)),

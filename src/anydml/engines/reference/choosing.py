@@ -33,7 +33,8 @@ def scatter(primitive: Scatter, base: Array, indices: Array, updates: Array, tar
 def sort(primitive: Sort, source: Array, target: Array) -> None:
     """Sort keys that rise with the order, in which equal elements stay in theirs."""
     axis, count = primitive.axis, target.shape[primitive.axis]
-    keys = source.astype(np.float64) if source.dtype.kind == "f" else source
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        keys = source.astype(np.float64) if source.dtype.kind == "f" else source
     if primitive.largest:  # turned round, the last of equals is the first
         order = source.shape[axis] - 1 - np.flip(np.argsort(np.flip(keys, axis), axis, kind="stable"), axis)
     else:
