@@ -51,8 +51,8 @@ class MixedCase(Case):
 
     def call(self, *arrays: Any, **options: Any) -> Any:
         """The function, asked for the outputs that are optional too."""
-        names = self.operator.output_names()[: len(self.results)]
-        asked: dict[str, Any] = {argument_name(name): True for name in names if name in self.operator.optional_outputs()}
+        names = {*self.operator.output_names()[: len(self.results)]}.intersection(self.operator.optional_outputs())
+        asked: dict[str, Any] = dict.fromkeys(map(argument_name, names), True)
         return super().call(*arrays, **asked, **options)
 
     def bare(self) -> Case:

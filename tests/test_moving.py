@@ -136,3 +136,22 @@ def test_an_output_that_is_left_out_has_a_place_too(engine: str) -> None:
     edges["output_edges"] = [dml.OutputEdge(0, 0, 0)]
     with pytest.raises(dml.DescriptionError, match=r"must be a tensor that .* has: this one is optional"):
         device.compile_graph(dml.GraphDesc(4, 1, [dml.OperatorNode(desc)], **edges))
+
+
+@pytest.mark.parametrize("level", ["3_0", "4_0"])
+def test_random_numbers_go_on_from_the_state(engine: str, level: str) -> None:
+    """In sizes and dimensions of their own, with a counter that carries, from call to call and inside of a graph."""
+    device = dml.Device(engine, feature_level=level)
+    state = np.array([2**32 - 2, 2**32 - 1, 2**32 - 1, 0, 7, 9], np.uint32)
+    whole = get(dml.random_generator(put(state, device), [28], device=device))
+    found, after = (get(x) for x in dml.random_generator(put(state, device), [3, 4], output_state=True, device=device))
+    np.testing.assert_array_equal(found, whole[:12].reshape(3, 4))
+    np.testing.assert_array_equal(after, [1, 0, 0, 1, 7, 9])
+    graph = dml.Graph(device)
+    before: Any = graph.input(dml.TensorDesc("uint32", (6,)))
+    for _ in range(2):
+        rest, before = dml.random_generator(before, [2, 1, 4], output_state=True)
+    got = [get(x) for x in graph.compile([rest, before])(put(after, device))]
+    assert [x.shape for x in got] == [(2, 1, 4), (6,)]
+    np.testing.assert_array_equal(got[1], [5, 0, 0, 1, 7, 9])
+    np.testing.assert_array_equal(got[0].ravel(), whole[20:])
