@@ -50,7 +50,8 @@ class TopK(Computed):
         """The axis is one of the input's, and has K elements."""
         faults = list(axis_of_input(self, self.axis))
         yield from faults
-        if not faults and not 1 <= self.k <= (size := self.input_tensor.sizes[self.axis]):
+        size = 1 if faults else self.input_tensor.sizes[self.axis]
+        if not faults and not 1 <= self.k <= size:
             rule = f"K must lie in 1 .. {size}, the size of the axis"
             yield Fault(field="K", rule=rule, value=self.k, found=str(self.k))
 
