@@ -76,3 +76,10 @@ def test_a_graph_scatters_into_what_nobody_reads_again(engine: str) -> None:
     with pytest.raises(dml.IndexRangeError, match=r"indices\[1\] = \(64,\) is outside dimension 0 of size 64"):
         compiled(there[0], outside, there[2], out=out)
     assert (get(out) == 7).all()
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_k_lies_in_the_axis(k: int) -> None:
+    for function in (dml.top_k, dml.top_k1):
+        with pytest.raises(dml.DescriptionError, match=rf"K must lie in 1 \.\. 4, the size of the axis; got {k}"):
+            function(np.ones((3, 4), "float32"), axis=1, k=k)

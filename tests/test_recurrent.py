@@ -123,3 +123,14 @@ def test_lengths_of_a_run_lie_within_the_steps(lengths: list[int]) -> None:
     found = model.run({**feeds, "lengths": np.array([3, 1], np.int32)})["Y"]
     assert not found[1:, 0, 1].any()
     assert found[0, 0, 1].all()
+
+
+def test_functions_take_sequences_of_three_dimensions() -> None:
+    """Steps, batch and inputs; the result has the directions beside them, as DirectML's has."""
+    rng = np.random.default_rng(3)
+    x, weight = rng.random((5, 2, 4), np.float32), rng.random((1, 16, 4), np.float32)
+    found = dml.lstm(x, weight, weight, ACTIVATIONS["LSTM"], output_single=True)
+    wanted = dml.lstm(x[None], weight[None], weight[None], ACTIVATIONS["LSTM"], output_single=True)
+    assert [y.shape for y in found] == [(5, 1, 2, 4), (1, 1, 2, 4)]
+    for y, z in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(y, z)

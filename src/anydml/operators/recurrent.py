@@ -43,6 +43,7 @@ class _Recurrent(Computed):
     """
 
     leads = False
+    result_rank = 4
     gates: ClassVar[int]
     """Matrices that lie one after another in the weights."""
     functions: ClassVar[int]

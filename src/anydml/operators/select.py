@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.enums import AxisDirection, DataType
 from anydml.errors import Fault
@@ -50,7 +50,8 @@ class TopK(Computed):
         """The axis is one of the input's, and has K elements."""
         faults = list(axis_of_input(self, self.axis))
         yield from faults
-        if not faults and not 1 <= self.k <= (size := self.input_tensor.sizes[self.axis]):
+        size = 1 if faults else self.input_tensor.sizes[self.axis]
+        if not faults and not 1 <= self.k <= size:
             rule = f"K must lie in 1 .. {size}, the size of the axis"
             yield Fault(field="K", rule=rule, value=self.k, found=str(self.k))
 
@@ -181,25 +182,43 @@ class NonzeroCoordinates(Computed):
 
     def lower(self) -> tuple[Primitive, ...]:
         """Elements that are not 0 are counted; each one's number goes where the count before it says."""
-        source, total, rows = (View.of(field, own) for field, own in self.tensors().items())
-        kind, sizes, n = source.data_type, self.input_tensor.sizes, self._count
-        is_not = ~load(0, kind).equals(0)
-        flags, before, order = (store(name, INT64, (n,)) for name in ("flags", "before", "order"))
-        shaped = walked(flags, sizes, store("", INT64, sizes).strides)
-        find = Map((source,), shaped, is_not.to(INT64))
+        n, (find, flags, before, order, *ends) = self._count, self._parts()
         scan = Scan((flags,), before, 0, "sum", reverse=False, exclusive=True)
         names, numbers, none = (store(name, INT64, (n,)) for name in ("names", "numbers", "none"))
         name = Map((flags, before), names, where(load(0, INT64).equals(0), const(-n - 1, INT64), load(1, INT64)))
         number = Map((), numbers, coordinate(0))
-        indices = walked(names, (n, 1), (1, 0))
-        put = Scatter((none, indices, numbers), order, 0)
+        put = Scatter((none, walked(names, (n, 1), (1, 0)), numbers), order, 0)
+        return (find, scan, name, number, zeros(none), put, *ends)
+
+    def told(self) -> tuple[Primitive, ...]:
+        """The same by sums alone: of what lies before an element, and of the only one that as many lie before."""
+        n, (find, flags, before, order, *ends) = self._count, self._parts()
+        square, along, zero = (n, n), (0, 1), const(0, INT64)
+        flag, is_before = load(0, INT64), coordinate(1) < coordinate(0)
+        own = ~flag.equals(0) & load(1, INT64).equals(coordinate(0))
+        rows = [walked(view, square, along) for view in (flags, before)]
+        by_row = [walked(view, (n, 1), (1, 0)) for view in (before, order)]
+        return (
+            find,
+            Reduce((rows[0],), by_row[0], fold("sum", where(is_before, flag, zero)), 1),
+            Reduce(tuple(rows), by_row[1], fold("sum", where(own, coordinate(1), zero)), 1),
+            *ends,
+        )
+
+    def _parts(self) -> tuple[Any, ...]:
+        """What is not 0, where that, the count before and the order lie, and the outputs of them."""
+        source, total, rows = (View.of(field, own) for field, own in self.tensors().items())
+        kind, sizes, n = source.data_type, self.input_tensor.sizes, self._count
+        flags, before, order = (store(name, INT64, (n,)) for name in ("flags", "before", "order"))
+        shaped = walked(flags, sizes, store("", INT64, sizes).strides)
+        find = Map((source,), shaped, (~load(0, kind).equals(0)).to(INT64))
         last = walked(total, (1,) * len(total.sizes), (0,) * len(total.sizes))
         count = Map(
             (walked(flags, last.sizes, last.strides, n - 1), walked(before, last.sizes, last.strides, n - 1)),
             last,
             (load(0, INT64) + load(1, INT64)).to(UINT32),
         )
-        return (find, scan, name, number, zeros(none), put, count, self._rows(rows, order, flags, before))
+        return find, flags, before, order, count, self._rows(rows, order, flags, before)
 
     def _rows(self, rows: View, order: View, flags: View, before: View) -> Map:
         """The coordinates of each row's element; 0 past the count."""
