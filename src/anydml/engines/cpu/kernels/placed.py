@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIRST = HEADER * 8
-FIXED = 9
-"""Words before the tables."""
 
 
 def make_placed(width: int, compile_inline: Callable[[Any], Any]) -> Any:

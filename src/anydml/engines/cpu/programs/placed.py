@@ -14,7 +14,6 @@ import numpy as np
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.placed import FIXED
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.patterns import is_plain
 from anydml.ir.trees import walk
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
 
+FIXED = 9
+"""Words before the tables, as the kernel has them."""
 MOST_PLACES = 2**16
 """Numbers in a table: what has more is found as it goes along."""
 LEAST_PIECE = 16
