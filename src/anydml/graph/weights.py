@@ -71,7 +71,7 @@ def read_weights(recipe: Recipe) -> Recipe:
 
 
 def _is_computed(recipe: Recipe, path: Sequence[Step]) -> bool:
-    return bool(path) and recipe.stores[path[-1].sources[0].tensor].kind == "scratch"
+    return any(recipe.stores[view.tensor].kind == "scratch" for step in path[-1:] for view in step.sources[:1])
 
 
 def _followed(view: View, makers: Mapping[str, Step], alone: Collection[str]) -> tuple[list[Step], View | None]:
