@@ -39,6 +39,8 @@ class Engine(Protocol):
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
     reads_weights: bool
     """Whether products of a few rows are quicker with weights of few bits as they lie than with what they stand for."""
+    reads_outside: bool
+    """Whether windows past a tensor's ends are quicker to read than a tensor with room around it is to write."""
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""

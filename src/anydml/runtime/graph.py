@@ -64,6 +64,7 @@ class CompiledGraph(Compiled):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
         from anydml.graph.optimise import optimise as simplify  # with all rules: 10 ms of import, where they are needed
+        from anydml.graph.outside import read_outside
         from anydml.graph.rules.constants import split_constants
         from anydml.graph.rules.together import together
         from anydml.graph.weights import read_weights
@@ -79,6 +80,7 @@ class CompiledGraph(Compiled):
         self.lowered = lower(desc)
         """A step for every node that an output needs."""
         given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
+        given = read_outside(given) if optimise and device.engine.reads_outside else given
         self.once, always = split_constants(simplify(given)) if optimise else (_NOTHING, given)
         """What hangs on constants alone, and was computed when the graph was compiled."""
         self.recipe = together(guard(always)) if optimise else guard(always)

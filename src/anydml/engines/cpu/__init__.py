@@ -65,6 +65,7 @@ class CpuEngine:
     name = "cpu"
     memory = HOST
     reads_weights = True
+    reads_outside = False
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:

@@ -56,6 +56,7 @@ class CudaEngine:
 
     name = "cuda"
     reads_weights = False
+    reads_outside = True
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
@@ -70,7 +71,7 @@ class CudaEngine:
 
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
-        return plan(primitive, self._figures)
+        return plan(primitive, self._figures, constants)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

@@ -33,6 +33,7 @@ class ReferenceEngine:
     name = "reference"
     memory = HOST
     reads_weights = False
+    reads_outside = False
     reserve = staticmethod(reserve_host)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:

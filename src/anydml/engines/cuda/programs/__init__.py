@@ -15,6 +15,7 @@ from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
+from anydml.engines.cuda.programs.window import WindowProgram
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan
@@ -38,6 +39,7 @@ __all__ = [
     "ScaleProgram",
     "ScanProgram",
     "ScatterProgram",
+    "WindowProgram",
     "plan",
 ]
 
@@ -66,6 +68,15 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 
 
-def plan(primitive: Primitive, figures: Figures) -> Program:
+WEIGHED: dict[type[Primitive], tuple[Callable[[Any, Figures, frozenset[str]], Program | None], ...]] = {
+    Reduce: (WindowProgram.plan,)
+}
+"""By verb: those before all others, which lay constants out ahead."""
+
+
+def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = frozenset()) -> Program:
     """The first schedule that takes a primitive."""
+    for weighed in WEIGHED.get(type(primitive), ()):
+        if (found := weighed(primitive, figures, constants)) is not None:
+            return found
     return next(program for schedule in SCHEDULES[type(primitive)] if (program := schedule(primitive, figures)))

@@ -1,0 +1,235 @@
+"""From a sum of products over windows to a Triton function: a tile of places by channels a program.
+
+A program walks over the taps of a window, and for each over blocks of the innermost terms: the channels, as a rule. How
+a source is walked comes as tuples of strides, by group of dimensions, the fastest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from anydml.engines.cuda.emit import from_bits, function_of, text_of
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+
+Way: TypeAlias = Literal["taps", "terms", "blocks"]
+"""How factors are read: tap by tap, term by term where a tap has few, or tap by tap by descriptor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """How many dimensions there are of a kind."""
+
+    rows: int
+    terms: int
+    """Beside the innermost."""
+    limits: int
+    """Dimensions of the source that windows may lie outside of."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedWindow:
+    """A kernel, and what it is to be given."""
+
+    function: Any
+    """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
+    given: tuple[Expr, ...]
+    loads: tuple[Expr, ...]
+    """What is read outside of the sum, in the order of the pointers between the factors and the target."""
+
+
+def emit_window(
+    value: Expr, fold: Expr, way: Way, ranks: Ranks, dimensions: dict[int, str], is_turned: bool
+) -> EmittedWindow:
+    """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
+
+    `is_turned` where neighbours in the target are places: then all that comes after the sum goes by channels and places.
+    """
+    nodes = list(walk(value, known=(fold,)))
+    loads = [node for node in nodes if node.op == "load"]
+    given = [node for node in nodes if node.op == "given"]
+    pointers = ["p0", "p1", *(f"p{k}" for k in range(2, 2 + len(loads))), "target"]
+    views = range(len(loads) + 1)
+    numbers = [
+        "shape", "row_sizes", "term_sizes", "left_rows", "left_terms", "left_more", "right_terms", "right_more",
+        *(f"{of}{k}" for k in range(ranks.limits) for of in ("limit_rows", "limit_terms", "limit_more")),
+        *(f"{of}{k}" for k in views for of in ("view_rows", "view_more")),
+    ]  # fmt: skip
+    chosen = [f"given{number}" for number in range(len(given))]
+    lines = [
+        "@triton.jit",
+        f"def generated_window({', '.join([*pointers, *numbers, *chosen, 'TILE: tl.constexpr'])}):",
+        *("    " + line for line in _head(way, ranks)),
+        *("    " + line for line in _loop(way, ranks)),
+    ]
+    names = {fold: "total"}
+    if is_turned:
+        lines.append("    total = tl.trans(total)")
+    across = {"row": "[None, :]", "column": "[:, None]"} if is_turned else {"row": "[:, None]", "column": "[None, :]"}
+    lines.append(f"    there = is_row{across['row']} & is_column{across['column']}")
+    for node, name in zip(given, chosen, strict=True):
+        names[node] = f"v{len(lines)}"
+        lines.append(f"    {names[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
+
+    def place(base: str, view: int) -> str:
+        row = _sum("r", f"view_rows{view}", ranks.rows)
+        return (
+            f"{base} + windows.far({row}, TILE.aligns[{view + 2}]){across['row']}"
+            f" + windows.across(column, view_more{view}[0], TILE.steps[{view + 2}], TILE.aligns[{view + 2}])"
+            f"{across['column']} + group * view_more{view}[1] * TILE.aligns[{view + 2}]"
+        )
+
+    for node in nodes:
+        if node in names:
+            continue
+        if node.op == "load":
+            view = loads.index(node)
+            text = f"tl.load({place(f'p{view + 2}', view)}, mask=there, other=0)"
+        elif node.op == "coordinate":
+            name = dimensions[int(node.value)]
+            text = f"{name}.to(tl.int64){across.get('column' if name == 'column' else 'row', '') if name != 'group' else ''}"
+        else:
+            text = text_of(node, names)
+        names[node] = f"v{len(lines)}"
+        lines.append(f"    {names[node]} = {text}")
+    shape = "TILE.columns, TILE.rows" if is_turned else "TILE.rows, TILE.columns"
+    lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
+    lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
+    return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given), tuple(loads))
+
+
+def _sum(coordinates: str, strides: str, rank: int, first: str = "") -> str:
+    """first + Σ coordinate·stride."""
+    parts = [f"{coordinates}{k} * {strides}[{k}].to({coordinates}{k}.dtype)" for k in range(rank)]
+    return " + ".join([*([first] if first else []), *parts]) or "0"
+
+
+def _split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
+    """A running number taken apart, the fastest first."""
+    lines = []
+    for k in range(rank):
+        is_last = k == rank - 1
+        lines.append(f"{coordinates}{k} = {number}" if is_last else f"{coordinates}{k} = {number} % {sizes}[{k}].to(tl.int32)")
+        if not is_last:
+            lines.append(f"{number} = {number} // {sizes}[{k}].to(tl.int32)")
+    return lines
+
+
+def _head(way: Way, ranks: Ranks) -> list[str]:
+    """This program's tile: its places and channels, and which of them there are."""
+    lines = ["high, wide, group = windows.corner(shape, TILE)"]
+    if way == "blocks":
+        lines += [
+            "r0_first, r1_first, r2 = windows.block_corner(high, row_sizes, TILE)",
+            "r0 = r0_first + tl.arange(0, TILE.rows) % TILE.block[1]",
+            "r1 = r1_first + tl.arange(0, TILE.rows) // TILE.block[1]",
+            "is_row = (r0 < row_sizes[0]) & (r1 < row_sizes[1])",
+        ]
+    else:
+        lines += ["row = high * TILE.rows + tl.arange(0, TILE.rows)", "is_row = row < shape[0]"]
+        lines += _split("row", "r", "row_sizes", ranks.rows)
+    lines += ["column = wide * TILE.columns + tl.arange(0, TILE.columns)", "is_column = column < shape[1]"]
+    if way == "blocks":
+        return lines
+    lines += [f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)]
+    left = _sum("r", "left_rows", ranks.rows)
+    lines.append(f"left = p0 + windows.far(tl.where(is_row, {left}, 0), TILE.aligns[0])[:, None] + group * left_more[1] * TILE.aligns[0]")
+    lines.append(
+        "right = p1 + windows.across(tl.where(is_column, column, 0), right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]"
+        " + group * right_more[2] * TILE.aligns[1]"
+    )
+    for k in range(ranks.limits):
+        first = _sum("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
+        lines.append(f"place{k} = ({first}).to(tl.int32)")
+    return lines
+
+
+def _loop(way: Way, ranks: Ranks) -> list[str]:
+    """The sum of a tile, in TILE.kind."""
+    lines = ["total = tl.zeros((TILE.rows, TILE.columns), tl.float32)"]
+    if way == "terms":
+        return [*lines, *_by_term(ranks)]
+    lines += ["term = tl.arange(0, TILE.depth)", "for step in range(0, shape[3].to(tl.int32)):"]
+    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth", *_split("tap", "k", "term_sizes", ranks.terms)]
+    body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
+    if way == "blocks":
+        body += [
+            "a = p0.load([r2, r1_first + (k1 * limit_terms0[1] + limit_more0[0]).to(tl.int32),"
+            " r0_first + (k0 * limit_terms1[0] + limit_more1[0]).to(tl.int32), deep]).reshape(TILE.rows, TILE.depth)",
+            "b = p1.load([wide * TILE.columns, step // TILE.blocks, deep]).reshape(TILE.columns, TILE.depth).T",
+        ]
+        return [*lines, *("    " + line for line in [*body, _DOT])]
+    body.append("c = deep + term")
+    shift = _sum("k", "left_terms", ranks.terms)
+    body.append(
+        f"at = left + windows.far({shift}, TILE.aligns[0])"
+        " + windows.across(c, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]"
+    )
+    shift = _sum("k", "right_terms", ranks.terms)
+    body.append(
+        f"to = right + windows.far({shift}, TILE.aligns[1])"
+        " + windows.across(c, right_more[0], TILE.inner, TILE.aligns[1])[:, None]"
+    )
+    inside = []
+    for k in range(ranks.limits):
+        body.append(f"now{k} = place{k} + ({_sum('k', f'limit_terms{k}', ranks.terms)})")
+        inside.append(f"(now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))")
+    ok = " & ".join(["is_row", *inside])
+    body += [
+        "if TILE.is_even:",
+        f"    a = tl.load(at, mask=({ok})[:, None], other=0)",
+        "    b = tl.load(to, mask=is_column[None, :], other=0)",
+        "else:",
+        f"    a = tl.load(at, mask=({ok})[:, None] & (c < windows.known(shape[2], TILE.align))[None, :], other=0)",
+        "    b = tl.load(to, mask=(c < shape[2])[:, None] & is_column[None, :], other=0)",
+        _DOT,
+    ]
+    return [*lines, *("    " + line for line in body)]
+
+
+_DOT = "total = tl.dot(a, b, total, input_precision=TILE.precision)"
+
+
+def _by_term(ranks: Ranks) -> list[str]:
+    """All terms one after the other, each taken apart by itself."""
+    lines = ["for step in range(0, shape[3].to(tl.int32)):"]
+    body = [
+        "number = step * TILE.depth + tl.arange(0, TILE.depth)",
+        "is_term = number < shape[4]",
+        "c = number % shape[2].to(tl.int32)",
+        "tap = number // shape[2].to(tl.int32)",
+        *_split("tap", "k", "term_sizes", ranks.terms),
+        *(f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)),
+    ]
+    shift = _sum("k", "left_terms", ranks.terms)
+    body.append(f"at = left + (({shift} + c * left_more[0]) * TILE.aligns[0])[None, :]")
+    shift = _sum("k", "right_terms", ranks.terms)
+    body.append(f"to = right + (({shift} + c * right_more[0]) * TILE.aligns[1])[:, None]")
+    ok = "is_row[:, None] & is_term[None, :]"
+    for k in range(ranks.limits):
+        terms = f"{_sum('k', f'limit_terms{k}', ranks.terms)} + c * limit_more{k}[1].to(tl.int32)"
+        body.append(f"now{k} = place{k}[:, None] + ({terms})[None, :]")
+        ok += f" & (now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))"
+    body += [
+        f"a = tl.load(at, mask={ok}, other=0)",
+        "b = tl.load(to, mask=is_term[:, None] & is_column[None, :], other=0)",
+        _DOT,
+    ]
+    return [*lines, *("    " + line for line in body)]
+
+
+__all__ = ["EmittedWindow", "Ranks", "Way", "emit_window"]
+
+
+def names_of(rows: Sequence[int], columns: Sequence[int], groups: Sequence[int]) -> dict[int, str]:
+    """The coordinates of dimensions of the walk, by number; rows come the fastest first."""
+    return {
+        **{dimension: f"r{k}" for k, dimension in enumerate(rows)},
+        **dict.fromkeys(columns, "column"),
+        **dict.fromkeys(groups, "group"),
+    }

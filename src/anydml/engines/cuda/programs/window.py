@@ -1,0 +1,226 @@
+"""Convolutions, planned: how factors are brought, by which tiles they are multiplied, and what comes of each sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.cuda.emit import bits_of, bounded
+from anydml.engines.cuda.emit_window import Ranks, emit_window, names_of
+from anydml.engines.cuda.kernels.windows import Window
+from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.programs.copy import CopyProgram
+from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
+from anydml.engines.cuda.programs.window_shapes import LEAST, shape_of
+from anydml.engines.cuda.programs.window_walk import walk_of
+from anydml.engines.cuda.scratch import DeviceWords
+from anydml.engines.exclusive import one_at_a_time
+from anydml.ir.numerics import expand
+from anydml.ir.patterns import copy_of
+from anydml.ir.expressions import Expr
+from anydml.ir.trees import walk as walk_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.programs.window_walk import Walked, WindowWalk
+    from anydml.ir.verbs import Map, Reduce
+
+PLACES, WEIGHTS = "windows by channel", "weights by tap"
+"""What is laid out anew: memory of the program's own, or for weights that never change laid out ahead."""
+FEW = 8
+"""Channels up to which terms are walked together."""
+SHORT = 64
+"""Places of one line below which products of matrices leave places to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowProgram:
+    """A convolution, planned."""
+
+    kernel: Kernel
+    bases: tuple[tuple[str, int], ...]
+    """By pointer the tensor, and the offset of the first element in it, in bytes."""
+    before: tuple[CopyProgram, ...] = ()
+    """What lays factors out."""
+    scratch: Mapping[str, int] = field(default_factory=dict)
+    """The bytes of memory of the program's own, by name."""
+    layouts: Mapping[str, Map] = field(default_factory=dict)
+
+    @classmethod
+    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> WindowProgram | None:
+        """For sums over windows, of FLOAT32 and FLOAT16; None for others, and for what is a product of matrices."""
+        primitive = replace(primitive, value=expand(primitive.value))
+        walk = walk_of(primitive)
+        if walk is None or not _is_ours(walk):
+            return None
+        primitive = replace(primitive, value=_bounded(primitive.value, walk.found.fold))
+        before: list[Map] = []
+        left, right = walk.left, walk.right
+        layouts: dict[str, Map] = {}
+        channels = walk.channels
+        is_few = walk.found.sizes[walk.inner] <= FEW or channels is None
+        if not is_few and walk.left.axes[channels].stride != 1:
+            order = sorted(range(len(left.axes)), key=lambda k: (k == channels, -abs(left.axes[k].stride)))
+            left = left.packed(PLACES, order)
+            before.append(copy_of(walk.left.view, left.view))
+        if not is_few and right.stride(walk.inner) != 1:
+            right = right.packed(WEIGHTS, _order(walk))
+            laid_out = copy_of(walk.right.view, right.view)
+            is_alone = sum(view.tensor == walk.right.tensor for view in primitive.sources) == 1
+            if walk.right.tensor in constants and is_alone:
+                layouts[WEIGHTS] = laid_out
+            else:
+                before.append(laid_out)
+        walk = walk.with_factors(left, right)
+        kernel, bases = _kernel(primitive, walk, figures, is_few=is_few)
+        kernel.prepare()
+        copies = tuple(CopyProgram.plan(one, figures) for one in before)
+        scratch = {one.target.tensor: math.prod(one.target.sizes) * walk.kind.size_in_bytes for one in before}
+        return cls(kernel, bases, copies, scratch, layouts)
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in; what is laid out anew gets memory of the program's own."""
+        if not self.before:
+            return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
+        words = DeviceWords(sum(size // 8 + 4 for size in self.scratch.values()), self.kernel.figures.index)
+        held, at = dict(places), words.address
+        for name, size in self.scratch.items():
+            held[name] = -(-at // 16) * 16
+            at = held[name] + size
+        starts = [one.bind(held) for one in self.before]
+        starts.append(self.kernel.launch([held[tensor] + offset for tensor, offset in self.bases]))
+
+        def dispatch() -> None:
+            words.enter()
+            for start in starts:
+                start()
+            words.leave()
+
+        return one_at_a_time(dispatch, "convolution")
+
+
+def _is_ours(walk: WindowWalk) -> bool:
+    """Whether it is no product of matrices: windows overlap, reach outside, or lie apart, a few places to a line."""
+    left, sizes = walk.left, walk.found.sizes
+    if left.limits or walk.taps:
+        return True
+    fastest = walk.rows[0]
+    is_one = all(
+        left.stride(slow) == left.stride(fast) * sizes[fast]
+        for fast, slow in zip(walk.rows, walk.rows[1:], strict=False)
+    )
+    return not is_one and sizes[fastest] < SHORT and left.stride(walk.inner) == 1
+
+
+def _bounded(value: Expr, fold: Expr) -> Expr:
+    """A tree with what the hardware has one instruction for, but within the sum."""
+    made = {fold: fold}
+    for node in walk_nodes(value, known=(fold,)):
+        made[node] = bounded(Expr(node.op, node.type, tuple(made[arg] for arg in node.args), node.value))
+    return made[value]
+
+
+def _order(walk: WindowWalk) -> list[int]:
+    """The axes of weights: by group, channel of the result and tap, the channels last."""
+
+    def rank(axis: int) -> tuple[int, int]:
+        steps = walk.right.axes[axis].steps
+        kinds = (walk.found.batch, walk.found.columns, walk.taps[::-1], (walk.inner,))
+        every = [k for several in kinds for k in several]
+        return min((every.index(k) for k in steps), default=-1), axis
+
+    return sorted(range(len(walk.right.axes)), key=rank)
+
+
+def _kernel(
+    primitive: Reduce, walk: WindowWalk, figures: Figures, *, is_few: bool
+) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+    found, left, right = walk.found, walk.left, walk.right
+    sizes, inner = found.sizes, walk.inner
+    column, group = (of[0] if of else None for of in (found.columns, found.batch))
+    limits = left.limits
+    is_few = is_few or any(inner in axis.steps for axis in limits)
+    rows, columns, terms = walk.shape
+    channels = sizes[inner]
+    shape = shape_of(rows, columns, terms if is_few else channels, walk.groups, walk.kind, figures)
+    target = primitive.target
+    is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
+    ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
+    made = emit_window(
+        primitive.value, found.fold, "terms" if is_few else "taps", ranks, names_of(walk.rows, found.columns, found.batch),
+        is_turned,
+    )  # fmt: skip
+    views = [primitive.sources[int(node.value)] for node in made.loads]
+
+    def along(of: Walked, dimension: int | None) -> int:
+        return 0 if dimension is None else of.stride(dimension)
+
+    def tuple_of(strides: Sequence[int], align: int) -> tuple[int, ...]:
+        return over(strides, align) or (0,)
+
+    left_rows, left_taps = ([left.stride(k) for k in of] for of in (walk.rows, walk.taps))
+    left_more = [left.stride(inner), along(left, group)]
+    right_taps = [right.stride(k) for k in walk.taps]
+    right_more = [right.stride(inner), along(right, column), along(right, group)]
+    left_step, right_step, right_inner = step_of(left_more[0]), step_of(right_more[1]), step_of(right_more[0])
+    steps_matter = not is_few
+    left_align = alignment_of([*left_rows, *left_taps, *(left_more if left_step == 2 or is_few else left_more[1:])])
+    known = {0} if right_inner != 2 and steps_matter else set[int]()
+    known |= {1} if right_step != 2 else set()
+    right_align = alignment_of([*right_taps, *(stride for k, stride in enumerate(right_more) if k not in known)])
+    aligns, steps, numbers = [left_align, right_align], [left_step, right_step], list[tuple[int, ...]]()
+    for view in (*views, target):
+        own = [view.strides[k] for k in walk.rows]
+        more = [view.strides[k] if k is not None else 0 for k in (column, group)]
+        step = step_of(more[0])
+        aligns.append(alignment_of([*own, *(more if step == 2 else more[1:])]))
+        steps.append(step)
+        numbers += [over(own, aligns[-1]), over(more, aligns[-1])]
+    bounds = []
+    for axis in limits:
+        bounds += [
+            tuple(axis.steps.get(k, 0) for k in walk.rows),
+            tuple(axis.steps.get(k, 0) for k in walk.taps) or (0,),
+            (axis.first, axis.steps.get(inner, 0), axis.size),
+        ]
+    blocks = -(-channels // shape.depth)
+    tile = Window(
+        rows=shape.rows,
+        columns=shape.columns,
+        depth=shape.depth,
+        blocks=blocks,
+        precision=shape.precision,
+        aligns=tuple(aligns),
+        steps=tuple(steps),
+        inner=right_inner,
+        align=alignment_of((channels,)),
+        is_even=channels % shape.depth == 0,
+        is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
+    )
+    high = -(-rows // shape.rows)
+    count = -(-terms // shape.depth) if is_few else blocks * walk.count(walk.taps)
+    fixed = (
+        (rows, columns, channels, count, terms, high),
+        tuple(sizes[k] for k in walk.rows),
+        tuple(sizes[k] for k in walk.taps) or (1,),
+        over(left_rows, left_align), tuple_of(left_taps, left_align), over(left_more, left_align),
+        tuple_of(right_taps, right_align), over(right_more, right_align),
+        *bounds, *numbers, *map(bits_of, made.given),
+    )  # fmt: skip
+    programs = high * -(-columns // shape.columns) * walk.groups
+    pointers = [kind_of(walk.kind)] * 2 + [kind_of(view.data_type) for view in (*views, target)]
+    kernel = Kernel(
+        made.function, tuple(pointers), fixed, {"TILE": tile}, programs, shape.warps, figures, fuses=False,
+        stages=shape.stages,
+    )  # fmt: skip
+    width = walk.kind.size_in_bytes
+    bases = [(left.tensor, left.start * width), (right.tensor, right.start * width)]
+    bases += [(view.tensor, view.offset * view.data_type.size_in_bytes) for view in (*views, target)]
+    return kernel, tuple(bases)
+
+
+def _reach(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(abs(stride) * size for size, stride in zip(sizes, strides, strict=True))
