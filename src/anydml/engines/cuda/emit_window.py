@@ -133,7 +133,7 @@ def _head(way: Way, ranks: Ranks) -> list[str]:
     else:
         lines += ["row = high * TILE.rows + tl.arange(0, TILE.rows)", "is_row = row < shape[0]"]
         lines += _split("row", "r", "row_sizes", ranks.rows)
-    lines += ["column = wide * TILE.columns + tl.arange(0, TILE.columns)", "is_column = column < shape[1]"]
+    lines += ["column = wide * TILE.columns + tl.arange(0, TILE.columns)", "is_column = column < windows.known(shape[1], TILE.wide)"]
     if way == "blocks":
         return lines
     lines += [f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)]
@@ -151,7 +151,7 @@ def _head(way: Way, ranks: Ranks) -> list[str]:
 
 def _loop(way: Way, ranks: Ranks) -> list[str]:
     """The sum of a tile, in TILE.kind."""
-    lines = ["total = tl.zeros((TILE.rows, TILE.columns), tl.float32)"]
+    lines = ["total = tl.full((TILE.rows, TILE.columns), 0, tl.float32)"]
     if way == "terms":
         return [*lines, *_by_term(ranks)]
     lines += ["term = tl.arange(0, TILE.depth)", "for step in range(0, shape[3].to(tl.int32)):"]

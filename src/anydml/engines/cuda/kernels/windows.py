@@ -25,6 +25,8 @@ class Window(NamedTuple):
     """The same of the right factor along terms."""
     align: int = 1
     """What divides the innermost terms."""
+    wide: int = 1
+    """What divides the channels of the result."""
     is_even: bool = False
     """Whether tiles fill the terms of a tap."""
     is_long: bool = True

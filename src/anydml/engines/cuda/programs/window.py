@@ -197,6 +197,7 @@ def _kernel(
         steps=tuple(steps),
         inner=right_inner,
         align=alignment_of((channels,)),
+        wide=min(alignment_of((columns,)), shape.columns),
         is_even=channels % shape.depth == 0,
         is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
     )
