@@ -77,7 +77,7 @@ def emit_window(
         lines.append(f"    {names[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
 
     def place(base: str, view: int) -> str:
-        row = _sum("r", f"view_rows{view}", ranks.rows)
+        row = weighted("r", f"view_rows{view}", ranks.rows)
         return (
             f"{base} + windows.far({row}, TILE.aligns[{view + 2}]){across['row']}"
             f" + windows.across(column, view_more{view}[0], TILE.steps[{view + 2}], TILE.aligns[{view + 2}])"
@@ -103,13 +103,13 @@ def emit_window(
     return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given), tuple(loads))
 
 
-def _sum(coordinates: str, strides: str, rank: int, first: str = "") -> str:
+def weighted(coordinates: str, strides: str, rank: int, first: str = "") -> str:
     """first + Σ coordinate·stride."""
     parts = [f"{coordinates}{k} * {strides}[{k}].to({coordinates}{k}.dtype)" for k in range(rank)]
     return " + ".join([*([first] if first else []), *parts]) or "0"
 
 
-def _split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
+def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
     """A running number taken apart, the fastest first."""
     lines = []
     for k in range(rank):
@@ -132,19 +132,19 @@ def _head(way: Way, ranks: Ranks) -> list[str]:
         ]
     else:
         lines += ["row = high * TILE.rows + tl.arange(0, TILE.rows)", "is_row = row < shape[0]"]
-        lines += _split("row", "r", "row_sizes", ranks.rows)
+        lines += split("row", "r", "row_sizes", ranks.rows)
     lines += ["column = wide * TILE.columns + tl.arange(0, TILE.columns)", "is_column = column < windows.known(shape[1], TILE.wide)"]
     if way == "blocks":
         return lines
     lines += [f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)]
-    left = _sum("r", "left_rows", ranks.rows)
+    left = weighted("r", "left_rows", ranks.rows)
     lines.append(f"left = p0 + windows.far(tl.where(is_row, {left}, 0), TILE.aligns[0])[:, None] + group * left_more[1] * TILE.aligns[0]")
     lines.append(
         "right = p1 + windows.across(tl.where(is_column, column, 0), right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]"
         " + group * right_more[2] * TILE.aligns[1]"
     )
     for k in range(ranks.limits):
-        first = _sum("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
+        first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
         lines.append(f"place{k} = ({first}).to(tl.int32)")
     return lines
 
@@ -155,7 +155,7 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     if way == "terms":
         return [*lines, *_by_term(ranks)]
     lines += ["term = tl.arange(0, TILE.depth)", "for step in range(0, shape[3].to(tl.int32)):"]
-    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth", *_split("tap", "k", "term_sizes", ranks.terms)]
+    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth", *split("tap", "k", "term_sizes", ranks.terms)]
     body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
     if way == "blocks":
         body += [
@@ -165,19 +165,19 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         ]
         return [*lines, *("    " + line for line in [*body, _DOT])]
     body.append("c = deep + term")
-    shift = _sum("k", "left_terms", ranks.terms)
+    shift = weighted("k", "left_terms", ranks.terms)
     body.append(
         f"at = left + windows.far({shift}, TILE.aligns[0])"
         " + windows.across(c, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]"
     )
-    shift = _sum("k", "right_terms", ranks.terms)
+    shift = weighted("k", "right_terms", ranks.terms)
     body.append(
         f"to = right + windows.far({shift}, TILE.aligns[1])"
         " + windows.across(c, right_more[0], TILE.inner, TILE.aligns[1])[:, None]"
     )
     inside = []
     for k in range(ranks.limits):
-        body.append(f"now{k} = place{k} + ({_sum('k', f'limit_terms{k}', ranks.terms)})")
+        body.append(f"now{k} = place{k} + ({weighted('k', f'limit_terms{k}', ranks.terms)})")
         inside.append(f"(now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))")
     ok = " & ".join(["is_row", *inside])
     body += [
@@ -186,7 +186,7 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         "    b = tl.load(to, mask=is_column[None, :], other=0)",
         "else:",
         f"    a = tl.load(at, mask=({ok})[:, None] & (c < windows.known(shape[2], TILE.align))[None, :], other=0)",
-        "    b = tl.load(to, mask=(c < shape[2])[:, None] & is_column[None, :], other=0)",
+        "    b = tl.load(to, mask=(c < windows.known(shape[2], TILE.align))[:, None] & is_column[None, :], other=0)",
         _DOT,
     ]
     return [*lines, *("    " + line for line in body)]
@@ -203,16 +203,16 @@ def _by_term(ranks: Ranks) -> list[str]:
         "is_term = number < shape[4]",
         "c = number % shape[2].to(tl.int32)",
         "tap = number // shape[2].to(tl.int32)",
-        *_split("tap", "k", "term_sizes", ranks.terms),
+        *split("tap", "k", "term_sizes", ranks.terms),
         *(f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)),
     ]
-    shift = _sum("k", "left_terms", ranks.terms)
+    shift = weighted("k", "left_terms", ranks.terms)
     body.append(f"at = left + (({shift} + c * left_more[0]) * TILE.aligns[0])[None, :]")
-    shift = _sum("k", "right_terms", ranks.terms)
+    shift = weighted("k", "right_terms", ranks.terms)
     body.append(f"to = right + (({shift} + c * right_more[0]) * TILE.aligns[1])[:, None]")
     ok = "is_row[:, None] & is_term[None, :]"
     for k in range(ranks.limits):
-        terms = f"{_sum('k', f'limit_terms{k}', ranks.terms)} + c * limit_more{k}[1].to(tl.int32)"
+        terms = f"{weighted('k', f'limit_terms{k}', ranks.terms)} + c * limit_more{k}[1].to(tl.int32)"
         body.append(f"now{k} = place{k}[:, None] + ({terms})[None, :]")
         ok += f" & (now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))"
     body += [
@@ -221,9 +221,6 @@ def _by_term(ranks: Ranks) -> list[str]:
         _DOT,
     ]
     return [*lines, *("    " + line for line in body)]
-
-
-__all__ = ["EmittedWindow", "Ranks", "Way", "emit_window"]
 
 
 def names_of(rows: Sequence[int], columns: Sequence[int], groups: Sequence[int]) -> dict[int, str]:

@@ -35,6 +35,21 @@ class Window(NamedTuple):
     """Of places, by line and column, where they are read by descriptor."""
 
 
+class Taps(NamedTuple):
+    """What the compiler knows of folds over small windows."""
+
+    rows: int
+    columns: int
+    aligns: tuple[int, ...]
+    """By view, what strides are divided by: those of what is read, and of the targets."""
+    steps: tuple[int, ...]
+    """By view, a stride of 1 or 0 along columns that the compiler is to know; 2 for others."""
+    wide: int = 1
+    """What divides the columns."""
+    is_long: bool = True
+    """Whether offsets may be more than 31 bits hold."""
+
+
 @triton.jit
 def corner(shape, TILE: tl.constexpr):
     """The numbers of this program's tile, by place and channel, and of its group."""
@@ -81,3 +96,9 @@ def across(number, stride, STEP: tl.constexpr, ALIGN: tl.constexpr):
 def known(count, ALIGN: tl.constexpr):
     """A count that is a multiple of ALIGN, as the compiler then sees."""
     return count // ALIGN * ALIGN
+
+
+@triton.jit
+def read(place, inside, other):
+    """Elements, and another number where there is none."""
+    return tl.load(place, mask=inside, other=other)

@@ -11,13 +11,16 @@ from anydml.engines.cuda.emit_window import Ranks, emit_window, names_of
 from anydml.engines.cuda.kernels.windows import Window
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.copy import CopyProgram
+from anydml.engines.cuda.programs.map import MapProgram
 from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
 from anydml.engines.cuda.programs.window_shapes import LEAST, shape_of
+from anydml.engines.cuda.programs.taps import MOST
+from anydml.engines.cuda.programs.window_layout import WEIGHTS, lay_out
 from anydml.engines.cuda.programs.window_walk import walk_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.engines.exclusive import one_at_a_time
 from anydml.ir.numerics import expand
-from anydml.ir.patterns import copy_of
+from anydml.ir.patterns import is_copy
 from anydml.ir.expressions import Expr
 from anydml.ir.trees import walk as walk_nodes
 
@@ -26,12 +29,11 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.programs.window_walk import Walked, WindowWalk
+    from anydml.engines.protocol import Program
     from anydml.ir.verbs import Map, Reduce
 
-PLACES, WEIGHTS = "windows by channel", "weights by tap"
-"""What is laid out anew: memory of the program's own, or for weights that never change laid out ahead."""
-FEW = 8
-"""Channels up to which terms are walked together."""
+FEW = 32
+"""Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
 SHORT = 64
 """Places of one line below which products of matrices leave places to this."""
 
@@ -43,7 +45,7 @@ class WindowProgram:
     kernel: Kernel
     bases: tuple[tuple[str, int], ...]
     """By pointer the tensor, and the offset of the first element in it, in bytes."""
-    before: tuple[CopyProgram, ...] = ()
+    before: tuple[Program, ...] = ()
     """What lays factors out."""
     scratch: Mapping[str, int] = field(default_factory=dict)
     """The bytes of memory of the program's own, by name."""
@@ -57,29 +59,15 @@ class WindowProgram:
         if walk is None or not _is_ours(walk):
             return None
         primitive = replace(primitive, value=_bounded(primitive.value, walk.found.fold))
-        before: list[Map] = []
-        left, right = walk.left, walk.right
-        layouts: dict[str, Map] = {}
-        channels = walk.channels
-        is_few = walk.found.sizes[walk.inner] <= FEW or channels is None
-        if not is_few and walk.left.axes[channels].stride != 1:
-            order = sorted(range(len(left.axes)), key=lambda k: (k == channels, -abs(left.axes[k].stride)))
-            left = left.packed(PLACES, order)
-            before.append(copy_of(walk.left.view, left.view))
-        if not is_few and right.stride(walk.inner) != 1:
-            right = right.packed(WEIGHTS, _order(walk))
-            laid_out = copy_of(walk.right.view, right.view)
-            is_alone = sum(view.tensor == walk.right.tensor for view in primitive.sources) == 1
-            if walk.right.tensor in constants and is_alone:
-                layouts[WEIGHTS] = laid_out
-            else:
-                before.append(laid_out)
-        walk = walk.with_factors(left, right)
-        kernel, bases = _kernel(primitive, walk, figures, is_few=is_few)
+        is_fixed = walk.right.tensor in constants
+        is_alone = sum(view.tensor == walk.right.tensor for view in primitive.sources) == 1
+        walk, laid_out = lay_out(walk)
+        layouts = {name: one for name, one in laid_out.items() if name == WEIGHTS and is_fixed and is_alone}
+        before = [one for name, one in laid_out.items() if name not in layouts]
+        kernel, bases = _kernel(primitive, walk, figures)
         kernel.prepare()
-        copies = tuple(CopyProgram.plan(one, figures) for one in before)
         scratch = {one.target.tensor: math.prod(one.target.sizes) * walk.kind.size_in_bytes for one in before}
-        return cls(kernel, bases, copies, scratch, layouts)
+        return cls(kernel, bases, tuple(_mapped(one, figures) for one in before), scratch, layouts)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; what is laid out anew gets memory of the program's own."""
@@ -105,6 +93,9 @@ class WindowProgram:
 def _is_ours(walk: WindowWalk) -> bool:
     """Whether it is no product of matrices: windows overlap, reach outside, or lie apart, a few places to a line."""
     left, sizes = walk.left, walk.found.sizes
+    _, columns, terms = walk.shape
+    if walk.groups > 1 and columns * walk.run < FEW and terms <= MOST:
+        return False
     if left.limits or walk.taps:
         return True
     fastest = walk.rows[0]
@@ -123,28 +114,18 @@ def _bounded(value: Expr, fold: Expr) -> Expr:
     return made[value]
 
 
-def _order(walk: WindowWalk) -> list[int]:
-    """The axes of weights: by group, channel of the result and tap, the channels last."""
-
-    def rank(axis: int) -> tuple[int, int]:
-        steps = walk.right.axes[axis].steps
-        kinds = (walk.found.batch, walk.found.columns, walk.taps[::-1], (walk.inner,))
-        every = [k for several in kinds for k in several]
-        return min((every.index(k) for k in steps), default=-1), axis
-
-    return sorted(range(len(walk.right.axes)), key=rank)
+def _mapped(one: Map, figures: Figures) -> Program:
+    return CopyProgram.plan(one, figures) if is_copy(one) else MapProgram.plan(one, figures)
 
 
-def _kernel(
-    primitive: Reduce, walk: WindowWalk, figures: Figures, *, is_few: bool
-) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
     found, left, right = walk.found, walk.left, walk.right
     sizes, inner = found.sizes, walk.inner
     column, group = (of[0] if of else None for of in (found.columns, found.batch))
     limits = left.limits
-    is_few = is_few or any(inner in axis.steps for axis in limits)
+    is_few = walk.run < LEAST or any(inner in axis.steps for axis in limits)
     rows, columns, terms = walk.shape
-    channels = sizes[inner]
+    channels = walk.run
     shape = shape_of(rows, columns, terms if is_few else channels, walk.groups, walk.kind, figures)
     target = primitive.target
     is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1

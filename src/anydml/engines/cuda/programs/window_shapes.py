@@ -24,8 +24,19 @@ class Shape(NamedTuple):
     precision: str = "ieee"
 
 
-HALF = (Shape(128, 128, 64, 4, 3), Shape(128, 64, 64, 4, 4, 0.8), Shape(64, 64, 64, 4, 5, 0.6), Shape(64, 32, 64, 4, 5, 0.4))
-SINGLE = (Shape(128, 64, 32, 4, 3, 1.0, "tf32x3"), Shape(64, 64, 32, 4, 4, 0.9, "tf32x3"), Shape(64, 32, 32, 4, 4, 0.6, "tf32x3"))
+HALF = (
+    Shape(128, 128, 64, 4, 3),
+    Shape(128, 64, 64, 8, 4, 0.86),
+    Shape(64, 64, 64, 4, 5, 0.65),
+    Shape(64, 32, 64, 4, 5, 0.4),
+)
+"""32 pictures of 64 channels, 56 x 56, by 3 x 3 taps: 24.1 us with 8 warps, 25.5 with 4; cuDNN 24.0."""
+SINGLE = (
+    Shape(128, 64, 32, 4, 3, 1.0, "tf32x3"),
+    Shape(64, 64, 32, 4, 4, 0.9, "tf32x3"),
+    Shape(64, 32, 32, 4, 4, 0.6, "tf32x3"),
+)
+"""The same in FLOAT32: 105 us, with 128 columns at once 142; cuDNN 239."""
 TINY = Shape(16, 16, 16, 1, 1)
 """What is interpreted."""
 LEAST = 16

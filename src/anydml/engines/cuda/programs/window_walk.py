@@ -32,7 +32,7 @@ class Axis(NamedTuple):
     steps: Mapping[int, int]
     """By dimension of the walk."""
     is_limited: bool
-    """Whether indices may lie outside, where all is 0."""
+    """Whether indices may lie outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Walked:
     kind: DataType
     offset: int
     axes: tuple[Axis, ...]
+    outside: Expr | None = None
+    """The number that stands where indices lie outside."""
 
     def stride(self, dimension: int) -> int:
         """Along a dimension of the walk, in elements."""
@@ -68,7 +70,7 @@ class Walked:
         """The same in memory of its own, the axes in another order, the last the fastest."""
         strides = {axis: math.prod(self.axes[k].size for k in order[i + 1 :]) for i, axis in enumerate(order)}
         axes = tuple(axis._replace(stride=strides[k]) for k, axis in enumerate(self.axes))
-        return Walked(tensor, self.kind, 0, axes)
+        return Walked(tensor, self.kind, 0, axes, self.outside)
 
     @property
     def reach(self) -> int:
@@ -76,22 +78,21 @@ class Walked:
         return sum(abs(axis.stride) * (axis.size + 1024) for axis in self.axes)
 
 
-def walked_by(factor: Expr, sources: Sequence[View], pairs: Mapping[int, int]) -> Walked | None:
-    """A factor that is an element, converted or not, with 0 outside; None for others.
+def walked_by(node: Expr, sources: Sequence[View], pairs: Mapping[int, int]) -> Walked | None:
+    """How an element is read, at the current coordinates or at lines of them; None for other nodes.
 
-    Of an element at the current coordinates `pairs` says which dimensions of the walk go along one of the source.
+    Of one at the current coordinates `pairs` says which dimensions of the walk go along one of the source.
     """
-    node = factor.args[0] if factor.op == "cast" else factor
     if node.op == "load":
         return _loaded(sources[int(node.value)], pairs)
     found = match_reached(node)
-    if found is None or (found.outside is not None and (found.outside.op != "const" or found.outside.value)):
+    if found is None:
         return None
     view = sources[found.slot]
     axes = []
     for stride, size, line, limit in zip(view.strides, view.sizes, found.lines, found.limits, strict=True):
         axes.append(Axis(stride, limit or size, line.start, dict(line.steps), limit is not None))
-    return Walked(view.tensor, view.data_type, view.offset, tuple(axes))
+    return Walked(view.tensor, view.data_type, view.offset, tuple(axes), found.outside)
 
 
 def _loaded(view: View, pairs: Mapping[int, int]) -> Walked:
@@ -124,6 +125,8 @@ class WindowWalk:
     """The dimension of terms along which a tap is walked: the channels."""
     taps: tuple[int, ...]
     """The other dimensions of terms, the fastest first."""
+    run: int
+    """The terms of a tap."""
 
     @property
     def kind(self) -> DataType:
@@ -137,7 +140,7 @@ class WindowWalk:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Places, channels of the result, terms."""
-        return self.count(self.rows), self.count(self.found.columns), self.count(self.found.folded)
+        return self.count(self.rows), self.count(self.found.columns), self.run * self.count(self.taps)
 
     @property
     def groups(self) -> int:
@@ -167,8 +170,11 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
     kept, depth = len(found.sizes) - primitive.depth, primitive.depth
     # As operators have it: the last dimensions of places are walked by the taps, whose first are channels.
     pairs = {kept + i: kept - depth + i for i in range(1, depth) if kept - depth + i >= 0}
-    left, right = (walked_by(factor, primitive.sources, pairs) for factor in (found.left, found.right))
+    nodes = [factor.args[0] if factor.op == "cast" else factor for factor in (found.left, found.right)]
+    left, right = (walked_by(node, primitive.sources, pairs) for node in nodes)
     if left is None or right is None or right.limits or left.kind is not right.kind:
+        return None
+    if left.outside is not None and (left.outside.op != "const" or left.outside.value):
         return None
     if left.kind not in (DataType.FLOAT16, DataType.FLOAT32) or not 1 <= len(found.rows) <= MOST_ROWS:
         return None
@@ -188,4 +194,4 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
 
     inner = min(found.folded, key=badness)
     taps = tuple(k for k in reversed(found.folded) if k != inner)
-    return WindowWalk(found, left, right, rows, inner, taps)
+    return WindowWalk(found, left, right, rows, inner, taps, found.sizes[inner])
