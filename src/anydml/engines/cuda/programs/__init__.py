@@ -16,6 +16,7 @@ from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
 from anydml.engines.cuda.programs.taps import TapsProgram
+from anydml.engines.cuda.programs.top import TopProgram
 from anydml.engines.cuda.programs.window import WindowProgram
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
@@ -41,6 +42,7 @@ __all__ = [
     "ScanProgram",
     "ScatterProgram",
     "TapsProgram",
+    "TopProgram",
     "WindowProgram",
     "plan",
 ]
@@ -65,7 +67,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
     Reduce: (ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
-    Sort: (OrderProgram.plan,),
+    Sort: (TopProgram.plan, OrderProgram.plan),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 
