@@ -17,6 +17,7 @@ from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
 from anydml.engines.cuda.programs.taps import TapsProgram
 from anydml.engines.cuda.programs.top import TopProgram
+from anydml.engines.cuda.programs.winners import WinnersProgram
 from anydml.engines.cuda.programs.window import WindowProgram
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
@@ -44,6 +45,7 @@ __all__ = [
     "TapsProgram",
     "TopProgram",
     "WindowProgram",
+    "WinnersProgram",
     "plan",
 ]
 
@@ -66,7 +68,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
     Reduce: (ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
-    Scatter: (ScatterProgram.plan,),
+    Scatter: (WinnersProgram.plan, ScatterProgram.plan),
     Sort: (TopProgram.plan, OrderProgram.plan),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
