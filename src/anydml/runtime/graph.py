@@ -76,7 +76,7 @@ class CompiledGraph(Compiled):
         super().__init__(device, flags, inputs, outputs)
         self._stores = {name: f"input{i}" for i, name in enumerate(names_in)}
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
-        self.lowered = lower(desc)
+        self.lowered = lower(desc, device.engine.takes)
         """A step for every node that an output needs."""
         given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
         self.once, always = split_constants(simplify(given)) if optimise else (_NOTHING, given)

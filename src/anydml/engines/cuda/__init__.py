@@ -64,6 +64,10 @@ class CudaEngine:
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
         self._figures = figures_of(index)
 
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether there is a schedule for a primitive that could be spelled out."""
+        return False
+
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
         from anydml.engines.cuda.programs import plan
