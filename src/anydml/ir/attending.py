@@ -72,7 +72,7 @@ class Attend(Primitive):
         return [Cut(0, 1, size) for size in self.target.sizes]
 
     def spelled(self) -> tuple[Primitive, ...]:
-        """Block by block the scores, their softmax and the sums of values: the scores of a block are all that is held."""
+        """Block by block the scores, their softmax and the sums of values: one block's scores are all that is held."""
         return tuple(step for number, block in enumerate(blocks(self.scores)) for step in self._block(number, block))
 
     def _block(self, number: int, block: Block) -> Iterator[Reduce]:
@@ -83,7 +83,9 @@ class Attend(Primitive):
 
         def widened(view: View, *strides: int, sizes: tuple[int, ...]) -> View:
             """A view of the walk's places and of two dimensions more, given its strides from the queries on."""
-            return replace(view, sizes=(*self.target.sizes[:i], *sizes), strides=(*view.strides[: len(places)], *strides))
+            return replace(
+                view, sizes=(*self.target.sizes[:i], *sizes), strides=(*view.strides[: len(places)], *strides)
+            )
 
         whole = (self.scores[i], keys, size)
         factors = (

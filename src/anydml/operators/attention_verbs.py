@@ -232,6 +232,4 @@ def _grouped(view: View, of: Heads) -> View:
 def _shared(view: View, of: Heads) -> View:
     """(batch, heads of keys, sequence, size), the same for all queries' heads that share it."""
     sizes, strides = view.sizes, view.strides
-    return replace(
-        view, sizes=(*sizes[:2], of.heads // of.shared, *sizes[2:]), strides=(*strides[:2], 0, *strides[2:])
-    )
+    return replace(view, sizes=(*sizes[:2], of.heads // of.shared, *sizes[2:]), strides=(*strides[:2], 0, *strides[2:]))

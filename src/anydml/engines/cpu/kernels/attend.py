@@ -20,8 +20,8 @@ from anydml.engines.cpu.kernels.steps import Steps
 SECTIONS = ("tensors", "scores", "limited", "limit", "result")
 WORDS = (
     "slots", "slot_count", "queries", "keys", "size", "value_size", "row_units", "rank", "panel", "lanes", "key_rows",
-    "value_rows", "value_columns", "chunk", "has_limit", "is_beside", "pack_query", "pack_key", "pack_value", "tile_scores",
-    "tile_values", *(f"{name}_at" for name in SECTIONS),
+    "value_rows", "value_columns", "chunk", "has_limit", "is_beside", "pack_query", "pack_key", "pack_value",
+    "tile_scores", "tile_values", *(f"{name}_at" for name in SECTIONS),
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand."""
 TENSORS = ("query", "key", "value", "target")

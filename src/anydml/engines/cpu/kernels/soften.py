@@ -71,7 +71,9 @@ class _Soften:
         lowest = f"splat (float {number_text(-math.inf, 'f32')})"
         top = self._loop([old] * UNROLLED, [lowest] * UNROLLED, self._top)
         is_none = text.new(f"fcmp oeq {self.vector} {top}, {lowest}")
-        base = text.new(f"select <{self.shape.lanes} x i1> {is_none}, {self.vector} zeroinitializer, {self.vector} {top}")
+        base = text.new(
+            f"select <{self.shape.lanes} x i1> {is_none}, {self.vector} zeroinitializer, {self.vector} {top}"
+        )
         self.base = base
         (less,) = self._power(old)
         zero = ["zeroinitializer"] * UNROLLED
@@ -196,7 +198,9 @@ class _Soften:
             results = [join(*pair) for pair in zip(results[::2], results[1::2], strict=True)]
         return results[0]
 
-    def _turns(self, start: str, stop: str, by: int, first: list[str], body: Callable[[list[str], list[str]], list[str]]) -> list[str]:
+    def _turns(
+        self, start: str, stop: str, by: int, first: list[str], body: Callable[[list[str], list[str]], list[str]]
+    ) -> list[str]:
         text, before = self.text, self.text.block
         head, on, latch, done = (text.label(name) for name in ("head", "on", "latch", "out"))
         number = head.rpartition(".")[2]

@@ -78,7 +78,9 @@ def takes_attend(primitive: Attend) -> bool:
     """Whether there are queries enough for a panel, and room for one; fewer are quicker with keys as they lie."""
     *batch, queries, keys = primitive.scores
     kinds = {view.data_type for view in (*primitive.sources[:3], primitive.target)}
-    fits = queries >= panels().queries and keys > 0 and all(batch) and all(primitive.depths) and len(batch) <= OUTER_RANK
+    fits = (
+        queries >= panels().queries and keys > 0 and all(batch) and all(primitive.depths) and len(batch) <= OUTER_RANK
+    )
     known = has_fma() and (kinds == {F32} or (kinds == {DataType.FLOAT16} and has_float16()))
     nodes = list(walk(primitive.seen))
     is_plain = not any(node.op == "fetch" for node in nodes)
@@ -199,9 +201,7 @@ def _scores(primitive: Attend, score: Expr) -> Section:
     name = f"soften {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make_soften, score, shape))
     numbers = [word_of(node) for node in givens(nodes)]
-    return _section(
-        kernel.address, numbers, lies, [lie.strides[-1] for lie in lies], across, len(primitive.scores) - 2
-    )
+    return _section(kernel.address, numbers, lies, [lie.strides[-1] for lie in lies], across, len(primitive.scores) - 2)
 
 
 def _limit(primitive: Attend) -> Section:
