@@ -10,28 +10,35 @@ from anydml.engines.cpu.kernels.taps import MOST
 
 WORDS = (
     "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
-    "weight_beside", "taps", "is_direct", "is_whole", "target_down", "x_at", "weights_at", "zero_at", "result_at",
-    "rank",
+    "weight_beside", "taps", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
+    "source_rows", "source_line", "source_down", "frame_size", "fill", "x_at", "weights_at", "zero_at", "result_at",
+    "fill_at", "rank",
 )  # fmt: skip
 """After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Weights
 are copied, or where there is a `zero_at` computed, with the zero point there. Results are written by the taps' kernel
 where `is_direct`; otherwise they are computed from folds in the scratch, all of a part at once where `is_whole`, or row
-by row."""
+by row.
+
+Where `frame` is not 0 lines of as many bytes are made of the input's, with margins: those of a part, `lines` for each
+row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the first
+in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`."""
 
 
-def make_planes(scratch: int) -> str:
-    """The text of the walk. Compiled once for all."""
+def make_planes(scratch: int, results: int) -> str:
+    """The text of the walk, for a scratch with room for results first, then for lines. Compiled once for all."""
     text = Steps()
     for i, name in enumerate(WORDS):
         text.read(name, f"words + {8 * (HEADER + i)}")
-    for name in ("x", "weights", "zero", "result"):
-        text.let(name, f"words + {name}_at * 8")
+    for name in ("x", "weights", "zero", "result", "filler"):
+        text.let(name, f"words + {'fill' if name == 'filler' else name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
     text.read("views", "result + 8")
     text.room("places", VIEWS)
     text.room("weight", MOST // 2 + 1)
     take_scratch(text, scratch)
     text.let("memory", "scratch + 64")
+    text.let("framed", f"memory + {results}")
+    _fill_margins(text)
     with text.loop("unit", "begin", "end"):
         text.let("part", "unit % parts")
         find_place(text, "unit // parts", HEADER + len(WORDS))
@@ -42,11 +49,13 @@ def make_planes(scratch: int) -> str:
         text.let("first", "(rows * part) // parts")
         text.let("some", "(rows * (part + 1)) // parts - first")
         text.read("x_base", "x_bases")
+        with text.when("frame"):
+            _make_lines(text)
         text.read("target", "result_bases + views * 8 - 8")
         text.let("out", "target + first * target_down if is_direct != 0 else memory")
         text.let("out_step", "target_down if is_direct != 0 else line * 4")
         text.invoke(
-            "taps", "x_base + first * down", "pitch", "weight", "out", "out_step", "some", "line", "result",
+            "taps", "framed if frame != 0 else x_base + first * down", "pitch", "weight", "out", "out_step", "some", "line", "result",
             "result_bases", "first",
         )  # fmt: skip
         with text.when("is_direct == 0 and is_whole"):
@@ -56,6 +65,34 @@ def make_planes(scratch: int) -> str:
     text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
     walk = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
     return "\n".join([make_stage(), make_bases(), walk, DECLARED])
+
+
+def _fill_margins(text: Steps) -> None:
+    """Fill all lines once: what units write of them are the same elements."""
+    text.put("places", "fill")
+    with text.when("fill_at"):
+        text.invoke("@bases", "filler", 0, 0, "filler_bases")
+        text.read("filling", "filler_bases")
+        byte = text.new(f"load i8, ptr {text.place('filling')}, align 1")
+        text.add(f"%byte = zext i8 {byte} to i64")
+        text.put("places", "byte * 16843009")
+    text.add(f"%filled = load i32, ptr {text.place('places')}")
+    with text.loop("f", 0, "frame_size", 4):
+        text.add(f"store i32 %filled, ptr {text.place('framed + f')}, align 4")
+
+
+def _make_lines(text: Steps) -> None:
+    """The lines of a part; those above and below the input are filled again, since other parts have others there."""
+    text.let("line_first", "first * lines")
+    with text.loop("i", 0, "(some - 1) * lines + reach"):
+        text.let("there", "line_first + i - top")
+        text.let("here", "framed + i * frame")
+        with text.when("there >= 0 and there < source_rows"):
+            to, source = text.place("here + left"), text.place("x_base + there * source_down")
+            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %source_line, i1 false)")
+        with text.when("there < 0 or there >= source_rows"), text.loop("g", 0, "frame", 4):
+            text.add(f"store i32 %filled, ptr {text.place('here + g')}, align 1")
+    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
 
 
 def _bring_weights(text: Steps) -> None:

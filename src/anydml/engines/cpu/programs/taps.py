@@ -15,17 +15,22 @@ from anydml.engines.cpu.kernels.planes import WORDS, make_planes
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, Taps, make_taps
 from anydml.engines.cpu.programs.contract import FLOPS, ContractProgram
+from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import NOWHERE, Sides, byte_less_zero
 from anydml.engines.cpu.tiles import tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
 from anydml.ir.patterns import Contraction, varies_along
 from anydml.ir.trees import walk
+from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cpu.programs.frames import Frame
     from anydml.engines.cpu.programs.sides import Lie, Section
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Primitive
 
 F32, I32 = DataType.FLOAT32, DataType.INT32
 BYTES = 8
@@ -35,6 +40,10 @@ SHORT = 48
 144 planes of 56 x 56, convolved with a bias, take TODO of the time in which folds are written first."""
 FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
+NEAR = 48 * 1024
+"""Bytes of lines with margins that a part has: the first cache has them, and results."""
+FRAMED = SCRATCH - RESULT - 4096
+"""Bytes of them that a scratch has room for."""
 PART = 4096
 """Results of a part of a plane: the first cache has them, with what they are folded from."""
 
@@ -58,7 +67,16 @@ class _Found(NamedTuple):
     """Of bytes, what is taken off the input."""
 
 
-def plan_taps(primitive: Reduce) -> ContractProgram | None:
+def plan_framed(primitives: Sequence[Primitive], constants: frozenset[str]) -> ContractProgram | None:
+    """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
+    *maps, last = primitives
+    frame = match_frame(maps)
+    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
+        return None
+    return plan_taps(last, frame)
+
+
+def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram | None:
     """Planes of FLOAT32, or of bytes with weights, whose windows are small; None where they are not, or lie otherwise.
 
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
@@ -80,7 +98,18 @@ def plan_taps(primitive: Reduce) -> ContractProgram | None:
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
-    return _program(sides, found, taps)
+    if frame is not None and not _is_framed(sides, found, frame):
+        return None
+    return _program(sides, found, taps, frame)
+
+
+def _is_framed(sides: Sides, found: _Found, frame: Frame) -> bool:
+    """Whether the input is all that has margins, and windows are walked onward from its first element on."""
+    lie = sides.lie(found.x)
+    others = [view for slot, view in enumerate(sides.primitive.sources) if slot != found.x.value]
+    is_onward = lie.tensor == frame.name and not lie.offset and min(_pair(sides, lie)) >= 0
+    is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and frame.lie(lie, sides.batch) is not None
+    return is_onward and is_line and all(view.tensor != frame.name for view in others)
 
 
 def _match(primitive: Reduce) -> _Found | None:
@@ -151,7 +180,7 @@ def _pitch(sides: Sides, lie: Lie) -> int:
     return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
 
 
-def _program(sides: Sides, found: _Found, taps: Taps) -> ContractProgram:
+def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> ContractProgram | None:
     sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
     height, line = sizes[rows], sizes[columns]
@@ -159,6 +188,18 @@ def _program(sides: Sides, found: _Found, taps: Taps) -> ContractProgram:
     results = [*sides.lies(sides.finish), target]
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
     parts = min(max(-(-height * line // PART), 1), height // TOGETHER)
+    framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
+    if frame is not None:
+        pitch, (below, _) = frame.line * x.width, _pair(sides, x)
+        step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
+        parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
+        size = ((-(-height // parts) - 1) * step + reach) * pitch
+        if size > FRAMED:
+            return None
+        framing = frame.words(step, reach, size)
+        elements = frame.filler(len(sizes))
+        filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
+        bound = frame.lie(x, sides.batch) or x
     weight, pair, zero = found.weight, (0, 0), sides.section((), [], [], [])
     weights = zero
     if found.zero is not None and weight is not None:
@@ -167,17 +208,19 @@ def _program(sides: Sides, found: _Found, taps: Taps) -> ContractProgram:
     elif weight is not None:
         weights, pair = sides.section((), [sides.lie(weight)], [0], [0]), _pair(sides, sides.lie(weight))
     result = sides.result(is_written=taps.ending is None)
-    sections: tuple[Section, ...] = (sides.section((), [x], [0], [0]), weights, zero, result)
+    sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, zero, result, filler)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
     places[2] = places[2] if found.zero is not None else 0
+    places[4] = places[4] if filler.tensors else 0
     kernel = get_kernel(taps.name, functools.partial(make_taps, taps))
     fixed = (
         height, line, parts, x.strides[rows], _pitch(sides, x), *((taps.rows, taps.columns) if weight else (0, 0)),
-        *pair, kernel.address, int(taps.ending is not None), int(is_whole), target.strides[rows], *places[:4],
+        *pair, kernel.address, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing,
+        *places[:5],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS
-    walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH))
+    walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
     return ContractProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
