@@ -102,9 +102,8 @@ class EndingText:
         else:
             r, v = (self._at[0] if ROW in moved else -1), (self._at[1] if COLUMN in moved else -1)
         if (node, r, v) not in self._found:
-            made = self._coordinate(node) if node.op == "coordinate" else write_node(
-                self.text, node, self._names(), self.lanes
-            )
+            is_coordinate = node.op == "coordinate"
+            made = self._coordinate(node) if is_coordinate else write_node(self.text, node, self._names(), self.lanes)
             self._found[node, r, v] = made
         return self._found[node, r, v]
 

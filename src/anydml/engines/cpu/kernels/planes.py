@@ -10,18 +10,19 @@ from anydml.engines.cpu.kernels.taps import MOST
 
 WORDS = (
     "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
-    "weight_beside", "taps", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
+    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
     "source_rows", "source_line", "source_down", "frame_size", "fill", "x_at", "weights_at", "zero_at", "result_at",
     "fill_at", "rank",
 )  # fmt: skip
 """After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Weights
-are copied, or where there is a `zero_at` computed, with the zero point there. Results are written by the taps' kernel
+are copied, or where there is a `zero_at` computed, with the zero point there; those that are bytes go to `dots`, where
+there is that. Results are written by the taps' kernel
 where `is_direct`; otherwise they are computed from folds in the scratch, all of a part at once where `is_whole`, or row
 by row.
 
 Where `frame` is not 0 lines of as many bytes are made of the input's, with margins: those of a part, `lines` for each
-row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the first
-in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`."""
+row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the
+first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`."""
 
 
 def make_planes(scratch: int, results: int) -> str:
@@ -36,6 +37,8 @@ def make_planes(scratch: int, results: int) -> str:
     text.room("places", VIEWS)
     text.room("weight", MOST // 2 + 1)
     take_scratch(text, scratch)
+    text.room("chosen", 1)
+    text.put("chosen", "taps")
     text.let("memory", "scratch + 64")
     text.let("framed", f"memory + {results}")
     _fill_margins(text)
@@ -54,10 +57,11 @@ def make_planes(scratch: int, results: int) -> str:
         text.read("target", "result_bases + views * 8 - 8")
         text.let("out", "target + first * target_down if is_direct != 0 else memory")
         text.let("out_step", "target_down if is_direct != 0 else line * 4")
+        text.read("kernel", "chosen")
+        text.let("begins", "framed if frame != 0 else x_base + first * down")
         text.invoke(
-            "taps", "framed if frame != 0 else x_base + first * down", "pitch", "weight", "out", "out_step", "some", "line", "result",
-            "result_bases", "first",
-        )  # fmt: skip
+            "kernel", "begins", "pitch", "weight", "out", "out_step", "some", "line", "result", "result_bases", "first"
+        )
         with text.when("is_direct == 0 and is_whole"):
             text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)
         with text.when("is_direct == 0 and is_whole == 0"):
@@ -108,6 +112,13 @@ def _bring_weights(text: Steps) -> None:
             "@stage", "weights", "weights_bases", 0, 0, "tap_rows", "tap_columns", "weight_views - 1", "weight",
             "tap_columns * 4",
         )  # fmt: skip
+        with text.when("dots != 0"):
+            text.put("chosen", "dots")
+            with text.loop("t", 0, "tap_rows * tap_columns"):
+                found = text.new(f"load i32, ptr {text.place('weight + t * 4')}, align 4")
+                text.add(f"%tap = sext i32 {found} to i64")
+                with text.when("tap < 0 - 128 or tap > 127"):
+                    text.put("chosen", "taps")
         text.invoke("@bases", "zero", "rank", "places + 8", "zero_bases")
         text.read("zero_views", "zero + 8")
         text.invoke("@stage", "zero", "zero_bases", 0, 0, 1, 1, "zero_views - 1", f"weight + {4 * MOST}", 0)

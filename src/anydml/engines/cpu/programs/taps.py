@@ -14,10 +14,11 @@ from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.planes import WORDS, make_planes
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, Taps, make_taps
+from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.programs.contract import FLOPS, ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import NOWHERE, Sides, byte_less_zero
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
 from anydml.ir.patterns import Contraction, varies_along
@@ -37,7 +38,8 @@ BYTES = 8
 """Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
 SHORT = 48
 """Nodes of what is computed from folds up to which that is done where they are: it is written for each of 12 vectors.
-144 planes of 56 x 56, convolved with a bias, take TODO of the time in which folds are written first."""
+144 planes of 56 x 56, convolved with a bias, take 323 us so, and 367 where folds are written first (one thread of an
+Arm Neoverse-N1)."""
 FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
 NEAR = 48 * 1024
@@ -98,17 +100,19 @@ def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram 
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
-    if frame is not None and not _is_framed(sides, found, frame):
+    if frame is not None and not _is_framed(sides, found, taps, frame):
         return None
     return _program(sides, found, taps, frame)
 
 
-def _is_framed(sides: Sides, found: _Found, frame: Frame) -> bool:
-    """Whether the input is all that has margins, and windows are walked onward from its first element on."""
+def _is_framed(sides: Sides, found: _Found, taps: Taps, frame: Frame) -> bool:
+    """Whether the input alone has margins, and windows are walked onward in it, from its first element on."""
     lie = sides.lie(found.x)
     others = [view for slot, view in enumerate(sides.primitive.sources) if slot != found.x.value]
     is_onward = lie.tensor == frame.name and not lie.offset and min(_pair(sides, lie)) >= 0
-    is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and frame.lie(lie, sides.batch) is not None
+    last = (sides.count(sides.columns) - 1) * taps.step + (taps.columns - 1) * taps.beside
+    is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and last < frame.line
+    is_line = is_line and frame.lie(lie, sides.batch) is not None
     return is_onward and is_line and all(view.tensor != frame.name for view in others)
 
 
@@ -200,13 +204,7 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
         elements = frame.filler(len(sizes))
         filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
         bound = frame.lie(x, sides.batch) or x
-    weight, pair, zero = found.weight, (0, 0), sides.section((), [], [], [])
-    weights = zero
-    if found.zero is not None and weight is not None:
-        weights = sides.mapped(weight, sides.folded[-1:], sides.folded[-2:-1], NOWHERE, 4)
-        zero = sides.mapped(found.zero, (), (), NOWHERE, 4)
-    elif weight is not None:
-        weights, pair = sides.section((), [sides.lie(weight)], [0], [0]), _pair(sides, sides.lie(weight))
+    weights, zero, counts, pair = _weights(sides, found, taps)
     result = sides.result(is_written=taps.ending is None)
     sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, zero, result, filler)
     places = [HEADER + len(WORDS) + len(sides.batch)]
@@ -215,12 +213,30 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     places[2] = places[2] if found.zero is not None else 0
     places[4] = places[4] if filler.tensors else 0
     kernel = get_kernel(taps.name, functools.partial(make_taps, taps))
+    dots = 0
+    if suits(taps) and has_dots(tile_for("i32", MOST).lanes):
+        dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
-        height, line, parts, x.strides[rows], _pitch(sides, x), *((taps.rows, taps.columns) if weight else (0, 0)),
-        *pair, kernel.address, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing,
+        height, line, parts, x.strides[rows], _pitch(sides, x), *counts,
+        *pair, kernel.address, dots, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing,
         *places[:5],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS
     walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
     return ContractProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
+
+
+def _weights(sides: Sides, found: _Found, taps: Taps) -> tuple[Section, Section, tuple[int, int], tuple[int, int]]:
+    """The sections of weights and of the zero point, rows and columns of weights, and how far those lie apart."""
+    none, counts, weight = sides.section((), [], [], []), (taps.rows, taps.columns), found.weight
+    if weight is None:
+        return none, none, (0, 0), (0, 0)
+    if found.zero is None:
+        lie = sides.lie(weight)
+        return sides.section((), [lie], [0], [0]), none, counts, _pair(sides, lie)
+    inner, outer = sides.folded[-1:], sides.folded[-2:-1]
+    pairs = [_pair(sides, lie) for lie in sides.lies(weight)]
+    if all(below == beside * taps.columns for below, beside in pairs):  # all are in one row
+        counts, inner, outer = (1, taps.rows * taps.columns), sides.folded, outer[:0]
+    return sides.mapped(weight, inner, outer, NOWHERE, 4), sides.mapped(found.zero, (), (), NOWHERE, 4), counts, (0, 0)
