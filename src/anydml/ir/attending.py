@@ -35,7 +35,8 @@ class Attend(Primitive):
     A query sees the keys before its `limit`, of INT64, which varies along i alone of the last two and does not decrease
     there; the keys from the last one's limit on are not looked at, whatever they are. Sums and the softmax are of
     FLOAT32, in any order: an engine need not know a row's largest score before it takes exponents, since it may scale
-    what it has when a larger one comes. One that has no way for it has `spelled`.
+    what it has when a larger one comes, and may round weights to the values' type, where that is all that its hardware
+    multiplies. One that has no way for it has `spelled`.
     """
 
     score: Expr
