@@ -25,7 +25,6 @@ import llvmlite.binding as llvm
 
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cpu.cache import Entry
-from anydml.errors import EngineMissingError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,7 +190,7 @@ def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     if write is not None:
         text = write()
     else:
-        text = _write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba())
+        text = _write_text(family, rest) if family in _TEXTS else _translate(name)
     if family not in _TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     module = llvm.parse_assembly(text)
@@ -223,16 +222,6 @@ def _called(assembly: str) -> set[str]:
     return called - set(re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE))
 
 
-def _import_numba() -> Any:
-    try:
-        import numba
-    except ImportError as error:
-        rule = f"the cpu engine needs Numba to compile its kernels: {error}"
-        fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
-        raise EngineMissingError("cpu", fault) from error
-    return numba
-
-
 def _write_text(family: str, rest: str) -> str:
     """A kernel that is written in LLVM."""
     from anydml.engines.cpu.kernels.line import make_line
@@ -241,15 +230,18 @@ def _write_text(family: str, rest: str) -> str:
     return make_team() if family == "team" else make_line(rest)
 
 
-def _translate(name: str, numba: Any) -> str:
-    """A kernel in Python as one in LLVM, with what calls it."""
+def _translate(name: str) -> str:
+    """A kernel in Python as one in LLVM, optimised."""
     from anydml.engines.cpu.registry import make_kernel
+    from anydml.engines.cpu.translate import translate
 
-    # Parts are inlined by Numba itself: a call that LLVM inlines leaves behind how Python is told of its failure.
-    source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
-    function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
-    text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    return text
+    machine, module = _machine(), llvm.parse_assembly(translate(make_kernel(name)))
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return str(module)
 
 
 def has_feature(name: str) -> bool:
