@@ -1,7 +1,7 @@
 """From a kernel's name to its address: compiled once a machine, then loaded from a cache.
 
-Numba takes 0.4 s to import and 0.3 s and more to compile a kernel; text of LLVM takes 0.015 s for a simple map, and
-0.0004 s to be loaded when it is compiled. Only LLVM is loaded then, in 0.07 s.
+Text of LLVM takes 0.015 s for a simple map, a kernel in Python 0.1 s, and either 0.0004 s to be loaded when it is
+compiled. LLVM itself is loaded in 0.07 s.
 """
 
 from __future__ import annotations
@@ -180,22 +180,21 @@ def _ignoring_stderr() -> contextlib.AbstractContextManager[None]:
 def _version() -> str:
     """Everything that compiled code depends on: the kernels' source, the compiler, the CPU, and Python's objects."""
     folder = Path(__file__).parent
-    parts = [path.read_bytes() for path in (*sorted((folder / "kernels").glob("*.py")), folder / "language.py")]
-    parts += [Path(__file__).read_bytes(), llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
+    sources = [path for place in ("kernels", "translate") for path in sorted((folder / place).glob("*.py"))]
+    parts = [path.read_bytes() for path in (*sources, folder / "language.py", Path(__file__))]
+    parts += [llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     family, _, rest = name.partition(" ")
-    if write is not None:
-        text = write()
-    else:
-        text = _write_text(family, rest) if family in _TEXTS else _translate(name)
+    is_text = write is not None or family in _TEXTS
+    text = write() if write is not None else _write_text(family, rest) if is_text else _translate(name)
     if family not in _TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
-    module = llvm.parse_assembly(text)
-    module.verify()
     machine = _machine()
+    module = llvm.parse_assembly(text) if is_text else _optimise(text, machine)
+    module.verify()
     code: bytes = machine.emit_object(module)
     called = _undefined(code)
     if called is None:
@@ -231,17 +230,22 @@ def _write_text(family: str, rest: str) -> str:
 
 
 def _translate(name: str) -> str:
-    """A kernel in Python as one in LLVM, optimised."""
+    """A kernel that is written in Python."""
     from anydml.engines.cpu.registry import make_kernel
     from anydml.engines.cpu.translate import translate
 
-    machine, module = _machine(), llvm.parse_assembly(translate(make_kernel(name)))
+    return translate(make_kernel(name))
+
+
+def _optimise(text: str, machine: Any) -> Any:
+    """A kernel that was Python, which leaves everything to the optimiser; others are written as they should be."""
+    module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return str(module)
+    options.slp_vectorization = False  # with it rows put together of pieces take 1.4 times as long
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return module
 
 
 def has_feature(name: str) -> bool:

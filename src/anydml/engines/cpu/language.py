@@ -1,6 +1,6 @@
 """The words that kernels are written in: loads, stores and shuffles at addresses, as LLVM has them.
 
-A kernel is a Python function, see `translate.py`; it sees memory as integers. Every access may be unaligned. Offsets
+A kernel is a Python function, see `translate`; it sees memory as integers. Every access may be unaligned. Offsets
 are added to an address as LLVM does for pointers, so that a loop over them can be vectorised.
 """
 

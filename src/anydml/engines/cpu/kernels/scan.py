@@ -98,7 +98,7 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, stream: 
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
     forward = -1 if reverse else 1
-    step, lead = forward * width, block - width if reverse else 0
+    step, stride, lead = forward * width, forward * block, block - width if reverse else 0
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
@@ -119,9 +119,9 @@ def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, stream: 
             for r in range(height):
                 s, t = source + r * source_across, target + r * target_across
                 store_total(totals, r * total_width, line(s, step, t, step, head, start))
+            s, t = source + head * step - lead, target + head * step - lead
             for i in range(whole):
-                on = (head + i * ROW_BLOCK) * step - lead
-                rows(target + on, target_across, source + on, source_across, totals)
+                rows(t + i * stride, target_across, s + i * stride, source_across, totals)
             for r in range(height):
                 s, t = source + r * source_across + done * step, target + r * target_across + done * step
                 line(s, step, t, step, count - done, load_total(totals, r * total_width))
