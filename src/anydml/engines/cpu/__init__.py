@@ -1,4 +1,4 @@
-"""The cpu engine: kernels in LLVM and Numba, compiled for the CPU they run on, at the speed of its memory."""
+"""The cpu engine: kernels in LLVM, compiled for the CPU they run on, at the speed of its memory."""
 
 from __future__ import annotations
 
