@@ -31,7 +31,7 @@ def fork_and_answer(kind):
 @pytest.mark.long
 @posix
 def test_forks_during_a_compilation(tmp_path: Path) -> None:
-    """By another thread, at any time: the import of the engine or of Numba, the compilation, between two."""
+    """By another thread, at any time: the import of the engine or of LLVM, the compilation, between two."""
     code = """
 codes, over = [], threading.Event()
 def fork():
@@ -73,13 +73,12 @@ def test_a_child_of_a_process_whose_compilation_lasts(tmp_path: Path) -> None:
     code = """
 from anydml.engines import alone
 from anydml.engines.cpu import build, cache
-import llvmlite.binding as llvm, numba
-from numba.core.compiler_lock import global_compiler_lock
+import llvmlite.binding as llvm
 answer(2)
 alone.PATIENCE = cache.PATIENCE = 0.2
 held, over = threading.Event(), threading.Event()
 def hold(name, write=None):
-    with global_compiler_lock, llvm.ffi.lib._lock:
+    with llvm.ffi.lib._lock:
         held.set()
         over.wait()
     return original(name, write)
@@ -144,6 +143,39 @@ print(codes)
 """
     short = FORK.replace("signal.alarm(60)", "signal.alarm(20)")
     assert run(ANSWER + BUSY + short + code, tmp_path) == ["{0}"]
+
+
+@posix
+@pytest.mark.parametrize("phase", ["find_spec", "exec_module"])
+def test_a_fork_waits_for_what_another_thread_imports(phase: str, tmp_path: Path) -> None:
+    """Of modules that are imported when first needed: Python has a lock for each, before and while its code is run."""
+    code = f"""
+import importlib.machinery
+class Slow(importlib.machinery.SourceFileLoader if {phase!r} == "exec_module" else object):
+    def {phase}(self, *given):
+        if name_of(given) == "anydml.graph.optimise":
+            began.set()
+            time.sleep(0.3)
+        return getattr(super(), {phase!r}, lambda *_: None)(*given)
+def name_of(given):
+    return getattr(given[0], "__name__", given[0])
+began = threading.Event()
+if {phase!r} == "find_spec":
+    sys.meta_path.insert(0, Slow())
+else:
+    details = (Slow, importlib.machinery.SOURCE_SUFFIXES)
+    sys.path_hooks.insert(0, importlib.machinery.FileFinder.path_hook(details))
+    sys.path_importer_cache.clear()
+def answer(_):
+    import anydml.graph.optimise
+    return True
+thread = threading.Thread(target=answer, args=(0,))
+thread.start()
+print(began.wait(20), fork_and_answer(0))
+thread.join()
+"""
+    short = FORK.replace("signal.alarm(60)", "signal.alarm(10)")
+    assert run(ANSWER + short + code, tmp_path) == ["True", "0"]
 
 
 def test_what_is_computed_once_takes_no_lock() -> None:

@@ -143,6 +143,6 @@ def _element(slot: int, frame: _Frame, found: Trace, origin: tuple[int, ...], vi
         steps = tuple((m, step) for m, step in enumerate(found.steps[k]) if step and view.sizes[m] > 1)
         indices.append(Line(found.first[k] - origin[k], steps))
         low, high = (bound - origin[k] for bound in found.bounds(k, view.sizes))
-        limits.append(None if 0 <= low and high < size else size)
+        limits.append(None if low >= 0 and high < size else size)
     assert frame.outside.type is not None  # noqa: S101 - for type checkers: a number in memory has a type
     return reach(slot, DataType(frame.outside.type), [line.value for line in indices], limits, frame.outside)

@@ -1,4 +1,4 @@
-"""From folds over small windows to a Triton function: a tile of results a program, which goes over the taps together."""
+"""From folds over small windows to a Triton function: a tile of results a program, over all taps together."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def emit_taps(values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensi
         numbers += [f"{name}{k}_{i}" for i in range(len(leaf.limits)) for name in ("limit_rows", "limit_taps", "limit")]
     numbers += [f"{name}{len(leaves) + k}" for k in range(len(values)) for name in ("rows", "more")]
     chosen = [f"given{number}" for number in range(len(given))]
-    writer.lines = ["@triton.jit", f"def generated_taps({', '.join([*pointers, *numbers, *chosen, 'TILE: tl.constexpr'])}):"]
+    parameters = [*pointers, *numbers, *chosen, "TILE: tl.constexpr"]
+    writer.lines = ["@triton.jit", f"def generated_taps({', '.join(parameters)}):"]
     writer.head()
     for node, name in zip(given, chosen, strict=True):
         writer.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
@@ -66,7 +67,8 @@ def emit_taps(values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensi
         assert fold.type is not None  # noqa: S101 - for type checkers
         shape = "(TILE.rows, TILE.columns)"
         writer.say(f"fold{number} = tl.broadcast_to({constant(neutral(fold))}, {shape}).to({type_of(fold.type)})")
-    writer.say(f"for step in tl.static_range(0, {taps}):" if taps <= FEW else "for step in range(0, shape[2].to(tl.int32)):")
+    steps = f"tl.static_range(0, {taps})" if taps <= FEW else "range(0, shape[2].to(tl.int32))"
+    writer.say(f"for step in {steps}:")
     outside = dict(writer.names)
     writer.indent += "    "
     writer.say("tap = step + tl.full((), 0, tl.int32)", *split("tap", "k", "tap_sizes", len(of.taps)))
@@ -124,7 +126,8 @@ class _Writer:
                 first = weighted("r", f"limit_rows{name}", len(self.of.rows), f"limit{name}[0].to(tl.int32)")
                 across = f" + (column * limit{name}[1].to(tl.int32))[None, :]" if axis.steps.get(self.of.column) else ""
                 down = any(axis.steps.get(dimension) for dimension in self.of.rows)
-                self.say(f"place{name} = " + (f"({first}).to(tl.int32)[:, None]" if down else f"limit{name}[0].to(tl.int32)") + across)
+                first = f"({first}).to(tl.int32)[:, None]" if down else f"limit{name}[0].to(tl.int32)"
+                self.say(f"place{name} = {first}{across}")
 
     def _spans(self, leaf: Walked) -> tuple[bool, bool]:
         """Whether an element varies from row to row, and from column to column."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
 
-Way: TypeAlias = Literal["taps", "terms", "blocks"]
-"""How factors are read: tap by tap, term by term where a tap has few, or tap by tap by descriptor."""
+Way: TypeAlias = Literal["taps", "terms"]
+"""How factors are read: tap by tap, or term by term where a tap has few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def emit_window(
 ) -> EmittedWindow:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
-    `is_turned` where neighbours in the target are places: then all that comes after the sum goes by channels and places.
+    `is_turned` where neighbours in the target are places: all that comes after the sum then goes by channel and place.
     """
     nodes = list(walk(value, known=(fold,)))
     loads = [node for node in nodes if node.op == "load"]
@@ -64,7 +64,7 @@ def emit_window(
     lines = [
         "@triton.jit",
         f"def generated_window({', '.join([*pointers, *numbers, *chosen, 'TILE: tl.constexpr'])}):",
-        *("    " + line for line in _head(way, ranks)),
+        *("    " + line for line in _head(ranks)),
         *("    " + line for line in _loop(way, ranks)),
     ]
     names = {fold: "total"}
@@ -91,8 +91,8 @@ def emit_window(
             view = loads.index(node)
             text = f"tl.load({place(f'p{view + 2}', view)}, mask=there, other=0)"
         elif node.op == "coordinate":
-            name = dimensions[int(node.value)]
-            text = f"{name}.to(tl.int64){across.get('column' if name == 'column' else 'row', '') if name != 'group' else ''}"
+            name = dimensions.get(int(node.value), "group")
+            text = f"{name}.to(tl.int64){'' if name == 'group' else across.get(name, across['row'])}"
         else:
             text = text_of(node, names)
         names[node] = f"v{len(lines)}"
@@ -113,36 +113,31 @@ def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
     """A running number taken apart, the fastest first."""
     lines = []
     for k in range(rank):
-        is_last = k == rank - 1
-        lines.append(f"{coordinates}{k} = {number}" if is_last else f"{coordinates}{k} = {number} % {sizes}[{k}].to(tl.int32)")
-        if not is_last:
-            lines.append(f"{number} = {number} // {sizes}[{k}].to(tl.int32)")
+        if k == rank - 1:
+            lines.append(f"{coordinates}{k} = {number}")
+            break
+        size = f"{sizes}[{k}].to(tl.int32)"
+        lines += [f"{coordinates}{k} = {number} % {size}", f"{number} = {number} // {size}"]
     return lines
 
 
-def _head(way: Way, ranks: Ranks) -> list[str]:
+def _head(ranks: Ranks) -> list[str]:
     """This program's tile: its places and channels, and which of them there are."""
-    lines = ["high, wide, group = windows.corner(shape, TILE)"]
-    if way == "blocks":
-        lines += [
-            "r0_first, r1_first, r2 = windows.block_corner(high, row_sizes, TILE)",
-            "r0 = r0_first + tl.arange(0, TILE.rows) % TILE.block[1]",
-            "r1 = r1_first + tl.arange(0, TILE.rows) // TILE.block[1]",
-            "is_row = (r0 < row_sizes[0]) & (r1 < row_sizes[1])",
-        ]
-    else:
-        lines += ["row = high * TILE.rows + tl.arange(0, TILE.rows)", "is_row = row < shape[0]"]
-        lines += split("row", "r", "row_sizes", ranks.rows)
-    lines += ["column = wide * TILE.columns + tl.arange(0, TILE.columns)", "is_column = column < windows.known(shape[1], TILE.wide)"]
-    if way == "blocks":
-        return lines
-    lines += [f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)]
-    left = weighted("r", "left_rows", ranks.rows)
-    lines.append(f"left = p0 + windows.far(tl.where(is_row, {left}, 0), TILE.aligns[0])[:, None] + group * left_more[1] * TILE.aligns[0]")
-    lines.append(
-        "right = p1 + windows.across(tl.where(is_column, column, 0), right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]"
-        " + group * right_more[2] * TILE.aligns[1]"
-    )
+    lines = [
+        "high, wide, group = windows.corner(shape, TILE)",
+        "row = high * TILE.rows + tl.arange(0, TILE.rows)",
+        "is_row = row < shape[0]",
+        *split("row", "r", "row_sizes", ranks.rows),
+        "column = wide * TILE.columns + tl.arange(0, TILE.columns)",
+        "is_column = column < windows.known(shape[1], TILE.wide)",
+        *(f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)),
+        "left = p0 + group * left_more[1] * TILE.aligns[0]",
+        f"first = tl.where(is_row, {weighted('r', 'left_rows', ranks.rows)}, 0)",
+        "left += windows.far(first, TILE.aligns[0])[:, None]",
+        "right = p1 + group * right_more[2] * TILE.aligns[1]",
+        "last = tl.where(is_column, column, 0)",
+        "right += windows.across(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
+    ]
     for k in range(ranks.limits):
         first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
         lines.append(f"place{k} = ({first}).to(tl.int32)")
@@ -155,15 +150,9 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     if way == "terms":
         return [*lines, *_by_term(ranks)]
     lines += ["term = tl.arange(0, TILE.depth)", "for step in range(0, shape[3].to(tl.int32)):"]
-    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth", *split("tap", "k", "term_sizes", ranks.terms)]
+    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
+    body += split("tap", "k", "term_sizes", ranks.terms)
     body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
-    if way == "blocks":
-        body += [
-            "a = p0.load([r2, r1_first + (k1 * limit_terms0[1] + limit_more0[0]).to(tl.int32),"
-            " r0_first + (k0 * limit_terms1[0] + limit_more1[0]).to(tl.int32), deep]).reshape(TILE.rows, TILE.depth)",
-            "b = p1.load([wide * TILE.columns, step // TILE.blocks, deep]).reshape(TILE.columns, TILE.depth).T",
-        ]
-        return [*lines, *("    " + line for line in [*body, _DOT])]
     body.append("c = deep + term")
     shift = weighted("k", "left_terms", ranks.terms)
     body.append(

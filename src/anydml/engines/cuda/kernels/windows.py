@@ -31,8 +31,6 @@ class Window(NamedTuple):
     """Whether tiles fill the terms of a tap."""
     is_long: bool = True
     """Whether offsets may be more than 31 bits hold."""
-    block: tuple[int, int] = (1, 1)
-    """Of places, by line and column, where they are read by descriptor."""
 
 
 class Taps(NamedTuple):
@@ -59,16 +57,6 @@ def corner(shape, TILE: tl.constexpr):
     program = program // wide
     high = shape[5].to(tl.int32)
     return program % high, column, program // high
-
-
-@triton.jit
-def block_corner(number, sizes, TILE: tl.constexpr):
-    """The first place of this program's block, by column and line, and its picture."""
-    wide = (sizes[0].to(tl.int32) + TILE.block[1] - 1) // TILE.block[1]
-    high = (sizes[1].to(tl.int32) + TILE.block[0] - 1) // TILE.block[0]
-    column = number % wide
-    number = number // wide
-    return column * TILE.block[1], number % high * TILE.block[0], number // high
 
 
 @triton.jit

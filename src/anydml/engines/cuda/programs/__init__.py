@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.cuda.programs.attend import AttendProgram
 from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
@@ -17,8 +18,9 @@ from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
 from anydml.engines.cuda.programs.taps import TapsProgram
 from anydml.engines.cuda.programs.top import TopProgram
-from anydml.engines.cuda.programs.winners import WinnersProgram
 from anydml.engines.cuda.programs.window import WindowProgram
+from anydml.engines.cuda.programs.winners import WinnersProgram
+from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 __all__ = [
+    "AttendProgram",
     "CopyProgram",
     "FillProgram",
     "GatherProgram",
@@ -70,9 +73,9 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
     Scan: (ScanProgram.plan,),
     Scatter: (WinnersProgram.plan, ScatterProgram.plan),
     Sort: (TopProgram.plan, OrderProgram.plan),
+    Attend: (AttendProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
-
 
 WEIGHED: dict[type[Primitive], tuple[Callable[[Any, Figures, frozenset[str]], Program | None], ...]] = {
     Reduce: (WindowProgram.plan,)

@@ -13,7 +13,7 @@ from anydml.engines.cuda.kernels.windows import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.programs.window_walk import walked_by
-from anydml.ir.expressions import FOLDS, Expr
+from anydml.ir.expressions import Expr
 from anydml.ir.numerics import expand
 from anydml.ir.outside import match_reached
 from anydml.ir.trees import walk
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.programs.window_walk import Walked
     from anydml.ir.verbs import Reduce
 
@@ -137,15 +138,13 @@ def _kernel(
         down, across, tuple(aligns), tuple(steps),
         min(alignment_of((sizes[of.column],)), across), max(reaches) >= 2**31,
     )  # fmt: skip
-    fixed = (
+    fixed: Numbers = (
         (count, sizes[of.column], taps), tuple(sizes[k] for k in of.rows) or (1,), tuple(sizes[k] for k in of.taps),
         *numbers, *map(bits_of, made.given),
     )  # fmt: skip
     kinds = [*(leaf.kind for leaf in leaves.values()), *(target.data_type for target in targets)]
     programs = -(-count // down) * -(-sizes[of.column] // across)
-    kernel = Kernel(
-        made.function, tuple(map(kind_of, kinds)), fixed, {"TILE": tile}, programs, 4, figures, fuses=False
-    )
+    kernel = Kernel(made.function, tuple(map(kind_of, kinds)), fixed, {"TILE": tile}, programs, 4, figures, fuses=False)
     kernel.prepare()
     bases = [(leaf.tensor, leaf.start * leaf.kind.size_in_bytes) for leaf in leaves.values()]
     bases += [(target.tensor, target.offset * target.data_type.size_in_bytes) for target in targets]

@@ -13,21 +13,22 @@ from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.map import MapProgram
 from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
-from anydml.engines.cuda.programs.window_shapes import LEAST, shape_of
 from anydml.engines.cuda.programs.taps import MOST
 from anydml.engines.cuda.programs.window_layout import WEIGHTS, lay_out
+from anydml.engines.cuda.programs.window_shapes import LEAST, shape_of
 from anydml.engines.cuda.programs.window_walk import walk_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.engines.exclusive import one_at_a_time
+from anydml.ir.expressions import Expr
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import is_copy
-from anydml.ir.expressions import Expr
 from anydml.ir.trees import walk as walk_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.programs.window_walk import Walked, WindowWalk
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Map, Reduce
@@ -130,10 +131,8 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     target = primitive.target
     is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
     ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
-    made = emit_window(
-        primitive.value, found.fold, "terms" if is_few else "taps", ranks, names_of(walk.rows, found.columns, found.batch),
-        is_turned,
-    )  # fmt: skip
+    names = names_of(walk.rows, found.columns, found.batch)
+    made = emit_window(primitive.value, found.fold, "terms" if is_few else "taps", ranks, names, is_turned)
     views = [primitive.sources[int(node.value)] for node in made.loads]
 
     def along(of: Walked, dimension: int | None) -> int:
@@ -184,7 +183,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     )
     high = -(-rows // shape.rows)
     count = -(-terms // shape.depth) if is_few else blocks * walk.count(walk.taps)
-    fixed = (
+    fixed: Numbers = (
         (rows, columns, channels, count, terms, high),
         tuple(sizes[k] for k in walk.rows),
         tuple(sizes[k] for k in walk.taps) or (1,),

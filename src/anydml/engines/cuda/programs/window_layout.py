@@ -74,7 +74,7 @@ def _in_runs(walk: WindowWalk, channels: int) -> tuple[WindowWalk, dict[str, Map
     left, lines = _roomy(walk, walk.left, order, PLACES, width)
     every = _order(walk)
     right, weights = _roomy(walk, walk.right, every, WEIGHTS, width)
-    if not {walk.inner} == set(walk.right.axes[every[-1]].steps) or tap not in walk.right.axes[every[-2]].steps:
+    if set(walk.right.axes[every[-1]].steps) != {walk.inner} or tap not in walk.right.axes[every[-2]].steps:
         return None
     run = width * walk.found.sizes[tap]
     return replace(walk, left=left, right=right, taps=walk.taps[1:], run=run), {PLACES: lines, WEIGHTS: weights}

@@ -1,4 +1,4 @@
-"""Scatters of many tuples, planned: a copy of the base, a claim of each tuple, then the updates of those that keep it."""
+"""Scatters of many tuples, planned: a copy of the base, a claim of each tuple, then the updates of those that won."""
 
 from __future__ import annotations
 
@@ -62,17 +62,20 @@ class WinnersProgram:
         aligns = [
             alignment_of([*rows, *(() if is_one and step != 2 else of)])
             for rows, of, step in zip(
-                ((*batch_update, *tuple_update), (*batch_target, *indexed)), (block_update, block_target), known, strict=True
+                ((*batch_update, *tuple_update), (*batch_target, *indexed)),
+                (block_update, block_target),
+                known,
+                strict=True,
             )
         ]
         count = batches.count * tuples.count
         common: Numbers = (
-            count, tuples.count, batch_sizes, batch_index, tuple_sizes, tuple_index, (indices.strides[-1],), sizes, steps
+            count, tuples.count, batch_sizes, batch_index, tuple_sizes, tuple_index, (indices.strides[-1],), sizes,
+            steps,
         )  # fmt: skip
         guards = {"SIGNED": indices.data_type.is_signed, "GUARDED": bool(primitive.checks)}
-        first = Kernel(
-            claim, (kind_of(indices.data_type), "i32", "i64"), common, {**guards, "LANES": LANES}, -(-count // LANES), 4, figures
-        )  # fmt: skip
+        kinds = (kind_of(indices.data_type), "i32", "i64")
+        first = Kernel(claim, kinds, common, {**guards, "LANES": LANES}, -(-count // LANES), 4, figures)
         columns = min(ceil_power(block.count), WIDE)
         rows = min(max(TILE // columns, 1), LANES)
         word = f"u{8 * target.data_type.size_in_bytes}"
