@@ -156,7 +156,7 @@ class _Writer:
         if node in self.leaves:
             self.put(node, self._read(node))
         elif node.op == "coordinate":
-            self.put(node, self.coordinates[int(node.value)])
+            self.put(node, self.coordinates.get(int(node.value), "tl.full((), 0, tl.int64)"))
         else:
             self.put(node, text_of(node, self.names))
 

@@ -39,15 +39,20 @@ class EmittedWindow:
     function: Any
     """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
     given: tuple[Expr, ...]
-    loads: tuple[Expr, ...]
-    """What is read outside of the sum, in the order of the pointers between the factors and the target."""
 
 
 def emit_window(
-    value: Expr, fold: Expr, way: Way, ranks: Ranks, dimensions: dict[int, str], is_turned: bool
+    value: Expr,
+    fold: Expr,
+    way: Way,
+    ranks: Ranks,
+    dimensions: dict[int, str],
+    lines_of: Sequence[int],
+    is_turned: bool,
 ) -> EmittedWindow:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
+    `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
     `is_turned` where neighbours in the target are places: all that comes after the sum then goes by channel and place.
     """
     nodes = list(walk(value, known=(fold,)))
@@ -56,7 +61,7 @@ def emit_window(
     pointers = ["p0", "p1", *(f"p{k}" for k in range(2, 2 + len(loads))), "target"]
     views = range(len(loads) + 1)
     numbers = [
-        "shape", "row_sizes", "term_sizes", "left_rows", "left_terms", "left_more", "right_terms", "right_more",
+        "shape", "row_sizes", "left_rows", "left_terms", "left_more", "right_terms", "right_more",
         *(f"{of}{k}" for k in range(ranks.limits) for of in ("limit_rows", "limit_terms", "limit_more")),
         *(f"{of}{k}" for k in views for of in ("view_rows", "view_more")),
     ]  # fmt: skip
@@ -77,12 +82,20 @@ def emit_window(
         lines.append(f"    {names[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
 
     def place(base: str, view: int) -> str:
-        row = weighted("r", f"view_rows{view}", ranks.rows)
-        return (
-            f"{base} + windows.far({row}, TILE.aligns[{view + 2}]){across['row']}"
-            f" + windows.across(column, view_more{view}[0], TILE.steps[{view + 2}], TILE.aligns[{view + 2}])"
-            f"{across['column']} + group * view_more{view}[1] * TILE.aligns[{view + 2}]"
-        )
+        row, count, align = weighted("r", f"view_rows{view}", ranks.rows), lines_of[view], f"TILE.aligns[{view + 2}]"
+        if count > 1:  # which the compiler cannot see: strides are multiples of it, but for that of neighbours
+            parts = [
+                f"tl.multiple_of(group * view_more{view}[1], [{count}])",
+                f"tl.max_contiguous(tl.multiple_of({row}, [{count}]), [{count}]){across['row']}",
+                f"tl.multiple_of(column * view_more{view}[0], [{count}]){across['column']}",
+            ]
+        else:
+            parts = [
+                f"group * view_more{view}[1] * {align}",
+                f"windows.far({row}, {align}){across['row']}",
+                f"windows.across(column, view_more{view}[0], TILE.steps[{view + 2}], {align}){across['column']}",
+            ]
+        return " + ".join([base, *parts])
 
     for node in nodes:
         if node in names:
@@ -100,7 +113,7 @@ def emit_window(
     shape = "TILE.columns, TILE.rows" if is_turned else "TILE.rows, TILE.columns"
     lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
     lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
-    return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given), tuple(loads))
+    return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given))
 
 
 def weighted(coordinates: str, strides: str, rank: int, first: str = "") -> str:
@@ -116,7 +129,7 @@ def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
         if k == rank - 1:
             lines.append(f"{coordinates}{k} = {number}")
             break
-        size = f"{sizes}[{k}].to(tl.int32)"
+        size = f"{sizes}[{k}]" if sizes.startswith("TILE") else f"{sizes}[{k}].to(tl.int32)"
         lines += [f"{coordinates}{k} = {number} % {size}", f"{number} = {number} // {size}"]
     return lines
 
@@ -126,7 +139,7 @@ def _head(ranks: Ranks) -> list[str]:
     lines = [
         "high, wide, group = windows.corner(shape, TILE)",
         "row = high * TILE.rows + tl.arange(0, TILE.rows)",
-        "is_row = row < shape[0]",
+        "is_row = row < windows.known(shape[0], TILE.high)",
         *split("row", "r", "row_sizes", ranks.rows),
         "column = wide * TILE.columns + tl.arange(0, TILE.columns)",
         "is_column = column < windows.known(shape[1], TILE.wide)",
@@ -151,7 +164,7 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         return [*lines, *_by_term(ranks)]
     lines += ["term = tl.arange(0, TILE.depth)", "for step in range(0, shape[3].to(tl.int32)):"]
     body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
-    body += split("tap", "k", "term_sizes", ranks.terms)
+    body += split("tap", "k", "TILE.taps", ranks.terms)
     body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
     body.append("c = deep + term")
     shift = weighted("k", "left_terms", ranks.terms)
@@ -172,7 +185,7 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     body += [
         "if TILE.is_even:",
         f"    a = tl.load(at, mask=({ok})[:, None], other=0)",
-        "    b = tl.load(to, mask=is_column[None, :], other=0)",
+        "    b = tl.load(to) if TILE.is_filled else tl.load(to, mask=is_column[None, :], other=0)",
         "else:",
         f"    a = tl.load(at, mask=({ok})[:, None] & (c < windows.known(shape[2], TILE.align))[None, :], other=0)",
         "    b = tl.load(to, mask=(c < windows.known(shape[2], TILE.align))[:, None] & is_column[None, :], other=0)",
@@ -192,7 +205,7 @@ def _by_term(ranks: Ranks) -> list[str]:
         "is_term = number < shape[4]",
         "c = number % shape[2].to(tl.int32)",
         "tap = number // shape[2].to(tl.int32)",
-        *split("tap", "k", "term_sizes", ranks.terms),
+        *split("tap", "k", "TILE.taps", ranks.terms),
         *(f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)),
     ]
     shift = weighted("k", "left_terms", ranks.terms)

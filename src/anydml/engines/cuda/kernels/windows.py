@@ -15,6 +15,8 @@ class Window(NamedTuple):
     """Of a tile: places, channels, and the innermost terms that are added at once."""
     blocks: int = 1
     """Of so many terms, in a tap."""
+    taps: tuple[int, ...] = ()
+    """The sizes of a window, the fastest first."""
     precision: str = "ieee"
     """Of FLOAT32: how many products of narrower numbers make one."""
     aligns: tuple[int, ...] = ()
@@ -27,8 +29,12 @@ class Window(NamedTuple):
     """What divides the innermost terms."""
     wide: int = 1
     """What divides the channels of the result."""
+    high: int = 1
+    """What divides the places."""
     is_even: bool = False
     """Whether tiles fill the terms of a tap."""
+    is_filled: bool = False
+    """Whether tiles fill the channels of the result."""
     is_long: bool = True
     """Whether offsets may be more than 31 bits hold."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.programs.attend import AttendProgram
 from anydml.engines.cuda.programs.copy import CopyProgram
@@ -67,25 +67,23 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
     return None if simple is None else FillProgram.plan(simple, figures)
 
 
-SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
+SCHEDULES: dict[type[Primitive], tuple[Callable[..., Program | None], ...]] = {
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
-    Reduce: (ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
+    Reduce: (WindowProgram.plan, ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
     Scatter: (WinnersProgram.plan, ScatterProgram.plan),
     Sort: (TopProgram.plan, OrderProgram.plan),
     Attend: (AttendProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
-
-WEIGHED: dict[type[Primitive], tuple[Callable[[Any, Figures, frozenset[str]], Program | None], ...]] = {
-    Reduce: (WindowProgram.plan,)
-}
-"""By verb: those before all others, which lay constants out ahead."""
+AHEAD = (WindowProgram.plan, TapsProgram.plan)
+"""Those that are told the constants, to lay them out ahead."""
 
 
 def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = frozenset()) -> Program:
     """The first schedule that takes a primitive."""
-    for weighed in WEIGHED.get(type(primitive), ()):
-        if (found := weighed(primitive, figures, constants)) is not None:
-            return found
-    return next(program for schedule in SCHEDULES[type(primitive)] if (program := schedule(primitive, figures)))
+    for schedule in SCHEDULES[type(primitive)]:
+        program = schedule(primitive, figures, *([constants] if schedule in AHEAD else []))
+        if program is not None:
+            return program
+    raise AssertionError("the last schedule takes everything")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_rows import levels_of
 from anydml.engines.cuda.emit_taps import Dimensions, emit_taps
 from anydml.engines.cuda.kernels.windows import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.programs.prepared import Prepared
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.programs.window_walk import walked_by
 from anydml.ir.expressions import Expr
 from anydml.ir.numerics import expand
 from anydml.ir.outside import match_reached
+from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -23,26 +24,26 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.engines.cuda.programs.prepared import Bases
     from anydml.engines.cuda.programs.window_walk import Walked
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Map, Reduce
 
 MOST = 64
 """Taps: more are a row, and are folded as such."""
 MOST_ROWS = 6
+LEAST = 8
+"""Bytes that a thread reads at once, or else its results lie apart."""
 TILE, WIDE = (1024, 64) if not IS_INTERPRETED else (64, 8)
 """Results of a tile, and how many of them lie beside one another at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class TapsProgram:
+class TapsProgram(Prepared):
     """Folds over small windows, planned."""
 
-    kernel: Kernel
-    bases: tuple[tuple[str, int], ...]
-    """By pointer the tensor, and the offset of the first element in it, in bytes."""
+    __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Reduce, figures: Figures) -> TapsProgram | None:
+    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> TapsProgram | None:
         """For windows of a few taps, one value each; None for others, and for rows of neighbours."""
         sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
         taps = tuple(k for k in reversed(range(kept, len(sizes))) if sizes[k] > 1)
@@ -58,11 +59,21 @@ class TapsProgram:
         of = Dimensions(tuple(order[1:]), order[0], taps)
         if len(of.rows) > MOST_ROWS:
             return None
-        return cls(*_kernel(primitive, values, leaves, of, figures))
+        laid_out = _lay_out(leaves, of)
+        return cls.of(*_kernel(primitive, values, leaves, of, figures), laid_out, primitive.sources, constants)
 
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
+
+def _lay_out(leaves: dict[Expr, Walked], of: Dimensions) -> list[Map]:
+    """Weights of each column, side by side: what lays them out, and instead of them what is laid out."""
+    made = []
+    for number, (node, leaf) in enumerate(leaves.items()):
+        own = [k for k, axis in enumerate(leaf.axes) if of.column in axis.steps]
+        is_ours = len(own) == 1 and not leaf.limits and not any(leaf.stride(k) for k in of.rows)
+        if is_ours and abs(leaf.stride(of.column)) != 1 and leaf.axes[own[0]].steps[of.column] == 1:
+            order = [*(k for k in range(len(leaf.axes)) if k not in own), *own]
+            leaves[node] = leaf.packed(f"weights {number} by column", order)
+            made.append(copy_of(leaf.view, leaves[node].view))
+    return made
 
 
 def _leaves(values: Sequence[Expr], primitive: Reduce) -> dict[Expr, Walked] | None:
@@ -103,17 +114,29 @@ def _bounded(value: Expr, leaves: Mapping[Expr, Walked]) -> Expr:
     return made[value]
 
 
+def _is_apart(leaf: Walked, of: Dimensions) -> bool:
+    """Whether a thread cannot read several columns at once: they lie apart, or taps lead from one to the next."""
+    step = leaf.stride(of.column)
+    if abs(step) < 2 and any(axis.steps.get(of.column) for axis in leaf.limits):
+        return True
+    others = [leaf.stride(k) for k in (*of.rows, *of.taps)]
+    return abs(step) > 1 or (step != 0 and alignment_of(others) * leaf.kind.size_in_bytes < LEAST)
+
+
 def _kernel(
     primitive: Reduce, values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, figures: Figures
-) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+) -> tuple[Kernel, Bases]:
     sizes, targets = primitive.sizes, primitive.targets
     taps = math.prod(sizes[k] for k in of.taps)
     made = emit_taps(values, leaves, of, taps)
     aligns, steps, numbers = list[int](), list[int](), list[tuple[int, ...]]()
 
+    # Neighbours that are read one by one are written one by one: a thread has results that lie apart.
+    is_apart = any(_is_apart(leaf, of) for leaf in leaves.values())
+
     def view(stride: Callable[[int], int], *, has_taps: bool) -> None:
         rows, taps, more = [stride(k) for k in of.rows], [stride(k) for k in of.taps], stride(of.column)
-        step = step_of(more)
+        step = 2 if is_apart and more == 1 else step_of(more)
         align = alignment_of([*rows, *(taps if has_taps else []), *([more] if step == 2 else [])])
         aligns.append(align)
         steps.append(step)
@@ -145,7 +168,6 @@ def _kernel(
     kinds = [*(leaf.kind for leaf in leaves.values()), *(target.data_type for target in targets)]
     programs = -(-count // down) * -(-sizes[of.column] // across)
     kernel = Kernel(made.function, tuple(map(kind_of, kinds)), fixed, {"TILE": tile}, programs, 4, figures, fuses=False)
-    kernel.prepare()
     bases = [(leaf.tensor, leaf.start * leaf.kind.size_in_bytes) for leaf in leaves.values()]
     bases += [(target.tensor, target.offset * target.data_type.size_in_bytes) for target in targets]
     return kernel, tuple(bases)

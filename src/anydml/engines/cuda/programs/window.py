@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_window import Ranks, emit_window, names_of
 from anydml.engines.cuda.kernels.windows import Window
 from anydml.engines.cuda.launch import Kernel
-from anydml.engines.cuda.programs.copy import CopyProgram
-from anydml.engines.cuda.programs.map import MapProgram
+from anydml.engines.cuda.programs.prepared import Prepared
 from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
 from anydml.engines.cuda.programs.taps import MOST
-from anydml.engines.cuda.programs.window_layout import WEIGHTS, lay_out
+from anydml.engines.cuda.programs.window_layout import lay_out
 from anydml.engines.cuda.programs.window_shapes import LEAST, shape_of
 from anydml.engines.cuda.programs.window_walk import walk_of
-from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.exclusive import one_at_a_time
 from anydml.ir.expressions import Expr
 from anydml.ir.numerics import expand
-from anydml.ir.patterns import is_copy
 from anydml.ir.trees import walk as walk_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.engines.cuda.programs.prepared import Bases
     from anydml.engines.cuda.programs.window_walk import Walked, WindowWalk
-    from anydml.engines.protocol import Program
-    from anydml.ir.verbs import Map, Reduce
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.views import View
 
 FEW = 32
 """Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
@@ -39,18 +35,10 @@ SHORT = 64
 """Places of one line below which products of matrices leave places to this."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowProgram:
+class WindowProgram(Prepared):
     """A convolution, planned."""
 
-    kernel: Kernel
-    bases: tuple[tuple[str, int], ...]
-    """By pointer the tensor, and the offset of the first element in it, in bytes."""
-    before: tuple[Program, ...] = ()
-    """What lays factors out."""
-    scratch: Mapping[str, int] = field(default_factory=dict)
-    """The bytes of memory of the program's own, by name."""
-    layouts: Mapping[str, Map] = field(default_factory=dict)
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> WindowProgram | None:
@@ -60,35 +48,8 @@ class WindowProgram:
         if walk is None or not _is_ours(walk):
             return None
         primitive = replace(primitive, value=_bounded(primitive.value, walk.found.fold))
-        is_fixed = walk.right.tensor in constants
-        is_alone = sum(view.tensor == walk.right.tensor for view in primitive.sources) == 1
         walk, laid_out = lay_out(walk)
-        layouts = {name: one for name, one in laid_out.items() if name == WEIGHTS and is_fixed and is_alone}
-        before = [one for name, one in laid_out.items() if name not in layouts]
-        kernel, bases = _kernel(primitive, walk, figures)
-        kernel.prepare()
-        scratch = {one.target.tensor: math.prod(one.target.sizes) * walk.kind.size_in_bytes for one in before}
-        return cls(kernel, bases, tuple(_mapped(one, figures) for one in before), scratch, layouts)
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in; what is laid out anew gets memory of the program's own."""
-        if not self.before:
-            return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
-        words = DeviceWords(sum(size // 8 + 4 for size in self.scratch.values()), self.kernel.figures.index)
-        held, at = dict(places), words.address
-        for name, size in self.scratch.items():
-            held[name] = -(-at // 16) * 16
-            at = held[name] + size
-        starts = [one.bind(held) for one in self.before]
-        starts.append(self.kernel.launch([held[tensor] + offset for tensor, offset in self.bases]))
-
-        def dispatch() -> None:
-            words.enter()
-            for start in starts:
-                start()
-            words.leave()
-
-        return one_at_a_time(dispatch, "convolution")
+        return cls.of(*_kernel(primitive, walk, figures), laid_out, primitive.sources, constants)
 
 
 def _is_ours(walk: WindowWalk) -> bool:
@@ -104,7 +65,7 @@ def _is_ours(walk: WindowWalk) -> bool:
         left.stride(slow) == left.stride(fast) * sizes[fast]
         for fast, slow in zip(walk.rows, walk.rows[1:], strict=False)
     )
-    return not is_one and sizes[fastest] < SHORT and left.stride(walk.inner) == 1
+    return not is_one and sizes[fastest] < SHORT
 
 
 def _bounded(value: Expr, fold: Expr) -> Expr:
@@ -115,11 +76,7 @@ def _bounded(value: Expr, fold: Expr) -> Expr:
     return made[value]
 
 
-def _mapped(one: Map, figures: Figures) -> Program:
-    return CopyProgram.plan(one, figures) if is_copy(one) else MapProgram.plan(one, figures)
-
-
-def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kernel, Bases]:
     found, left, right = walk.found, walk.left, walk.right
     sizes, inner = found.sizes, walk.inner
     column, group = (of[0] if of else None for of in (found.columns, found.batch))
@@ -132,8 +89,10 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
     ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
     names = names_of(walk.rows, found.columns, found.batch)
-    made = emit_window(primitive.value, found.fold, "terms" if is_few else "taps", ranks, names, is_turned)
-    views = [primitive.sources[int(node.value)] for node in made.loads]
+    loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
+    views = [primitive.sources[int(node.value)] for node in loads]
+    lines = [_line(view, walk) for view in (*views, target)]
+    made = emit_window(primitive.value, found.fold, "terms" if is_few else "taps", ranks, names, lines, is_turned)
 
     def along(of: Walked, dimension: int | None) -> int:
         return 0 if dimension is None else of.stride(dimension)
@@ -156,7 +115,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
         own = [view.strides[k] for k in walk.rows]
         more = [view.strides[k] if k is not None else 0 for k in (column, group)]
         step = step_of(more[0])
-        aligns.append(alignment_of([*own, *(more if step == 2 else more[1:])]))
+        aligns.append(1 if lines[len(aligns) - 2] > 1 else alignment_of([*own, *(more if step == 2 else more[1:])]))
         steps.append(step)
         numbers += [over(own, aligns[-1]), over(more, aligns[-1])]
     bounds = []
@@ -172,13 +131,16 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
         columns=shape.columns,
         depth=shape.depth,
         blocks=blocks,
+        taps=tuple(sizes[k] for k in walk.taps),
         precision=shape.precision,
         aligns=tuple(aligns),
         steps=tuple(steps),
         inner=right_inner,
         align=alignment_of((channels,)),
         wide=min(alignment_of((columns,)), shape.columns),
+        high=min(alignment_of((rows,)), shape.rows),
         is_even=channels % shape.depth == 0,
+        is_filled=columns % shape.columns == 0,
         is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
     )
     high = -(-rows // shape.rows)
@@ -186,7 +148,6 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     fixed: Numbers = (
         (rows, columns, channels, count, terms, high),
         tuple(sizes[k] for k in walk.rows),
-        tuple(sizes[k] for k in walk.taps) or (1,),
         over(left_rows, left_align), tuple_of(left_taps, left_align), over(left_more, left_align),
         tuple_of(right_taps, right_align), over(right_more, right_align),
         *bounds, *numbers, *map(bits_of, made.given),
@@ -201,6 +162,17 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     bases = [(left.tensor, left.start * width), (right.tensor, right.start * width)]
     bases += [(view.tensor, view.offset * view.data_type.size_in_bytes) for view in (*views, target)]
     return kernel, tuple(bases)
+
+
+def _line(view: View, walk: WindowWalk) -> int:
+    """How many places lie beside one another wherever a multiple of as many begins."""
+    count = 1
+    for k in walk.rows:
+        if view.strides[k] != count:
+            break
+        count *= walk.found.sizes[k]
+    strides = [view.strides[k] for k in (*walk.rows, *walk.found.columns, *walk.found.batch)]
+    return alignment_of((count, *(stride for stride in strides if abs(stride) >= count))) if count > 1 else 1
 
 
 def _reach(sizes: Sequence[int], strides: Sequence[int]) -> int:

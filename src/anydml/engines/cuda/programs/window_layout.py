@@ -33,22 +33,22 @@ LEAST = 4
 """Channels of such a run, some of them zeros."""
 
 
-def lay_out(walk: WindowWalk) -> tuple[WindowWalk, dict[str, Map]]:
-    """The walk over factors laid out anew, where they had better be, with what lays them out by name."""
+def lay_out(walk: WindowWalk) -> tuple[WindowWalk, list[Map]]:
+    """The walk over factors laid out anew, where they had better be, with what lays them out."""
     channels = walk.channels
     if channels is None:
-        return walk, {}
+        return walk, []
     if walk.run < FEW:
-        return _in_runs(walk, channels) or (walk, {})
+        return _in_runs(walk, channels) or (walk, [])
     left, right = walk.left, walk.right
-    made: dict[str, Map] = {}
+    made: list[Map] = []
     if left.axes[channels].stride != 1:
         order = sorted(range(len(left.axes)), key=lambda k: (k == channels, -abs(left.axes[k].stride)))
         left = left.packed(PLACES, order)
-        made[PLACES] = copy_of(walk.left.view, left.view)
+        made.append(copy_of(walk.left.view, left.view))
     if right.stride(walk.inner) != 1:
         right = right.packed(WEIGHTS, _order(walk))
-        made[WEIGHTS] = copy_of(walk.right.view, right.view)
+        made.append(copy_of(walk.right.view, right.view))
     return replace(walk, left=left, right=right), made
 
 
@@ -62,7 +62,7 @@ def _order(walk: WindowWalk) -> list[int]:
     return sorted(range(len(walk.right.axes)), key=rank)
 
 
-def _in_runs(walk: WindowWalk, channels: int) -> tuple[WindowWalk, dict[str, Map]] | None:
+def _in_runs(walk: WindowWalk, channels: int) -> tuple[WindowWalk, list[Map]] | None:
     """A line of taps as one run of terms; None where the taps of a line do not follow one another."""
     own = [k for k, axis in enumerate(walk.left.axes) if walk.taps and walk.taps[0] in axis.steps]
     if walk.found.batch or len(own) != 1 or walk.left.axes[own[0]].steps[walk.taps[0]] != 1:
@@ -77,7 +77,7 @@ def _in_runs(walk: WindowWalk, channels: int) -> tuple[WindowWalk, dict[str, Map
     if set(walk.right.axes[every[-1]].steps) != {walk.inner} or tap not in walk.right.axes[every[-2]].steps:
         return None
     run = width * walk.found.sizes[tap]
-    return replace(walk, left=left, right=right, taps=walk.taps[1:], run=run), {PLACES: lines, WEIGHTS: weights}
+    return replace(walk, left=left, right=right, taps=walk.taps[1:], run=run), [lines, weights]
 
 
 def _roomy(walk: WindowWalk, of: Walked, order: Sequence[int], name: str, width: int) -> tuple[Walked, Map]:

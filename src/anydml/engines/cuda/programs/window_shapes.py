@@ -19,22 +19,26 @@ class Shape(NamedTuple):
     depth: int
     warps: int
     stages: int
-    speed: float = 1.0
-    """Its share of the hardware's speed where tiles fill it."""
+    time: float = 1.0
+    """Of one tile by itself: in us, of 256 channels by 3 x 3 taps."""
+    more: float = 1.0
+    """The part of that which a second tile on the same multiprocessor takes."""
     precision: str = "ieee"
 
 
 HALF = (
-    Shape(128, 128, 64, 4, 3),
-    Shape(128, 64, 64, 8, 4, 0.86),
-    Shape(64, 64, 64, 4, 5, 0.65),
-    Shape(64, 32, 64, 4, 5, 0.4),
+    Shape(128, 128, 64, 4, 3, 20.0, 0.8),
+    Shape(128, 64, 64, 8, 4, 19.0, 0.67),
+    Shape(64, 64, 128, 4, 4, 13.3, 0.6),
+    Shape(64, 32, 128, 4, 4, 12.0, 0.4),
+    Shape(16, 64, 128, 4, 4, 11.5, 0.4),
 )
 """32 pictures of 64 channels, 56 x 56, by 3 x 3 taps: 24.1 us with 8 warps, 25.5 with 4; cuDNN 24.0."""
 SINGLE = (
-    Shape(128, 64, 32, 4, 3, 1.0, "tf32x3"),
-    Shape(64, 64, 32, 4, 4, 0.9, "tf32x3"),
-    Shape(64, 32, 32, 4, 4, 0.6, "tf32x3"),
+    Shape(128, 64, 32, 4, 3, 113.0, 0.78, "tf32x3"),
+    Shape(64, 64, 32, 4, 4, 70.0, 0.56, "tf32x3"),
+    Shape(64, 32, 32, 4, 4, 47.8, 0.6, "tf32x3"),
+    Shape(16, 64, 32, 4, 4, 33.6, 0.65, "tf32x3"),
 )
 """The same in FLOAT32: 105 us, with 128 columns at once 142; cuDNN 239."""
 TINY = Shape(16, 16, 16, 1, 1)
@@ -53,8 +57,8 @@ def shape_of(rows: int, columns: int, terms: int, groups: int, kind: DataType, f
 
     def time(shape: Shape) -> float:
         tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * groups
-        rounds = max(tiles / figures.multiprocessors, 1.0)
-        return rounds * shape.rows * shape.columns / shape.speed
+        rounds = -(-tiles // figures.multiprocessors)
+        return shape.time * (1 + shape.more * (rounds - 1))
 
     best = min(HALF if kind is DataType.FLOAT16 else SINGLE, key=time)
     depth = best.depth
