@@ -135,7 +135,7 @@ class _Writer:
 
     def place(self, base: str, view: int, down: bool = True, across: bool = True) -> str:
         """Where a tile lies in a view."""
-        if down:
+        if down and self.of.rows:
             row = weighted("r", f"rows{view}", len(self.of.rows))
             base += f" + windows.far({row}, TILE.aligns[{view}])[:, None]"
         if across:
