@@ -46,7 +46,7 @@ def roi_align(node: Node) -> list[Value]:
     if samples:
         counts["maximum_samples_per_output"] = samples
     inputs = [x, convert(node, rois, x.element), retyped(node, convert(node, images, INT64), UINT64)]
-    found = node.tracer.apply(
+    aligned = node.tracer.apply(
         dml.roi_align1,
         inputs,
         shape,
@@ -58,7 +58,7 @@ def roi_align(node: Node) -> list[Value]:
         **counts,
     )
     is_some = is_half and not samples and 0 not in shape
-    return [_none_of_empty(node, found, rois) if is_some else found]
+    return [_none_of_empty(node, aligned, rois) if is_some else aligned]
 
 
 def _none_of_empty(node: Node, found: Value, rois: Value) -> Value:
