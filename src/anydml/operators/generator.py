@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType, RandomGeneratorType
@@ -70,12 +71,11 @@ class RandomGenerator(Computed):
         whole = count - count % _WORDS if target.strides == packed_strides(target.sizes) else 0
         made: list[Map] = []
         if whole:
-            places = [
-                View(target.tensor, UINT32, (whole // _WORDS,), (_WORDS,), target.offset + k) for k in range(_WORDS)
-            ]
+            first = View(target.tensor, UINT32, (whole // _WORDS,), (_WORDS,), target.offset)
+            places = [replace(first, offset=target.offset + k) for k in range(_WORDS)]
             words = _philox(_advanced(counter, coordinate(0).to(UINT64)), key)
-            first, *others = map(Write, places, words)
-            made.append(Map(self._words(first.target), *first, also=tuple(others)))
+            others = tuple(map(Write, places[1:], words[1:]))
+            made.append(Map(self._words(first), first, words[0], also=others))
             target = View(target.tensor, UINT32, (count - whole,), (1,), target.offset + whole)
         if whole < count:
             number = const(whole, INT64)
