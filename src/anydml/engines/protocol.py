@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.ir.verbs import Map, Primitive, Reduce
     from anydml.memory import Buffer
@@ -29,6 +29,15 @@ def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
     """
     found: Mapping[str, Map | Reduce] = getattr(program, "layouts", {})  # which few programs have
     return found
+
+
+def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
+    """An operator's primitives as one program, which writes the last one's target alone; None where there is none.
+
+    The other tensors that they write are read by nobody else, and what they read is not written meanwhile.
+    """
+    joined: Callable[..., Program | None] | None = getattr(engine, "join", None)  # which few engines have
+    return joined(primitives, constants) if joined is not None and len(primitives) > 1 else None
 
 
 class Engine(Protocol):
