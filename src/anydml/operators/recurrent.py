@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping  # noqa: TC003 - read at run time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.enums import DataType, RecurrentNetworkDirection
 from anydml.errors import Fault
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from anydml.operators.sizes import Sizes
 
 F32 = DataType.FLOAT32
+_USUAL: Any = "usual"
+"""Activations that are not given."""
 _STATES = ("HiddenInitTensor", "CellMemInitTensor", "OutputSingleTensor", "OutputCellSingleTensor")
 
 
@@ -62,7 +64,7 @@ class _Recurrent(Computed):
 
     def __post_init__(self) -> None:
         """Activations that are not given are the usual ones, for each direction."""
-        is_given = self.activation_descs is not None
+        is_given = self.activation_descs is not _USUAL
         if not is_given:
             object.__setattr__(self, "activation_descs", ())
         super().__post_init__()
@@ -206,7 +208,7 @@ class Rnn(_Recurrent):
     sequence_lengths_tensor: OptionalInput = None
     output_sequence_tensor: OptionalOutput = None
     output_single_tensor: OptionalOutput = None
-    activation_descs: Activations = None  # type: ignore[assignment]  # the usual ones
+    activation_descs: Activations = _USUAL
     direction: Recurrence = RecurrentNetworkDirection.FORWARD
 
     def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
@@ -243,7 +245,7 @@ class Lstm(_Recurrent):
     output_sequence_tensor: OptionalOutput = None
     output_single_tensor: OptionalOutput = None
     output_cell_single_tensor: OptionalOutput = None
-    activation_descs: Activations = None  # type: ignore[assignment]  # the usual ones
+    activation_descs: Activations = _USUAL
     direction: Recurrence = RecurrentNetworkDirection.FORWARD
     clip_threshold: Float = 0.0
     use_clip_threshold: bool = False
@@ -299,7 +301,7 @@ class Gru(_Recurrent):
     sequence_lengths_tensor: OptionalInput = None
     output_sequence_tensor: OptionalOutput = None
     output_single_tensor: OptionalOutput = None
-    activation_descs: Activations = None  # type: ignore[assignment]  # the usual ones
+    activation_descs: Activations = _USUAL
     direction: Recurrence = RecurrentNetworkDirection.FORWARD
     linear_before_reset: bool = False
 
