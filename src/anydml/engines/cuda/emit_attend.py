@@ -75,8 +75,8 @@ def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]]) ->
         writer.compute(limit)
         writer.say(f"limit = tl.broadcast_to({writer.names[limit]}, (TILE.rows, 1))")
         writer.say("stop = tl.minimum(tl.max(tl.where(is_row, limit, 0)), stop).to(tl.int32)")
-    writer.say('top = tl.full((TILE.rows,), float("-inf"), tl.float32)', "sums = tl.zeros((TILE.rows,), tl.float32)")
-    writer.say("total = tl.zeros((TILE.rows, TILE.value_size), tl.float32)")
+    writer.say('top = tl.full((TILE.rows,), float("-inf"), tl.float32)', "sums = tl.full((TILE.rows,), 0, tl.float32)")
+    writer.say("total = tl.full((TILE.rows, TILE.value_size), 0, tl.float32)")
     writer.say("for step in range(0, (stop + TILE.keys - 1) // TILE.keys):")
     writer.indent = "        "
     even = 1 if limit is None else 4
