@@ -159,9 +159,9 @@ class _Along(Writer):
 
             def end(_: str, so_far: list[str]) -> list[str]:
                 new, keeps = self._vectors(step, places, spaces, same, last, lanes)
-                counts = ", ".join(f"i64 {k}" for k in range(lanes))
-                first = text.spread(text.new(f"sub i64 {lanes}, {over}"), "i64", lanes)
-                is_new = text.new(f"icmp sge <{lanes} x i64> <{counts}>, {first}")
+                counts = ", ".join(f"i32 {k}" for k in range(lanes))
+                first = text.spread(text.new(f"trunc i64 {text.new(f'sub i64 {lanes}, {over}')} to i32"), "i32", lanes)
+                is_new = text.new(f"icmp sge <{lanes} x i32> <{counts}>, {first}")
                 found = []
                 for f, a, b in zip(step.folds, so_far[:count], new, strict=True):
                     kind = vector_of(f, lanes)
