@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.ir.verbs import Map, Primitive, Reduce
     from anydml.memory import Buffer
@@ -31,6 +31,15 @@ def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
     return found
 
 
+def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
+    """An operator's primitives as one program, which writes the last one's target alone; None where there is none.
+
+    The other tensors that they write are read by nobody else, and what they read is not written meanwhile.
+    """
+    joined: Callable[..., Program | None] | None = getattr(engine, "join", None)  # which few engines have
+    return joined(primitives, constants) if joined is not None and len(primitives) > 1 else None
+
+
 class Engine(Protocol):
     """An implementation of the primitives."""
 
@@ -39,6 +48,9 @@ class Engine(Protocol):
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
     reads_weights: bool
     """Whether products of a few rows are quicker with weights of few bits as they lie than with what they stand for."""
+
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""

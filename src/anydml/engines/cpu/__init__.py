@@ -1,4 +1,4 @@
-"""The cpu engine: kernels in LLVM and Numba, compiled for the CPU they run on, at the speed of its memory."""
+"""The cpu engine: kernels in LLVM, compiled for the CPU they run on, at the speed of its memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from anydml.engines.cpu.programs import (
     ScanProgram,
     ScatterProgram,
     TopProgram,
+    plan_attend,
     plan_contract,
     plan_copy,
     plan_fill,
+    plan_framed,
     plan_gather,
     plan_map,
     plan_panels,
@@ -26,10 +28,12 @@ from anydml.engines.cpu.programs import (
     plan_taps,
     plan_weights,
     plan_weights_ahead,
+    takes_attend,
 )
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
+from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
@@ -37,7 +41,7 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
@@ -48,6 +52,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
     Sort: (TopProgram.plan,),
+    Attend: (plan_attend,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
@@ -70,6 +75,10 @@ class CpuEngine:
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
 
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether there is a schedule for a primitive that could be spelled out."""
+        return isinstance(primitive, Attend) and takes_attend(primitive)
+
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         if isinstance(primitive, Repeat):
@@ -87,6 +96,11 @@ class CpuEngine:
         for check in reversed(written.checks):
             program = CheckedProgram.plan(check, program)
         return program
+
+    def join(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
+        """Planes with padding, and the windows that walk over them, as one."""
+        written = [primitive.computing(_expand) for primitive in primitives]
+        return None if any(map(needs_more, written)) else plan_framed(written, constants)
 
 
 def needs_more(primitive: Primitive) -> bool:

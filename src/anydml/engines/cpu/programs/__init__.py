@@ -1,5 +1,6 @@
 """From a primitive to a kernel and its words: the shape of the work is chosen here, once."""
 
+from anydml.engines.cpu.programs.attend import plan_attend, takes_attend
 from anydml.engines.cpu.programs.check import CheckedProgram
 from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
 from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
@@ -13,7 +14,7 @@ from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
-from anydml.engines.cpu.programs.taps import plan_taps
+from anydml.engines.cpu.programs.taps import plan_framed, plan_taps
 from anydml.engines.cpu.programs.top import TopProgram
 from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
@@ -26,9 +27,11 @@ __all__ = [
     "ScanProgram",
     "ScatterProgram",
     "TopProgram",
+    "plan_attend",
     "plan_contract",
     "plan_copy",
     "plan_fill",
+    "plan_framed",
     "plan_gather",
     "plan_map",
     "plan_panels",
@@ -39,4 +42,5 @@ __all__ = [
     "plan_taps",
     "plan_weights",
     "plan_weights_ahead",
+    "takes_attend",
 ]
