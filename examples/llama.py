@@ -1,11 +1,15 @@
 """A decoder of Llama's shape, made of DirectML's operators, that generates tokens: the same that PyTorch's chooses.
 
 Two layers of RMS norm, attention with grouped heads, rotary positions and a cache that stays in place, and SwiGLU. The
-weights are made up. One graph is a step; it is compiled once.
+weights are made up. One graph is a step; it is compiled once. It computes in FLOAT32 or FLOAT16, with weights of that
+type, or of INT4 with a scale for every 16: `python examples/llama.py --type float16 --int4`; without options all four.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import itertools
 import math
 from typing import Any
 
@@ -15,14 +19,16 @@ import anydml as dml
 
 LAYERS, WORDS, HIDDEN, INNER, HEADS, SHARED, SIZE, ROOM = 2, 64, 32, 48, 4, 2, 8, 24
 PROMPT, COUNT = [3, 14, 15, 9, 2], 12
+BLOCK = 16
+"""Weights of INT4 that have a scale in common."""
 
 
-def make_weights() -> dict[str, Any]:
-    """Small random matrices, (inputs, outputs) each."""
+def make_weights(kind: str) -> dict[str, Any]:
+    """Small random matrices of a type, (inputs, outputs) each."""
     rng = np.random.default_rng(0)
 
     def matrix(*shape: int) -> Any:
-        return (rng.standard_normal(shape) / math.sqrt(shape[0])).astype("float32")
+        return (rng.standard_normal(shape) / math.sqrt(shape[0])).astype(kind)
 
     layers = [
         {
@@ -43,12 +49,19 @@ def make_weights() -> dict[str, Any]:
         "layers": layers,
         "norm": 1 + matrix(1, HIDDEN) / 8,
         "out": matrix(HIDDEN, WORDS),
-        "cos": np.cos(angles).astype("float32"),
-        "sin": np.sin(angles).astype("float32"),
+        "cos": np.cos(angles).astype(kind),
+        "sin": np.sin(angles).astype(kind),
     }
 
 
-def compile_step(weights: dict[str, Any]) -> dml.CompiledGraph:
+def quantised(matrix: Any) -> tuple[Any, Any]:
+    """Its numbers as INT4, two in a byte, and the scale of every block of inputs: the largest number is 7."""
+    largest = np.abs(matrix.reshape(-1, BLOCK, matrix.shape[1])).max(1)
+    scales = (largest / 7).astype(matrix.dtype)
+    return dml.quantize(matrix, scales, data_type="int4"), scales
+
+
+def compile_step(weights: dict[str, Any], *, is_int4: bool) -> dml.CompiledGraph:
     """A token and its place make the scores of the next token, and a row of each cache."""
     graph: Any = dml.Graph("cpu")
     ops: Any = dml
@@ -59,6 +72,12 @@ def compile_step(weights: dict[str, Any]) -> dml.CompiledGraph:
 
     def norm(x: Any, scale: Any) -> Any:
         return ops.mean_variance_normalization2(x, [1], graph.constant(scale), use_mean=False, epsilon=1e-5)
+
+    def product(x: Any, matrix: Any) -> Any:
+        if not is_int4:
+            return ops.gemm(x, graph.constant(matrix))
+        numbers, scales = map(graph.constant, quantised(matrix))
+        return ops.gemm(x, ops.dequantize(numbers.reinterpret(matrix.shape, data_type="int4"), scales))
 
     def turn(x: Any, count: int) -> Any:
         heads = x.reinterpret((count, SIZE))
@@ -71,28 +90,28 @@ def compile_step(weights: dict[str, Any]) -> dml.CompiledGraph:
     caches = []
     for layer in weights["layers"]:
         y = norm(x, layer["norms"][:1])
-        q, k, v = (ops.gemm(y, graph.constant(layer[name])) for name in "qkv")
+        q, k, v = (product(y, layer[name]) for name in "qkv")
         values = v.reinterpret((1, 1, SHARED * SIZE))
         attended, *present = attend(graph, turn(q, HEADS), turn(k, SHARED), values, lengths)
         caches += present
-        x = x + ops.gemm(attended.reinterpret((1, HEADS * SIZE)), graph.constant(layer["o"]))
+        x = x + product(attended.reinterpret((1, HEADS * SIZE)), layer["o"])
         y = norm(x, layer["norms"][1:])
-        gate, up = (ops.gemm(y, graph.constant(layer[name])) for name in ("gate", "up"))
-        x = x + ops.gemm(ops.swish(gate) * up, graph.constant(layer["down"]))
-    scores = ops.gemm(norm(x, weights["norm"]), graph.constant(weights["out"]))
+        gate, up = (product(y, layer[name]) for name in ("gate", "up"))
+        x = x + product(ops.swish(gate) * up, layer["down"])
+    scores = product(norm(x, weights["norm"]), weights["out"])
     compiled: dml.CompiledGraph = graph.compile([scores, *caches])
     return compiled
 
 
 def attend(graph: dml.Graph, query: Any, key: Any, value: Any, lengths: Any) -> list[dml.Expression]:
     """A node whose outputs, beside the first, are caches: they keep what the memory bound to them has."""
-    cache = dml.TensorDesc("float32", (1, SHARED, ROOM, SIZE))
+    cache = dml.TensorDesc(query.data_type, (1, SHARED, ROOM, SIZE))
     desc = dml.MultiheadAttention1(
         query_tensor=query.desc,
         key_tensor=key.desc,
         value_tensor=value.desc,
         past_sequence_lengths_tensor=lengths.desc,
-        output_tensor=dml.TensorDesc("float32", (1, 1, HEADS * SIZE)),
+        output_tensor=dml.TensorDesc(query.data_type, (1, 1, HEADS * SIZE)),
         output_present_key_tensor=cache,
         output_present_value_tensor=cache,
         query_head_count=HEADS,
@@ -101,10 +120,10 @@ def attend(graph: dml.Graph, query: Any, key: Any, value: Any, lengths: Any) -> 
     return graph.add(desc, (query, key, value, lengths), list(desc.outputs().values()))
 
 
-def generate(step: dml.CompiledGraph) -> tuple[list[int], Any]:
+def generate(step: dml.CompiledGraph, kind: str) -> tuple[list[int], Any]:
     """The tokens after the prompt, each the likeliest, and the last scores."""
-    caches = [np.zeros((1, SHARED, ROOM, SIZE), "float32") for _ in range(2 * LAYERS)]
-    scores, tokens = np.empty((1, WORDS), "float32"), list(PROMPT)
+    caches = [np.zeros((1, SHARED, ROOM, SIZE), kind) for _ in range(2 * LAYERS)]
+    scores, tokens = np.empty((1, WORDS), kind), list(PROMPT)
     for place in range(len(PROMPT) + COUNT - 1):
         step(np.array([[tokens[place]]], "int32"), np.array([[place]], "int32"), out=[scores, *caches])
         if place >= len(PROMPT) - 1:
@@ -112,7 +131,7 @@ def generate(step: dml.CompiledGraph) -> tuple[list[int], Any]:
     return tokens[len(PROMPT) :], scores
 
 
-def generate_by_torch(weights: dict[str, Any], torch: Any) -> tuple[list[int], Any]:
+def generate_by_torch(weights: dict[str, Any], torch: Any, *, is_int4: bool) -> tuple[list[int], Any]:
     """The same, the whole sequence anew for each token."""
 
     def norm(x: Any, scale: Any) -> Any:
@@ -124,6 +143,8 @@ def generate_by_torch(weights: dict[str, Any], torch: Any) -> tuple[list[int], A
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
     def product(x: Any, matrix: Any) -> Any:
+        if is_int4:
+            matrix = dml.dequantize(*quantised(matrix), data_type="int4")
         return x @ torch.from_numpy(matrix)
 
     tokens = list(PROMPT)
@@ -146,18 +167,23 @@ def generate_by_torch(weights: dict[str, Any], torch: Any) -> tuple[list[int], A
 
 def main() -> None:
     """Generate, and compare where PyTorch is there."""
-    weights = make_weights()
-    step = compile_step(weights)
-    tokens, scores = generate(step)
-    print(f"{PROMPT} goes on with {tokens}")
-    try:
-        import torch
-    except ImportError:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--type", choices=["float32", "float16"], help="that it computes in")
+    parser.add_argument("--int4", action="store_true", default=None, help="weights of INT4")
+    options = parser.parse_args()
+    is_any = options.type is options.int4 is None
+    kinds = ["float32", "float16"] if is_any else [options.type or "float32"]
+    torch: Any = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+    if torch is None:
         print("PyTorch is not here to compare with")
-        return
-    others, wanted = generate_by_torch(weights, torch)
-    np.testing.assert_array_equal(tokens, others)
-    print(f"as PyTorch's does; the scores differ by {np.abs(scores[0] - wanted).max():.0e} at most")
+    for kind, is_int4 in itertools.product(kinds, [False, True] if is_any else [bool(options.int4)]):
+        weights = make_weights(kind)
+        tokens, scores = generate(compile_step(weights, is_int4=is_int4), kind)
+        print(f"{kind}{', weights of int4' * is_int4}: {PROMPT} goes on with {tokens}")
+        if torch is not None:
+            others, wanted = generate_by_torch(weights, torch, is_int4=is_int4)
+            np.testing.assert_array_equal(tokens, others)
+            print(f"    as PyTorch's does; the scores differ by {np.abs(scores[0] - wanted).max():.0e} at most")
 
 
 if __name__ == "__main__":

@@ -146,6 +146,39 @@ print(codes)
     assert run(ANSWER + BUSY + short + code, tmp_path) == ["{0}"]
 
 
+@posix
+@pytest.mark.parametrize("phase", ["find_spec", "exec_module"])
+def test_a_fork_waits_for_what_another_thread_imports(phase: str, tmp_path: Path) -> None:
+    """Of modules that are imported when first needed: Python has a lock for each, before and while its code is run."""
+    code = f"""
+import importlib.machinery
+class Slow(importlib.machinery.SourceFileLoader if {phase!r} == "exec_module" else object):
+    def {phase}(self, *given):
+        if name_of(given) == "anydml.graph.optimise":
+            began.set()
+            time.sleep(0.3)
+        return getattr(super(), {phase!r}, lambda *_: None)(*given)
+def name_of(given):
+    return getattr(given[0], "__name__", given[0])
+began = threading.Event()
+if {phase!r} == "find_spec":
+    sys.meta_path.insert(0, Slow())
+else:
+    details = (Slow, importlib.machinery.SOURCE_SUFFIXES)
+    sys.path_hooks.insert(0, importlib.machinery.FileFinder.path_hook(details))
+    sys.path_importer_cache.clear()
+def answer(_):
+    import anydml.graph.optimise
+    return True
+thread = threading.Thread(target=answer, args=(0,))
+thread.start()
+print(began.wait(20), fork_and_answer(0))
+thread.join()
+"""
+    short = FORK.replace("signal.alarm(60)", "signal.alarm(10)")
+    assert run(ANSWER + short + code, tmp_path) == ["True", "0"]
+
+
 def test_what_is_computed_once_takes_no_lock() -> None:
     """Before Python 3.12 functools.cached_property has one, which a child would wait for."""
     from anydml.locks import cached_property

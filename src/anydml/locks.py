@@ -1,13 +1,21 @@
-"""Locks that a child process finds free: the thread that held one when it forked is not there to let go of it."""
+"""Locks that a child process finds free: the thread that held one when it forked is not there to let go of it.
+
+Python has one for each module that a thread imports, ours among them where they are imported when first needed; a fork
+waits for those.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+PATIENCE = 30.0
+"""Seconds that a fork waits for imports, which take some milliseconds each."""
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -18,6 +26,19 @@ def make_lock() -> Any:
     return lock
 
 
+def _before_fork() -> None:
+    deadline = time.monotonic() + PATIENCE
+    while _is_another_importing() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _is_another_importing() -> bool:
+    """Whether another thread is within the import of a module of ours."""
+    known = getattr(importlib._bootstrap, "_module_locks", {})  # noqa: SLF001 - no other way to them
+    locks = [lock() for name, lock in list(known.items()) if name.startswith(f"{__package__}.")]
+    return any(getattr(lock, "owner", None) not in (None, threading.get_ident()) for lock in locks)
+
+
 def _after_in_child() -> None:
     for lock in list(_locks):
         if not lock._is_owned():  # noqa: SLF001 - by a signal's handler that forked, and goes on in the child
@@ -25,7 +46,7 @@ def _after_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_in_child)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_in_child)
 
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
