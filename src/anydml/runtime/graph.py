@@ -6,6 +6,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.protocol import replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
@@ -125,6 +126,11 @@ class CompiledGraph(Compiled):
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
+
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
+        has_checks = any(step.primitive.checks for step in self.recipe.steps)
+        return launch if has_checks else replayed(self.device.engine, launch)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.repeated import compile_repeat
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
 
@@ -71,6 +73,12 @@ class CudaEngine:
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures)
+
+    def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
+        from anydml.engines.cuda.replay import Replay
+
+        return launch if is_interpreted() else Replay(launch, self.index)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""
