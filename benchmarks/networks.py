@@ -118,7 +118,7 @@ def export(
 def network(kind: str, width: int = 768, heads: int = 12, layers: int = 12) -> nn.Module:
     """The `encoder`, BERT-base by default, or the `decoder`, GPT-2; each with weights of its own seed."""
     torch.manual_seed({"encoder": 1, "decoder": 2}[kind])
-    made: nn.Module = {"encoder": Encoder, "decoder": Decoder}[kind](width, heads, layers)  # type: ignore[assignment]  # PyTorch has no types here
+    made: nn.Module = {"encoder": Encoder, "decoder": Decoder}[kind](width, heads, layers)
     return made.eval()
 
 
