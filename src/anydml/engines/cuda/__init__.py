@@ -57,7 +57,7 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights = False
+    reads_weights = True
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
