@@ -112,7 +112,7 @@ def _merged(
     """
     product, made = step.primitive, maker.primitive
     assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
-    found, weights = match_contraction(product), load(slot, DataType.FLOAT32)
+    found, weights = match_contraction(product), load(slot, view.data_type).to(DataType.FLOAT32)
     if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
         return None, []
     is_left = found.left is weights
@@ -126,9 +126,11 @@ def _merged(
         or made.also
         or fetched(product.value)
         or _is_odd(product.value, weights, summed)
+        or _is_odd(product.value, load(slot, view.data_type), summed)
     )
     is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
-    parts = match_dequantised(*made.value.args) if made.value.op == "mul" else None
+    value = made.value.args[0] if view.data_type is DataType.FLOAT16 else made.value  # which it is rounded to
+    parts = match_dequantised(*value.args) if value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
         return None, []
     place = find_place(made.target, view, column[0], summed)
@@ -165,7 +167,7 @@ def _merged(
         other = rewrite(rounded.parts.number * rounded.parts.scale, lambda node: own.get(node, node))
     half = coordinate(summed + len(cut) - 1)
     number = rewrite(parts.number, lambda node: loads.get(node, half if node.op == "coordinate" else node))
-    total = fold("sum", other * number * loads[parts.scale])
+    total = fold("sum", other * number * loads[parts.scale].to(DataType.FLOAT32))
     value = rewrite(product.value, lambda node: total if node is found.fold else node)
     target = product.target
     more = len(cut) - 1

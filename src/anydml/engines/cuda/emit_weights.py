@@ -51,18 +51,18 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
         f"def generated_weights({', '.join([*pointers, 'columns', 'units', *strides, *chosen, 'TILE: tl.constexpr'])}):",
         "    column = tl.program_id(0) * TILE.columns + tl.arange(0, TILE.columns)",
         "    is_column = column < columns",
-        "    down = column.to(tl.int64)[:, None]",
-        "    inside = is_column[:, None]",
+        "    across = column.to(tl.int64)[None, :]",
+        "    inside = is_column[None, :]",
     ]
     names: dict[Expr, str] = {}
     for node, name in zip(given, chosen, strict=True):
         names[node] = f"v_{name}"
         lines.append(f"    v_{name} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
-    lines += [f"    total{m} = tl.full((TILE.columns, TILE.units), 0, tl.float32)" for m in range(form.rows)]
+    lines += [f"    total{m} = tl.full((TILE.units, TILE.columns), 0, tl.float32)" for m in range(form.rows)]
     lines.append("    for first in range(0, units.to(tl.int32), TILE.units):")
     lines += [f"        {line}" for line in _step(found, lefts, has_zeros, names, form)]
     for m in range(form.rows):
-        lines.append(f"    sum{m} = tl.sum(total{m}, 1)")
+        lines.append(f"    sum{m} = tl.sum(total{m}, 0)")
         lines += [f"    {line}" for line in _finish(value, found.fold, rests, names, m)]
     return function_of("\n".join(lines) + "\n"), tuple(given)
 
@@ -73,17 +73,21 @@ def _step(
     """Units of 16 bytes: every row with all of them."""
     each, tiles = (32, 8) if form.bits == 4 else (16, 4)
     lines = ["unit = first + tl.arange(0, TILE.units)", "block = (unit // TILE.block).to(tl.int64)"]
-    mask, along, wide = "inside", "", "is_column[:, None, None]"
+    mask, along, wide = "inside", "", "is_column[None, :, None]"
     if not form.is_even:
         lines.append("there = unit < units")
-        mask, along, wide = "inside & there[None, :]", ", mask=there[:, None], other=0", "(inside & there[None, :])[:, :, None]"
-    place = "down[:, :, None] * strides_weights_[0] * 4 + unit[None, :, None] * 4 + tl.arange(0, 4)[None, None, :]"
+        mask, along, wide = (
+            "inside & there[:, None]",
+            ", mask=there[:, None], other=0",
+            "(inside & there[:, None])[:, :, None]",
+        )
+    place = "across[:, :, None] * strides_weights_[0] * 4 + unit[:, None, None] * 4 + tl.arange(0, 4)[None, None, :]"
     lines.append(f"words = tl.load(weights_ + {place}, mask={wide}, other=0)")
     if form.flip:
         lines.append(f"words = words ^ {form.flip}")
     lines.append("w0, w1, w2, w3 = weights.four(words)")
     for name in ("scale", *(["zero"] if has_zeros else [])):
-        place = f"{name} + down * strides_{name}[0] + block[None, :] * strides_{name}[1]"
+        place = f"{name} + across * strides_{name}[0] + block[:, None] * strides_{name}[1]"
         lines.append(f"v_{name} = tl.load({place}, mask={mask}, other=0).to(tl.float32)")
     if not has_zeros:
         lines.append(f"v_zero = tl.full((), {form.zero!r}, tl.float32)")
@@ -102,7 +106,7 @@ def _step(
                 names[node] = f"y{m}_{i}_{number}"
                 lines.append(f"{names[node]} = {text_of(node, names)}")
             lines.append(f"a{4 * i}, a{4 * i + 1}, a{4 * i + 2}, a{4 * i + 3} = weights.four({names[found.left]})")
-        lines.append(f"part{m} = tl.full((TILE.columns, TILE.units), 0, tl.float32)")
+        lines.append(f"part{m} = tl.full((TILE.units, TILE.columns), 0, tl.float32)")
         for w in range(4):
             numbers = ", ".join(f"a{each // 4 * w + k}" for k in range(each // 4))
             add = "add_nibbles" if form.bits == 4 else "add_bytes"

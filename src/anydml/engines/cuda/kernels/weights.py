@@ -49,7 +49,7 @@ def number(bits, zero, PLACE: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def multiplied(total, weight, x):
-    return arithmetic.fma(weight, tl.broadcast_to(x[None, :], total.shape), total)
+    return arithmetic.fma(weight, tl.broadcast_to(x[:, None], total.shape), total)
 
 
 @triton.jit

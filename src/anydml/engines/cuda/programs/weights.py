@@ -130,7 +130,12 @@ def _form(
     rests = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in (right.byte, *loads, *lefts, *rests)] + [primitive.target]
     loops = _walks(views, sizes[:kept], 1 + len(loads), len(lefts))
-    if loops is None or loops[0].count > MOST_ROWS or views[0].offset % ALIGNMENT or sum(loops[1].strides[0]) % ALIGNMENT:
+    if (
+        loops is None
+        or loops[0].count > MOST_ROWS
+        or views[0].offset % ALIGNMENT
+        or sum(loops[1].strides[0]) % ALIGNMENT
+    ):
         return None
     zero = 0.0 if right.zero is None or right.zero.op == "load" else float(right.zero.value)
     flip = 0
