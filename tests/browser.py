@@ -122,7 +122,7 @@ def start() -> Iterator[Page]:
     assert PROGRAM is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [PROGRAM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
-        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - found by us
         try:
             port, path = _address(Path(profile) / "DevToolsActivePort", browser)
             with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as socket:

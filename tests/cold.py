@@ -30,7 +30,7 @@ def run(code: str, folder: Path, *, timeout: float = 300) -> list[str]:
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 10}, exit=True)\n{start}\n{code}"
     command, env = [sys.executable, "-c", code], {**os.environ, "ANYDML_CACHE_DIR": str(folder)}
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(  # noqa: S603 - a Python of ours
         command, capture_output=True, text=True, check=False, env=env, timeout=timeout
     )
     assert done.returncode == 0, done.stderr

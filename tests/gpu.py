@@ -56,7 +56,7 @@ class Gpu:
     """An engine that runs nothing."""
 
     name = "cuda"
-    reads_weights = False
+    reads_weights = ()
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

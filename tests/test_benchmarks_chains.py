@@ -13,9 +13,9 @@ from benchmarks.chain import Sum, twelve
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
 
 from benchmarks.cuda.clock import Clock  # noqa: E402 - what follows needs PyTorch
-from benchmarks.cuda.measure import Bench, measure  # noqa: E402
-from benchmarks.cuda.pool import Pool  # noqa: E402
-from benchmarks.cuda.rows import rows  # noqa: E402
+from benchmarks.cuda.measure import Bench, measure  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.pool import Pool  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.rows import rows  # noqa: E402 - it needs PyTorch
 
 if TYPE_CHECKING:
     from benchmarks.cuda.kinds import CudaRow

@@ -16,15 +16,15 @@ import anydml as dml
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
 
 from benchmarks import __main__ as command  # noqa: E402 - what follows needs PyTorch
-from benchmarks.cuda import run as running  # noqa: E402
-from benchmarks.cuda.check import fault, is_roughly, units_off  # noqa: E402
-from benchmarks.cuda.clock import Clock, time_limit  # noqa: E402
-from benchmarks.cuda.contestants import Contestant, cupy, eager, ours, single  # noqa: E402
-from benchmarks.cuda.kinds import scan_row  # noqa: E402
-from benchmarks.cuda.measure import Bench, measure  # noqa: E402
-from benchmarks.cuda.pool import Pool, signed  # noqa: E402
-from benchmarks.cuda.rows import SIDE, rows  # noqa: E402
-from benchmarks.row import size  # noqa: E402
+from benchmarks.cuda import run as running  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.check import fault, is_roughly, units_off  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.clock import Clock, time_limit  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.contestants import Contestant, cupy, eager, ours, single  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.kinds import scan_row  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.measure import Bench, measure  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.pool import Pool, signed  # noqa: E402 - it needs PyTorch
+from benchmarks.cuda.rows import SIDE, rows  # noqa: E402 - it needs PyTorch
+from benchmarks.row import size  # noqa: E402 - it needs PyTorch
 
 if TYPE_CHECKING:
     import argparse

@@ -92,7 +92,7 @@ def keys_of(picture: Picture) -> dict[Element, str]:
 
 
 def lit(page: browser.Page, root: str = "") -> tuple[set[str], set[str]]:
-    script = """name => [...document.querySelectorAll(`%s .${name}`)].map(c => c.dataset.k)""" % root  # noqa: UP031
+    script = """name => [...document.querySelectorAll(`%s .${name}`)].map(c => c.dataset.k)""" % root  # noqa: UP031 - braces are the script's
     return set(page.run(f"({script})('point')")), set(page.run(f"({script})('lit')"))
 
 

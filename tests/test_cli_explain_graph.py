@@ -119,7 +119,7 @@ def test_three_dispatches_become_one_pass(tmp_path: Path) -> None:
                1 pass                                                                   64 bytes
 
         Between the passes: no scratch memory.
-        """)  # fmt: skip # noqa: E501
+        """)  # fmt: skip # noqa: E501 - as it is printed
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)

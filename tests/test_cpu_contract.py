@@ -18,6 +18,8 @@ from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, ma
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.taps import Taps, make_taps
+from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
+from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contract import ContractProgram
@@ -177,14 +179,15 @@ def test_what_packs_and_reads_is_compiled_for_every_cpu(name: str) -> None:
         for lie, is_left in itertools.product("ptsw", (True, False)):
             octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left)
             texts += [make_octets(octets), make_total(octets)]
-        texts.append(make_mend())
+        taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
+        texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits(taps) else [])]
     else:
         shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f16", *panel)) for lie in "pts" for panel in panels]
-        for op, step in itertools.product(("fma", "max"), (1, 2)):
+        for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
             taps = Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane)
-            texts.append(make_taps(taps, dml.DataType.FLOAT32))
+            texts.append(make_taps(taps))
     for text in texts:
         found = assembly(text, triple, cpu)
         assert not re.findall(r"^\s+(?:bl|callq?|jmp)\s+[A-Za-z_]\w*", found, flags=re.MULTILINE), text

@@ -78,7 +78,7 @@ def test_parts_of_a_tensor_are_told_and_become_their_own_passes() -> None:
             5  node3, sum   running sum along axis 1 of cat[7:, :]  cat → sum      384 bytes
                5 passes                                                            1.594 KiB
 
-        Between the passes: 512 bytes scratch memory.""")  # fmt: skip # noqa: E501
+        Between the passes: 512 bytes scratch memory.""")  # fmt: skip # noqa: E501 - as it is printed
     assert picture.tensors["cat"].sizes == (13, 8)
 
 

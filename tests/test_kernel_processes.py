@@ -43,7 +43,7 @@ LOGGED = "import logging; logging.basicConfig(level='INFO', format='%(name)s %(l
 
 def start(code: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     command, env = [sys.executable, "-c", code, *arguments], {**os.environ, **environment}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)  # noqa: S603
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)  # noqa: S603 - a Python of ours
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -102,7 +102,7 @@ def test_on_a_terminal_a_long_compilation_is_one_line_that_goes_again(begin: str
     here, there = pty.openpty()
     env = {**os.environ, "SECONDS": "2.5", "ANYDML_CACHE_DIR": str(tmp_path), "COLUMNS": "40"}
     command = [sys.executable, "-c", begin + GET, "line move 4"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=there, check=False, env=env, timeout=TIMEOUT)  # noqa: S603
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=there, check=False, env=env, timeout=TIMEOUT)  # noqa: S603 - a Python of ours
     os.close(there)
     said = b""
     with contextlib.suppress(OSError):  # where there is nothing to read
@@ -246,7 +246,7 @@ def test_where_nothing_can_be_kept_nothing_is_said_of_it(
     env = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")}
     env |= {name: value.replace("FOLDER", str(folder)) for name, value in variables.items()}
     command = [sys.executable, "-c", ANSWERS.replace("BECOME", become)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=TIMEOUT)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=TIMEOUT)  # noqa: S603 - a Python of ours
     assert done.stdout.strip() == SUMS, done.stderr
     assert "compiled the kernel 'scan columns f32 sum" in done.stderr
     assert "kept in" not in done.stderr

@@ -133,3 +133,27 @@ def test_doubles_are_added_up_though_directml_does_not() -> None:
     assert found.error is None
     assert found.lowest_level == dml.FeatureLevel("2_1")  # the operator's
     assert found.note == "FLOAT64 is an addition to DirectML, which has it at no level for CUMULATIVE_SUMMATION"
+
+
+def test_batch_norm_in_training_of_every_opset() -> None:
+    numbers = np.random.default_rng(5)
+    x = numbers.standard_normal((2, 3, 4)).astype("float32")
+    rows = {name: np.abs(numbers.standard_normal(3)).astype("float32") for name in "sbmv"}
+    for opset in (7, 9, 14):
+        outputs = "y mean var saved inverse" if opset < 14 else "y mean var"
+        norm = node("BatchNormalization", "x s b m v", outputs, **{"training_mode": 1} if opset >= 14 else {})
+        proto = model(norm, {"x": ("float32", x.shape)}, outputs, rows, opset=opset)
+        found = dml.onnx.load(proto, device=ENGINE).run({"x": x})
+        for mine, theirs in zip(found.values(), run_there(proto, {"x": x}), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_outputs_that_are_not_computed_are_refused_when_they_are_read() -> None:
+    norm = node("BatchNormalization", "x s s s s", "y mean", name="norm")
+    given, ones = {"x": ("float32", (2, 3, 4))}, {"s": np.ones(3, "float32")}
+    x = np.ones((2, 3, 4), "float32")
+    assert list(dml.onnx.load(model(norm, given, "y", ones)).run({"x": x})) == ["y"]
+    with pytest.raises(
+        dml.UnsupportedError, match=r"outputs\[1\] of node 'norm' \(BatchNormalization\), 'mean', is not"
+    ):
+        dml.onnx.load(model(norm, given, "y mean", ones)).run({"x": x})

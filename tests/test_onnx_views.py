@@ -70,7 +70,7 @@ def test_indices_that_are_known_are_checked_once() -> None:
         indices = np.array([[1], [0]]) if kind == "GatherND" else np.array([1, 0])
         known = model(node(kind, "x i", "y", **attributes), {"x": ("float32", [2])}, "y", {"i": indices})
         given = model(node(kind, "x i", "y", **attributes), {"x": ("float32", [2]), "i": ("int64", indices.shape)})
-        modes = [getattr(dml.onnx.check(proto).nodes[0].descs[0], "index_mode") for proto in (known, given)]  # noqa: B009
+        modes = [getattr(dml.onnx.check(proto).nodes[0].descs[0], "index_mode") for proto in (known, given)]  # noqa: B009 - the base has no such field
         assert modes == [dml.IndexMode.CLAMP, dml.IndexMode.RAISE]
 
 

@@ -42,7 +42,7 @@ class LevelType(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
         except DmlError as error:
             self.fail(str(error.faults[0]), param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it
         """Every level."""
         return _complete([str(level) for level in FeatureLevel], incomplete)
 
@@ -66,7 +66,7 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
             self.fail(f"{error.faults[0]}{hint}", param, ctx)
         return find_operator(kind)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it
         """Every operator that is built."""
         return _complete([kind.name.lower() for kind in OPERATORS], incomplete.lower())
 
@@ -82,7 +82,7 @@ class EngineType(click.ParamType):  # type: ignore[type-arg]  # generic in the n
             self.fail(f"{value!r} is none of {', '.join(ENGINES)} and cuda:1, cuda:2, …", param, ctx)
         return str(value)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it
         """Every engine."""
         return _complete(list(ENGINES), incomplete)
 

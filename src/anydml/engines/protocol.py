@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.enums import DataType
     from anydml.ir.verbs import Map, Primitive, Reduce
     from anydml.memory import Buffer
 
@@ -40,14 +41,23 @@ def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
     return launch if make is None else make(launch)
 
 
+def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
+    """An operator's primitives as one program, which writes the last one's target alone; None where there is none.
+
+    The other tensors that they write are read by nobody else, and what they read is not written meanwhile.
+    """
+    joined: Callable[..., Program | None] | None = getattr(engine, "join", None)  # which few engines have
+    return joined(primitives, constants) if joined is not None and len(primitives) > 1 else None
+
+
 class Engine(Protocol):
     """An implementation of the primitives."""
 
     name: str
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
-    reads_weights: bool
-    """Whether products of a few rows are quicker with weights of few bits as they lie than with what they stand for."""
+    reads_weights: tuple[DataType, ...]
+    """The types of a few rows that it multiplies with weights of few bits as they lie: quicker than what they stand for."""
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""

@@ -89,7 +89,7 @@ class FoldedTale(Tale):
         return Formula(inner, name).text(name)
 
     @classmethod
-    def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:  # noqa: ARG003
+    def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:  # noqa: ARG003 - as the base has it
         """Numbers around 0 for what is computed with."""
         return SpreadValues(tensor, list(desc.inputs()).index(field), is_truth=False)
 

@@ -34,12 +34,12 @@ FEW = 8
 """Rows up to which weights are read as they lie."""
 
 
-def read_weights(recipe: Recipe) -> Recipe:
-    """A map that dequantises goes if one product of a few rows reads it: the product reads what the map reads.
+def read_weights(recipe: Recipe, types: Collection[DataType]) -> Recipe:
+    """A map that dequantises goes if one product of a few rows of some types reads it, which reads what the map reads.
 
     Weights that are constants are laid out along what is summed first, where they do not lie so.
     """
-    if not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
+    if not types or not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
         return recipe
     makers = {view.tensor: step for step in recipe.steps for view in step.targets}
     readers: dict[str, set[int]] = {}
@@ -59,7 +59,7 @@ def read_weights(recipe: Recipe) -> Recipe:
         found = [_followed(view, makers, alone) for view in step.sources] if isinstance(step.primitive, Reduce) else []
         # Of two factors of few bits the weights are what is not computed: the other may be rows that are rounded.
         for slot, (path, seen) in sorted(enumerate(found), key=lambda one: _is_computed(recipe, one[1][0])):
-            if merged is None and seen is not None and path:
+            if merged is None and seen is not None and seen.data_type in types and path:
                 follow = functools.partial(_followed, makers=makers, alone=alone)
                 merged, away = _merged(step, slot, seen, path[-1], known, stores, follow)
                 gone |= {one.target.tensor for one in (*path, *away)} if merged else set()

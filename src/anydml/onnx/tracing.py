@@ -104,6 +104,7 @@ def trace(
             made = [None] * len(proto.output)
         # An output that is left out has no name, and what is called "" stays nothing.
         known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
+        own.absent.update((name, (tracer.label, i)) for i, name in enumerate(proto.output) if i >= len(made))
         note = "" if error or tracer.added else _note(tracer, made)
         records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error))
     outputs: dict[str, Value | None] = {}
@@ -133,10 +134,16 @@ class _Own:
         self._source, self._tensors, self._kept = source, tensors, kept
         self._names = {"", *names}
         """Of what is the model's own in this trace: an initializer may be given at a run."""
+        self.absent: dict[str, tuple[str, int]] = {}
+        """Outputs that a node names and that are not computed: harmless until somebody reads one."""
 
     def find(self, name: str) -> Value:
         """An initializer."""
         source = self._source
+        if name in self.absent:
+            label, i = self.absent[name]
+            rule = f"outputs[{i}] of {label}, '{printable(name)}', is not supported"
+            raise UnsupportedError(source.name, Fault(field=name, rule=rule))
         if name not in self._kept:
             what = f"initializer '{printable(name)}'"
             raw = source.raw.get(name)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.protocol import join
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower_operator
+from anydml.graph.recipe import Recipe
 from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
 from anydml.operators import OperatorDesc
@@ -102,10 +104,15 @@ class CompiledOperator(Compiled):
             from anydml.graph.rules.together import together
 
             recipe = together(guard(optimise(recipe)))
+        engine = self.device.engine
+        dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
+        whole = join(engine, [step.primitive for step in recipe.steps], dense)
+        if whole is not None:
+            stores = {name: store for name, store in recipe.stores.items() if store.kind != "scratch"}
+            recipe = Recipe(stores, recipe.steps[-1:])
         self._arena = lay_out(recipe)
         self.temporary_size = self._arena.size_in_bytes
-        dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
-        self._programs = [self.device.engine.compile(step.primitive, dense) for step in recipe.steps]
+        self._programs = [whole] if whole else [engine.compile(step.primitive, dense) for step in recipe.steps]
         self._ahead = Layouts.of(recipe, self._programs)
         self.plan_owned(self._ahead, {field: field for field in self.owned})
 

@@ -79,7 +79,7 @@ class CompiledGraph(Compiled):
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
         self.lowered = lower(desc)
         """A step for every node that an output needs."""
-        given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
+        given = read_weights(self.lowered, device.engine.reads_weights)
         self.once, always = split_constants(simplify(given)) if optimise else (_NOTHING, given)
         """What hangs on constants alone, and was computed when the graph was compiled."""
         self.recipe = together(guard(always)) if optimise else guard(always)

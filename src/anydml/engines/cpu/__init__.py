@@ -16,6 +16,7 @@ from anydml.engines.cpu.programs import (
     plan_contract,
     plan_copy,
     plan_fill,
+    plan_framed,
     plan_gather,
     plan_map,
     plan_panels,
@@ -37,7 +38,7 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
@@ -64,7 +65,7 @@ class CpuEngine:
 
     name = "cpu"
     memory = HOST
-    reads_weights = True
+    reads_weights = (DataType.FLOAT32,)
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:
@@ -87,6 +88,11 @@ class CpuEngine:
         for check in reversed(written.checks):
             program = CheckedProgram.plan(check, program)
         return program
+
+    def join(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
+        """Planes with padding, and the windows that walk over them, as one."""
+        written = [primitive.computing(_expand) for primitive in primitives]
+        return None if any(map(needs_more, written)) else plan_framed(written, constants)
 
 
 def needs_more(primitive: Primitive) -> bool:

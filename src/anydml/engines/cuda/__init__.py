@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.repeated import compile_repeat
+from anydml.enums import DataType
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
@@ -57,7 +58,7 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights = True
+    reads_weights = (DataType.FLOAT32, DataType.FLOAT16)
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of

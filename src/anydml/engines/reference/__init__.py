@@ -32,7 +32,7 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
-    reads_weights = False
+    reads_weights = ()
     reserve = staticmethod(reserve_host)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:

@@ -148,9 +148,7 @@ def _normalised(
 def batch_norm(node: Node) -> list[Value]:
     """BatchNormalization: by means and variances that are given; in training by the batch's own."""
     x = node.input(0)
-    trains = bool(node.integer("training_mode", 0)) if node.version >= 14 else False
-    if node.version < 7 and not node.integer("is_test", 0):
-        node.unsupported("is_test", "BatchNormalization in training is not supported below opset 14")
+    trains = _trains(node)
     if node.version < 9 and not node.integer("spatial", 1):
         node.unsupported("spatial", "BatchNormalization must be spatial: a mean for each channel")
     if len(x.shape) < 2:
@@ -176,7 +174,19 @@ def batch_norm(node: Node) -> list[Value]:
         ).reshaped((before.count,))
         for before, now in ((mean, own), (variance, spread))
     ]
-    return [y, *running][: node.output_count]
+    # Before opset 14 two more for a gradient: ONNX Runtime's fifth is 1 over the deviation, whatever it is called.
+    if node.version < 14 and node.output_count > 3:
+        deviation = compute(node, dml.sqrt, spread, scale_bias=(1.0, node.real("epsilon")))
+        saved = (own, compute(node, dml.recip, deviation))
+        running += [convert(node, value, mean.element).reshaped((mean.count,)) for value in saved]
+    return [y.reshaped(node.input(0).shape), *running][: node.output_count]
+
+
+def _trains(node: Node) -> bool:
+    """Whether it is in training: said by an attribute, but from opset 7 to 13 by asking for more than one output."""
+    if node.version >= 14:
+        return bool(node.integer("training_mode", 0))
+    return node.output_count > 1 if node.version >= 7 else not node.integer("is_test", 0)
 
 
 def _column(node: Node, index: int, x: Value) -> Value:

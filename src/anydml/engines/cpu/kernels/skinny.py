@@ -1,8 +1,8 @@
 """Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
 
 `strip` is for columns that lie side by side. `kernel(w, bases, a, k0, n0, columns, part, total, pitch, steps, first)`
-takes `DEPTH` steps at once along all columns of a unit; sums of a chain are in `part`, and are added to `total`, or
-written there where `first` is 1. They are the bits that tiles give.
+takes some steps at once along as many columns of a unit as the first cache has room for the sums of; sums of a chain
+are in `part`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles give.
 
 Steps that lie side by side are for `dots`. Both find the views of the right factor in the words of its section: each
 one's step along the row, and across.
@@ -13,14 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.row import givens
+from anydml.engines.cpu.kernels.row import LINE, givens
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import SCALARS
 from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.ir.expressions import Expr
 
@@ -28,7 +28,16 @@ WIDE = 16
 """Elements of the right factor that are computed at once."""
 DEPTH = 4
 """Steps that a strip takes at once, while it has the next ones fetched into the second cache. A first cache of four
-ways has no room for more rows that lie 16 KiB apart: 4096 x 4096 takes 5.2 ms so, and 6.8 with 8."""
+ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes 11.5 ms so, and 15.5 with 8."""
+AHEAD = {512: 3}
+"""Bytes ahead that are fetched for one row, and the cache as LLVM counts, 3 for the first. A strip of one row takes a
+step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a loop
+that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1)."""
+NEVER: Mapping[int, int] = {}
+LONG = 4160
+"""The most columns of a unit of a few rows: 4096, in panels of any width. Rows that are read whole come at 15 GB/s on
+one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of the first
+cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
 
 
 class Skinny(NamedTuple):
@@ -71,22 +80,29 @@ class Reader:
             self.found[node] = text.new(f"load {scalar}, ptr {text.place(f'w + {8 * (2 * count + i)}')}")
 
     def compute(
-        self, rows: Sequence[str], at: str, lanes: int, last: str = "", *, below: int = 0, ahead: int = 0
+        self,
+        rows: Sequence[str],
+        at: str,
+        lanes: int,
+        last: str = "",
+        *,
+        below: int = 0,
+        ahead: Mapping[int, int] = NEVER,
     ) -> list[str]:
         """Vectors of some rows at an index along them: each row is given as a number of steps across.
 
-        `last` is the index at which a row ends, where it may end before the vector. What lies some rows below, or some
-        bytes ahead, is fetched into the second cache.
+        `last` is the index at which a row ends, where it may end before the vector. What lies some rows below is
+        fetched into the second cache, and what lies some bytes ahead into the caches given.
         """
         text, made = self.text, []
         for row in rows:
             found = {node: text.spread(x, scalar_text(kind_of(node.type)), lanes) for node, x in self.found.items()}
             for v, (leaf, letter) in enumerate(zip(self.shape.leaves, self.shape.lie, strict=True)):
                 found[leaf] = self._leaf(leaf, letter, v, row, at, lanes, last)
-                if (below or ahead) and letter == "p":
+                for far, near in ({0: 2} if below else ahead).items() if letter == "p" else ():
                     text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-                    place = text.place(f"view{v} + ({row} + {below}) * across{v} + {at} * step{v} + {ahead}")
-                    text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
+                    place = text.place(f"view{v} + ({row} + {below}) * across{v} + {at} * step{v} + {far}")
+                    text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 {near}, i32 1)")
             made.append(write_tree(text, self.nodes, found, lanes))
         return made
 
@@ -145,42 +161,50 @@ def make_strip(value: Expr, shape: Skinny) -> str:
 
 class _Strip(Reader):
     def write(self) -> str:
-        text, depth = self.text, DEPTH
+        text, rows = self.text, self.shape.rows
+        depth = 1 if rows == 1 else DEPTH
+        width = LONG // (1 << (rows - 1).bit_length()) // WIDE * WIDE
+        self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter("k0, n0")
-        text.let("whole", f"columns - columns % {WIDE}")
         text.let("deep", f"steps - steps % {depth}")
-        with text.loop("z", 0, "columns", self.shape.lanes):
-            for i in range(self.shape.rows):
-                self.store("zeroinitializer", f"part + {i} * pitch + z * 4")
-        with text.loop("s", 0, "deep", depth):
-            self._pass("s", depth)
-        with text.loop("t", "deep", "steps"):
-            self._pass("t", 1)
-        with text.loop("e", 0, "columns", self.shape.lanes):
-            for i in range(self.shape.rows):
-                place = f"total + {i} * pitch + e * 4"
-                new = self.load(f"part + {i} * pitch + e * 4")
-                added = self.add(self.load(place), new)
-                test = text.new("icmp ne i64 %first, 0")
-                self.store(text.new(f"select i1 {test}, {self.vector} {new}, {self.vector} {added}"), place)
+        with text.loop("b", 0, "columns", width):
+            text.let("stop", f"min(b + {width}, columns)")
+            text.let("whole", f"stop - (stop - b) % {WIDE}")
+            with text.loop("z", 0, "stop - b", self.shape.lanes):
+                for i in range(rows):
+                    self.store("zeroinitializer", f"part + {self.pitch * i} + z * 4")
+            with text.loop("s", 0, "deep", depth):
+                self._pass("s", depth)
+            with text.loop("t", "deep", "steps"):
+                self._pass("t", 1)
+            with text.loop("e", "b", "stop", self.shape.lanes):
+                for i in range(rows):
+                    place = f"total + {i} * pitch + e * 4"
+                    new = self.load(f"part + {self.pitch * i} + (e - b) * 4")
+                    added = self.add(self.load(place), new)
+                    test = text.new("icmp ne i64 %first, 0")
+                    self.store(text.new(f"select i1 {test}, {self.vector} {new}, {self.vector} {added}"), place)
         text.add("ret void")
         names = ("w", "bases", "a", "k0", "n0", "columns", "part", "total", "pitch", "steps", "first")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _pass(self, step: str, depth: int) -> None:
-        """Some steps along all columns."""
+        """Some steps along the columns that have sums."""
         text, shape = self.text, self.shape
         self._read_factors(step, depth)
         rows = [f"({step} + {d})" for d in range(depth)]
-        for lanes, start, stop, last in ((WIDE, "0", "whole", ""), (shape.lanes, "whole", "columns", "columns")):
+        for lanes, start, stop, last in ((WIDE, "b", "whole", ""), (shape.lanes, "whole", "stop", "columns")):
             name = f"{step}_e" if last else f"{step}_w"
             with text.loop(name, start, stop, lanes):
-                wide = self.compute(rows, name, lanes, last, below=0 if last else depth)
+                is_far = not last and shape.rows > 1
+                below, ahead = depth if is_far else 0, NEVER if is_far or last else AHEAD
+                wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead)
                 columns = [self.parts(each, lanes) for each in wide]
                 for i in range(shape.rows):
                     factors = [self._factor(step, d, i) for d in range(depth)]
                     places = [
-                        f"part + {i} * pitch + ({name} + {shape.lanes * j}) * 4" for j in range(lanes // shape.lanes)
+                        f"part + {self.pitch * i} + ({name} - b + {shape.lanes * j}) * 4"
+                        for j in range(lanes // shape.lanes)
                     ]
                     sums = [self.load(place) for place in places]
                     for d in range(depth):

@@ -13,7 +13,7 @@ from anydml.engines.cpu.programs.reverse import plan_reverse
 from anydml.engines.cpu.programs.scale import plan_scaled
 from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
-from anydml.engines.cpu.programs.taps import plan_taps
+from anydml.engines.cpu.programs.taps import plan_framed, plan_taps
 from anydml.engines.cpu.programs.top import TopProgram
 from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
@@ -29,6 +29,7 @@ __all__ = [
     "plan_contract",
     "plan_copy",
     "plan_fill",
+    "plan_framed",
     "plan_gather",
     "plan_map",
     "plan_panels",

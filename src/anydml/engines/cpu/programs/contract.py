@@ -15,7 +15,6 @@ from anydml.engines.cpu.kernels.contract import (
     COLUMNS,
     DOTS,
     HALVES,
-    LONG,
     PANEL,
     PANELS,
     RESULT,
@@ -30,6 +29,7 @@ from anydml.engines.cpu.kernels.contract import (
 from anydml.engines.cpu.kernels.octets import FOUR
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
+from anydml.engines.cpu.kernels.skinny import LONG
 from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
 from anydml.engines.cpu.programs.octets import plan_octets
 from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
@@ -59,9 +59,10 @@ FLOPS = 4
 """Operations in the time that a byte is moved in."""
 PACKING = 8
 """Products in the time that an element is packed in."""
-SUMS_AT_ONCE = 8
+SUMS_AT_ONCE = 6
 """Sums that a few rows have at least, one panel of columns beside the other: each waits four cycles for the one before,
-and there are two units. 1 x 1024 x 256 takes 32.3 us so, and 33.3 panel by panel (one thread of a Neoverse-N1)."""
+and there are two units. 1 x 1024 x 256 takes 32.9 us so, and 34.0 panel by panel; 1 x 4096 x 4096 takes 3.9 ms either
+way, and 4.1 from three panels at once, which memory has as many streams for (one thread of a Neoverse-N1)."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
 HALF_ROWS = 4
@@ -73,6 +74,9 @@ NEAR = 16384 if IS_ARM else 8192
 """Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
 panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
 the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
+OFTEN = 4
+"""Panels of rows from which on a right factor may fill three quarters of the first cache at most: the rows and results
+need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels 
         if right_mode == DOTS:
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
-        right_mode = _side_by_side(sides) if way == AS_IT_LIES else way
+        right_mode = _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
     tiles = [
         tile._replace(rows=rows, vectors=vectors)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
@@ -202,12 +206,13 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels 
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
 
 
-def _side_by_side(sides: Sides) -> int:
+def _side_by_side(sides: Sides, row_panels: int) -> int:
     """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
     lie = sides.lies(sides.right)[0]
     if lie.along(sides.columns) != lie.width:
         return AS_IT_LIES
-    is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= NEAR
+    most = NEAR * 3 // 4 if row_panels > OFTEN else NEAR
+    is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= most
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 
 

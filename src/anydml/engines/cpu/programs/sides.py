@@ -251,27 +251,36 @@ class Sides:
         section = self.mapped(value, inner, outer, NOWHERE, 4)
         return ("p", section, ALONG_ROWS) if is_across else ("t", section, ALONG_STEPS)
 
-    def result(self) -> Section:
-        """What is computed from sums, by rows of the target."""
-        return self.mapped(self.finish, self.columns, self.rows, self.target, self.target.along(self.columns))
+    def result(self, *, is_written: bool = True) -> Section:
+        """What is computed from sums, by rows of the target; no kernel where they are written otherwise."""
+        step = self.target.along(self.columns)
+        return self.mapped(self.finish, self.columns, self.rows, self.target, step, is_written=is_written)
 
-    def mapped(self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int) -> Section:
-        """What rows of a map compute, along some dimensions and across others, to a target with some step."""
-        nodes = list(walk(value))
-        leaves = [node for node in nodes if node.op in ("load", "coordinate")]
-        # The sum comes first: the driver says where it lies.
+    def leaves(self, value: Expr) -> tuple[list[Expr], list[Lie]]:
+        """What a tree reads, and how it lies. The sum comes first: the driver says where it lies."""
+        leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
         leaves.sort(key=lambda node: node is not self.sum)
-        lies = [self.lie(node) for node in leaves]
+        return leaves, [self.lie(node) for node in leaves]
+
+    def mapped(
+        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int, *,
+        is_written: bool = True,
+    ) -> Section:  # fmt: skip
+        """What rows of a map compute, along some dimensions and across others, to a target with some step.
+
+        There is no kernel for rows that are written otherwise.
+        """
+        nodes = list(walk(value))
+        leaves, lies = self.leaves(value)
         steps = [4 if node is self.sum else lie.along(inner) for node, lie in zip(leaves, lies, strict=True)]
         widths = [lie.width for lie in (*lies, target)]
         letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
         widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
-        row = row_kernel(
-            (value,), Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False)
-        )
+        shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False)
+        address = row_kernel((value,), shape).address if is_written else 0
         numbers = [word_of(node) for node in givens(nodes)]
         across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
-        return self.section((row.address, *numbers), [*lies, target], [*steps, step], across)
+        return self.section((address, *numbers), [*lies, target], [*steps, step], across)
 
     def section(
         self, line: tuple[int, ...], lies: Sequence[Lie], steps: Sequence[int], across: Sequence[int]

@@ -1,4 +1,4 @@
-"""Depthwise convolutions and poolings by the largest, planned: which taps, and what a unit of planes is."""
+"""Depthwise convolutions and poolings, planned: which taps, and what a unit of planes is."""
 
 from __future__ import annotations
 
@@ -9,24 +9,43 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import RESULT, SCRATCH
+from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
+from anydml.engines.cpu.kernels.nodes import kind_of
+from anydml.engines.cpu.kernels.planes import WORDS, make_planes
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
-from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, WORDS, Taps, make_taps, make_walk
+from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, Taps, make_taps
+from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.programs.contract import FLOPS, ContractProgram
-from anydml.engines.cpu.programs.sides import Sides
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
+from anydml.engines.cpu.programs.sides import NOWHERE, Sides, byte_less_zero
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
 from anydml.ir.patterns import Contraction, varies_along
 from anydml.ir.trees import walk
+from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cpu.programs.frames import Frame
     from anydml.engines.cpu.programs.sides import Lie, Section
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Primitive
 
-F32 = DataType.FLOAT32
+F32, I32 = DataType.FLOAT32, DataType.INT32
+BYTES = 8
+"""Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
+SHORT = 48
+"""Nodes of what is computed from folds up to which that is done where they are: it is written for each of 12 vectors.
+144 planes of 56 x 56, convolved with a bias, take 323 us so, and 367 where folds are written first (one thread of an
+Arm Neoverse-N1)."""
 FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
+NEAR = 48 * 1024
+"""Bytes of lines with margins that a part has: the first cache has them, and results."""
+FRAMED = SCRATCH - RESULT - 4096
+"""Bytes of them that a scratch has room for."""
 PART = 4096
 """Results of a part of a plane: the first cache has them, with what they are folded from."""
 
@@ -43,12 +62,24 @@ class _Planes(Sides):
 class _Found(NamedTuple):
     op: str
     x: Expr
+    """The load of the input."""
     weight: Expr | None
     fold: Expr
+    zero: Expr | None = None
+    """Of bytes, what is taken off the input."""
 
 
-def plan_taps(primitive: Reduce) -> ContractProgram | None:
-    """Planes of FLOAT32 whose windows are small; None where they are not, or lie otherwise.
+def plan_framed(primitives: Sequence[Primitive], constants: frozenset[str]) -> ContractProgram | None:
+    """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
+    *maps, last = primitives
+    frame = match_frame(maps)
+    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
+        return None
+    return plan_taps(last, frame)
+
+
+def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram | None:
+    """Planes of FLOAT32, or of bytes with weights, whose windows are small; None where they are not, or lie otherwise.
 
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
     """
@@ -61,46 +92,85 @@ def plan_taps(primitive: Reduce) -> ContractProgram | None:
     batch = tuple(k for k in wide if k < kept and k not in plane)
     if len(plane) < 2 or not 1 <= len(folded) <= 2 or len(batch) > OUTER_RANK:
         return None
-    if found.weight is not None and not varies_along(found.weight, primitive.sources).isdisjoint(plane):
+    others = ((found.weight, plane), (found.zero, (*plane, *folded)))
+    if any(one is not None and not varies_along(one, primitive.sources).isdisjoint(over) for one, over in others):
         return None
     both = (found.x, found.x)  # weights have no part in how a plane lies
     sides = _Planes(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
-    return _program(sides, found, taps)
+    if frame is not None and not _is_framed(sides, found, taps, frame):
+        return None
+    return _program(sides, found, taps, frame)
+
+
+def _is_framed(sides: Sides, found: _Found, taps: Taps, frame: Frame) -> bool:
+    """Whether the input alone has margins, and windows are walked onward in it, from its first element on."""
+    lie = sides.lie(found.x)
+    others = [view for slot, view in enumerate(sides.primitive.sources) if slot != found.x.value]
+    is_onward = lie.tensor == frame.name and not lie.offset and min(_pair(sides, lie)) >= 0
+    last = (sides.count(sides.columns) - 1) * taps.step + (taps.columns - 1) * taps.beside
+    is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and last < frame.line
+    is_line = is_line and frame.lie(lie, sides.batch) is not None
+    return is_onward and is_line and all(view.tensor != frame.name for view in others)
 
 
 def _match(primitive: Reduce) -> _Found | None:
-    """The one fold of a reduce of one value a row: the largest of loads, or the sum of their products with weights."""
+    """The one fold of a reduce of one value a row: of loads, or the sum of their products with weights."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if len(folds) != 1 or primitive.also or not primitive.is_by_row or folds[0].type is not F32:
+    if len(folds) != 1 or primitive.also or not primitive.is_by_row:
         return None
     (fold,) = folds
     (term,) = fold.args
-    if fold.op in ("fold_max", "fold_min") and term.op == "load":
+    if fold.op in ("fold_max", "fold_min", "fold_sum") and term.op == "load" and fold.type is F32:
         return _Found(fold.op.removeprefix("fold_"), term, None, fold)
-    if fold.op != "fold_sum" or term.op != "mul" or any(arg.op != "load" for arg in term.args):
+    if fold.op != "fold_sum" or term.op != "mul" or fold.type not in (F32, I32):
         return None
     kept = range(len(primitive.sizes) - primitive.depth)
     # The input is what varies along places, the weights what does not.
     x, weight = sorted(term.args, key=lambda arg: -len(varies_along(arg, primitive.sources).intersection(kept)))
-    return _Found("fma", x, weight, fold)
+    if fold.type is F32:
+        return _Found("fma", x, weight, fold) if x.op == weight.op == "load" else None
+    byte = byte_less_zero(x)
+    is_ours = byte is not None and byte_less_zero(weight) is not None
+    return _Found("fma", byte[0], weight, fold, byte[1]) if byte and is_ours else None
 
 
 def _taps(sides: Sides, found: _Found) -> Taps | None:
     sizes, lie = sides.found.sizes, sides.lie(found.x)
     (rows,), (columns,) = sides.rows, sides.columns
     lanes, most = tile_for("f32", MOST).lanes, math.prod(sizes[k] for k in sides.folded)
+    lanes = lanes if found.zero is None else max(lanes, BYTES)
     while 4 < lanes > sizes[columns]:
         lanes //= 2
     (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
     is_long = lanes <= sizes[columns] <= RESULT // (8 * TOGETHER) and sizes[rows] >= TOGETHER
-    if not (is_long and pitch and lie.strides[columns] in (4, 8) and most <= MOST):
+    element = lie.width
+    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element) and most <= MOST):
         return None
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
-    distances = (lie.strides[rows] // pitch, lie.strides[columns] // 4, below // pitch, beside // 4)
-    return Taps(found.op, height, width, *distances, lanes, IS_ARM) if max(map(abs, distances)) <= FAR else None
+    distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)
+    kind = kind_of(found.x.type)
+    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, _ending(sides))
+    return taps if max(map(abs, distances)) <= FAR else None
+
+
+def _ending(sides: Sides) -> Ending | None:
+    """What is computed from folds where they are, if that is short and reads nothing that varies along a plane.
+
+    Elements that do may lie where the target does: rows that overlap would read them again.
+    """
+    leaves, lies = sides.leaves(sides.finish)
+    plane = (*sides.rows, *sides.columns)
+    moves = [FOLD if leaf is sides.sum else "" for leaf in leaves]
+    for v, (leaf, lie) in enumerate(zip(leaves, lies, strict=True)):
+        if leaf.op == "coordinate":
+            moves[v] = {sides.rows[0]: ROW, sides.columns[0]: COLUMN}.get(int(leaf.value), "")
+        elif any(lie.strides[k] for k in plane):
+            return None
+    is_short = len(list(walk(sides.finish))) <= SHORT and sides.target.along(sides.columns) == sides.target.width
+    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
 
 
 def _pair(sides: Sides, lie: Lie) -> tuple[int, int]:
@@ -114,28 +184,59 @@ def _pitch(sides: Sides, lie: Lie) -> int:
     return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
 
 
-def _program(sides: Sides, found: _Found, taps: Taps) -> ContractProgram:
+def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> ContractProgram | None:
     sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
     height, line = sizes[rows], sizes[columns]
     x, target = sides.lie(found.x), sides.target
     results = [*sides.lies(sides.finish), target]
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
-    is_direct = sides.finish is sides.sum and target.strides[columns] == target.width == 4
     parts = min(max(-(-height * line // PART), 1), height // TOGETHER)
-    weight = found.weight
-    weights = sides.section((), [sides.lie(weight)], [0], [0]) if weight is not None else sides.section((), [], [], [])
-    distances = _pair(sides, sides.lie(weight)) if weight is not None else (0, 0)
-    sections: tuple[Section, ...] = (sides.section((), [x], [0], [0]), weights, sides.result())
+    framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
+    if frame is not None:
+        pitch, (below, _) = frame.line * x.width, _pair(sides, x)
+        step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
+        parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
+        size = ((-(-height // parts) - 1) * step + reach) * pitch
+        if size > FRAMED:
+            return None
+        framing = frame.words(step, reach, size)
+        elements = frame.filler(len(sizes))
+        filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
+        bound = frame.lie(x, sides.batch) or x
+    weights, zero, counts, pair = _weights(sides, found, taps)
+    result = sides.result(is_written=taps.ending is None)
+    sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, zero, result, filler)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
-    kernel = get_kernel(taps.name, functools.partial(make_taps, taps, F32))
+    places[2] = places[2] if found.zero is not None else 0
+    places[4] = places[4] if filler.tensors else 0
+    kernel = get_kernel(taps.name, functools.partial(make_taps, taps))
+    dots = 0
+    if suits(taps) and has_dots(tile_for("i32", MOST).lanes):
+        dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
-        height, line, parts, x.strides[rows], _pitch(sides, x), *((taps.rows, taps.columns) if weight else (0, 0)),
-        *distances, kernel.address, int(is_direct), int(is_whole), target.strides[rows], *places[:3],
+        height, line, parts, x.strides[rows], _pitch(sides, x), *counts,
+        *pair, kernel.address, dots, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing,
+        *places[:5],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS
-    walk_ = get_kernel("taps", functools.partial(make_walk, SCRATCH))
+    walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
     return ContractProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
+
+
+def _weights(sides: Sides, found: _Found, taps: Taps) -> tuple[Section, Section, tuple[int, int], tuple[int, int]]:
+    """The sections of weights and of the zero point, rows and columns of weights, and how far those lie apart."""
+    none, counts, weight = sides.section((), [], [], []), (taps.rows, taps.columns), found.weight
+    if weight is None:
+        return none, none, (0, 0), (0, 0)
+    if found.zero is None:
+        lie = sides.lie(weight)
+        return sides.section((), [lie], [0], [0]), none, counts, _pair(sides, lie)
+    inner, outer = sides.folded[-1:], sides.folded[-2:-1]
+    pairs = [_pair(sides, lie) for lie in sides.lies(weight)]
+    if all(below == beside * taps.columns for below, beside in pairs):  # all are in one row
+        counts, inner, outer = (1, taps.rows * taps.columns), sides.folded, outer[:0]
+    return sides.mapped(weight, inner, outer, NOWHERE, 4), sides.mapped(found.zero, (), (), NOWHERE, 4), counts, (0, 0)

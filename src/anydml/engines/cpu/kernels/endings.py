@@ -1,0 +1,118 @@
+"""What is computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
+
+Leaves are the fold, numbers of the user's, elements that are the same for a whole plane, and coordinates. Each node is
+written as seldom as what it depends on lets it be: once for a plane, for a row, for a vector of columns, or for each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_node
+from anydml.engines.cpu.kernels.row import givens
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anydml.engines.cpu.kernels.steps import Steps
+    from anydml.ir.expressions import Expr
+
+ROW, COLUMN, FOLD = "row", "column", "fold"
+
+
+class Ending(NamedTuple):
+    """A tree, and how its leaves lie in a plane."""
+
+    value: Expr
+    fold: Expr
+    """The leaf that is the fold."""
+    leaves: tuple[Expr, ...]
+    """The views, in the order of their section: the fold first."""
+    moves: tuple[str, ...]
+    """Of each view, along which of `row` and `column` it moves, if any: coordinates alone do."""
+
+
+class EndingText:
+    """The text of an ending, in a function that has `section`, `bases` and `first`, the number of its first row."""
+
+    def __init__(self, ending: Ending, text: Steps, lanes: int) -> None:
+        self.ending, self.text, self.lanes = ending, text, lanes
+        self.nodes = list(walk(ending.value))
+        self.moves = self._moves()
+        self._fixed: dict[Expr, str] = {}
+        """What is the same for the whole plane."""
+        self._found: dict[tuple[Expr, int, int], str] = {}
+        self._fold = self._row = self._column = ""
+        self._at = (-1, -1)
+
+    def _moves(self) -> dict[Expr, frozenset[str]]:
+        own = dict(zip(self.ending.leaves, self.ending.moves, strict=True))
+        found: dict[Expr, frozenset[str]] = {}
+        for node in self.nodes:  # arguments come before what they are arguments of
+            moved = frozenset((own[node],)) if own.get(node) else frozenset()
+            found[node] = moved.union(*(found[arg] for arg in node.args))
+        return found
+
+    def enter(self) -> None:
+        """Before all rows: what is the same for a plane."""
+        text, views = self.text, len(self.ending.leaves) + 1  # the target is the last
+        numbers = {node: i for i, node in enumerate(givens(self.nodes))}
+        for i, node in enumerate(self.nodes):
+            if self.moves[node]:
+                continue
+            if node in numbers:
+                place = f"section + {8 * (3 + 2 * views + numbers[node])}"
+                self._fixed[node] = self._spread(node, place)
+            elif node.op == "load":
+                text.read(f"base.{i}", f"bases + {8 * self.ending.leaves.index(node)}")
+                self._fixed[node] = self._spread(node, None, f"base.{i}")
+            elif node.op == "coordinate":
+                self._fixed[node] = self._spread(node, f"bases + {8 * self.ending.leaves.index(node)}")
+            else:
+                self._fixed[node] = write_node(text, node, self._fixed, self.lanes)
+
+    def _spread(self, node: Expr, place: str | None, name: str = "") -> str:
+        kind, text = scalar_text(kind_of(node.type)), self.text
+        at = text.place(place) if place is not None else text.new(f"inttoptr i64 %{name} to ptr")
+        return text.spread(text.new(f"load {kind}, ptr {at}, align 1"), kind, self.lanes)
+
+    def clear(self) -> None:
+        """Forget what another block has computed."""
+        self._found.clear()
+
+    def compute(self, fold: str, r: int, v: int, row: str, column: str) -> str:
+        """The value of a fold in the row of a number, counted from `first`, and in columns from a number on."""
+        self._fold, self._row, self._column, self._at = fold, row, column, (r, v)
+        return self[self.ending.value]
+
+    # What `write_node` takes for the names of nodes.
+
+    def __contains__(self, node: Expr) -> bool:
+        return node in self.moves
+
+    def __getitem__(self, node: Expr) -> str:
+        if node in self._fixed:
+            return self._fixed[node]
+        if node is self.ending.fold:
+            return self._fold
+        moved = self.moves[node]
+        if FOLD in moved:
+            r, v = self._at
+        else:
+            r, v = (self._at[0] if ROW in moved else -1), (self._at[1] if COLUMN in moved else -1)
+        if (node, r, v) not in self._found:
+            is_coordinate = node.op == "coordinate"
+            made = self._coordinate(node) if is_coordinate else write_node(self.text, node, self._names(), self.lanes)
+            self._found[node, r, v] = made
+        return self._found[node, r, v]
+
+    def _names(self) -> Mapping[Expr, str]:
+        return self  # type: ignore[return-value]  # it has what `write_node` asks for
+
+    def _coordinate(self, node: Expr) -> str:
+        text, lanes, kind = self.text, self.lanes, f"<{self.lanes} x i64>"
+        if ROW in self.moves[node]:
+            return text.spread(text.value(self._row), "i64", lanes)
+        first = text.spread(text.value(self._column), "i64", lanes)
+        return text.new(f"add {kind} {first}, <{', '.join(f'i64 {k}' for k in range(lanes))}>")

@@ -1,0 +1,124 @@
+"""The walk over planes, a part of one at a time, by kernels of `taps`."""
+
+from __future__ import annotations
+
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.rows import VIEWS
+from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.taps import MOST
+
+WORDS = (
+    "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
+    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
+    "source_rows", "source_line", "source_down", "frame_size", "fill", "x_at", "weights_at", "zero_at", "result_at",
+    "fill_at", "rank",
+)  # fmt: skip
+"""After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Weights
+are copied, or where there is a `zero_at` computed, with the zero point there; those that are bytes go to `dots`, where
+there is that. Results are written by the taps' kernel
+where `is_direct`; otherwise they are computed from folds in the scratch, all of a part at once where `is_whole`, or row
+by row.
+
+Where `frame` is not 0 lines of as many bytes are made of the input's, with margins: those of a part, `lines` for each
+row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the
+first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`."""
+
+
+def make_planes(scratch: int, results: int) -> str:
+    """The text of the walk, for a scratch with room for results first, then for lines. Compiled once for all."""
+    text = Steps()
+    for i, name in enumerate(WORDS):
+        text.read(name, f"words + {8 * (HEADER + i)}")
+    for name in ("x", "weights", "zero", "result", "filler"):
+        text.let(name, f"words + {'fill' if name == 'filler' else name}_at * 8")
+        text.room(f"{name}_bases", VIEWS)
+    text.read("views", "result + 8")
+    text.room("places", VIEWS)
+    text.room("weight", MOST // 2 + 1)
+    take_scratch(text, scratch)
+    text.room("chosen", 1)
+    text.put("chosen", "taps")
+    text.let("memory", "scratch + 64")
+    text.let("framed", f"memory + {results}")
+    _fill_margins(text)
+    with text.loop("unit", "begin", "end"):
+        text.let("part", "unit % parts")
+        find_place(text, "unit // parts", HEADER + len(WORDS))
+        for name in ("x", "result"):
+            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
+        with text.when("tap_rows"):
+            _bring_weights(text)
+        text.let("first", "(rows * part) // parts")
+        text.let("some", "(rows * (part + 1)) // parts - first")
+        text.read("x_base", "x_bases")
+        with text.when("frame"):
+            _make_lines(text)
+        text.read("target", "result_bases + views * 8 - 8")
+        text.let("out", "target + first * target_down if is_direct != 0 else memory")
+        text.let("out_step", "target_down if is_direct != 0 else line * 4")
+        text.read("kernel", "chosen")
+        text.let("begins", "framed if frame != 0 else x_base + first * down")
+        text.invoke(
+            "kernel", "begins", "pitch", "weight", "out", "out_step", "some", "line", "result", "result_bases", "first"
+        )
+        with text.when("is_direct == 0 and is_whole"):
+            text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)
+        with text.when("is_direct == 0 and is_whole == 0"):
+            text.invoke("@stage", "result", "result_bases", "first", 0, "some", "line", 0, "memory", "line * 4")
+    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
+    walk = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+    return "\n".join([make_stage(), make_bases(), walk, DECLARED])
+
+
+def _fill_margins(text: Steps) -> None:
+    """Fill all lines once: what units write of them are the same elements."""
+    text.put("places", "fill")
+    with text.when("fill_at"):
+        text.invoke("@bases", "filler", 0, 0, "filler_bases")
+        text.read("filling", "filler_bases")
+        byte = text.new(f"load i8, ptr {text.place('filling')}, align 1")
+        text.add(f"%byte = zext i8 {byte} to i64")
+        text.put("places", "byte * 16843009")
+    text.add(f"%filled = load i32, ptr {text.place('places')}")
+    with text.loop("f", 0, "frame_size", 4):
+        text.add(f"store i32 %filled, ptr {text.place('framed + f')}, align 4")
+
+
+def _make_lines(text: Steps) -> None:
+    """The lines of a part; those above and below the input are filled again, since other parts have others there."""
+    text.let("line_first", "first * lines")
+    with text.loop("i", 0, "(some - 1) * lines + reach"):
+        text.let("there", "line_first + i - top")
+        text.let("here", "framed + i * frame")
+        with text.when("there >= 0 and there < source_rows"):
+            to, source = text.place("here + left"), text.place("x_base + there * source_down")
+            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %source_line, i1 false)")
+        with text.when("there < 0 or there >= source_rows"), text.loop("g", 0, "frame", 4):
+            text.add(f"store i32 %filled, ptr {text.place('here + g')}, align 1")
+    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
+
+
+def _bring_weights(text: Steps) -> None:
+    text.invoke("@bases", "weights", "rank", "places + 8", "weights_bases")
+    with text.when("zero_at == 0"):
+        text.read("source", "weights_bases")
+        with text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
+            found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
+            text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
+    with text.when("zero_at != 0"):
+        text.read("weight_views", "weights + 8")
+        text.invoke(
+            "@stage", "weights", "weights_bases", 0, 0, "tap_rows", "tap_columns", "weight_views - 1", "weight",
+            "tap_columns * 4",
+        )  # fmt: skip
+        with text.when("dots != 0"):
+            text.put("chosen", "dots")
+            with text.loop("t", 0, "tap_rows * tap_columns"):
+                found = text.new(f"load i32, ptr {text.place('weight + t * 4')}, align 4")
+                text.add(f"%tap = sext i32 {found} to i64")
+                with text.when("tap < 0 - 128 or tap > 127"):
+                    text.put("chosen", "taps")
+        text.invoke("@bases", "zero", "rank", "places + 8", "zero_bases")
+        text.read("zero_views", "zero + 8")
+        text.invoke("@stage", "zero", "zero_bases", 0, 0, 1, 1, "zero_views - 1", f"weight + {4 * MOST}", 0)
