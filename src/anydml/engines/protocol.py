@@ -57,7 +57,7 @@ class Engine(Protocol):
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
     reads_weights: tuple[DataType, ...]
-    """The types of a few rows that it multiplies with weights of few bits as they lie: quicker than what they stand for."""
+    """The types of rows of which a few are multiplied with weights of few bits as they lie."""
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""

@@ -65,7 +65,7 @@ class CpuEngine:
 
     name = "cpu"
     memory = HOST
-    reads_weights = (DataType.FLOAT32,)
+    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:

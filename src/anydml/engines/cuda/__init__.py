@@ -58,7 +58,7 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights = (DataType.FLOAT32, DataType.FLOAT16)
+    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32, DataType.FLOAT16)
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
