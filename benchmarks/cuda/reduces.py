@@ -109,7 +109,8 @@ def row_rows(pool: Pool, count: int, *, quick: bool = False) -> list[ReduceRow]:
                 "error": 1e-6 if dtype == "float32" else 1e-3, "quick": quick,
             }  # fmt: skip
             lines = (shape, (length,), (length,))
-            norms: dict[str, Any] = {"softmax": ((whole,), power / fold("sum", power), partial(torch.softmax, dim=-1))}
+            inverse = const(1.0, F32) / fold("sum", power)  # as the operator has it
+            norms: dict[str, Any] = {"softmax": ((whole,), power * inverse, partial(torch.softmax, dim=-1))}
             if times in (4, 64):
                 norms |= {
                     "layer norm": (

@@ -26,6 +26,8 @@ class WeightsForm:
     """The bits of a word to be turned, which makes numbers with a sign others without."""
     zero: float
     """What weights have then too much, where it is no load."""
+    times: int
+    """Words of a thread in a step."""
     is_even: bool
     """Whether steps fill the columns' lengths."""
     by_block: tuple[bool, ...]
@@ -36,8 +38,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     """A kernel: some columns a program, with all rows.
 
     It takes pointers (weights, scales, zero points where they are loads, the left factor's loads, the others', the
-    target), the numbers of columns and of units of 16 bytes, strides of all views but the weights, by column or row and
-    by block, the user's numbers, and TILE.
+    target), the numbers of columns and of words, two strides of each view, the user's numbers, and TILE.
     """
     has_zeros = found.right.zero is not None and found.right.zero.op == "load"
     given = [node for node in walk(value) if node.op == "given"]
@@ -48,7 +49,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     chosen = [f"given{k}" for k in range(len(given))]
     lines = [
         "@triton.jit",
-        f"def generated_weights({', '.join([*pointers, 'columns', 'units', *strides, *chosen, 'TILE: tl.constexpr'])}):",
+        f"def generated_weights({', '.join([*pointers, 'columns', 'units', *strides, *chosen])}, TILE: tl.constexpr):",
         "    column = tl.program_id(0) * TILE.columns + tl.arange(0, TILE.columns)",
         "    is_column = column < columns",
         "    across = column.to(tl.int64)[None, :]",
@@ -59,7 +60,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
         names[node] = f"v_{name}"
         lines.append(f"    v_{name} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
     lines += [f"    total{m} = tl.full((TILE.units, TILE.columns), 0, tl.float32)" for m in range(form.rows)]
-    lines.append("    for first in range(0, units.to(tl.int32), TILE.units):")
+    lines.append(f"    for first in range(0, units.to(tl.int32), {form.times} * TILE.units):")
     lines += [f"        {line}" for line in _step(found, lefts, has_zeros, names, form)]
     for m in range(form.rows):
         lines.append(f"    sum{m} = tl.sum(total{m}, 0)")
@@ -70,48 +71,52 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
 def _step(
     found: Weights, lefts: Sequence[Expr], has_zeros: bool, given: Mapping[Expr, str], form: WeightsForm
 ) -> list[str]:
-    """Units of 16 bytes: every row with all of them."""
-    each, tiles = (32, 8) if form.bits == 4 else (16, 4)
-    lines = ["unit = first + tl.arange(0, TILE.units)", "block = (unit // TILE.block).to(tl.int64)"]
-    mask, along, wide = "inside", "", "is_column[None, :, None]"
-    if not form.is_even:
-        lines.append("there = unit < units")
-        mask, along, wide = (
-            "inside & there[:, None]",
-            ", mask=there[:, None], other=0",
-            "(inside & there[:, None])[:, :, None]",
-        )
-    place = "across[:, :, None] * strides_weights_[0] * 4 + unit[:, None, None] * 4 + tl.arange(0, 4)[None, None, :]"
-    lines.append(f"words = tl.load(weights_ + {place}, mask={wide}, other=0)")
-    if form.flip:
-        lines.append(f"words = words ^ {form.flip}")
-    lines.append("w0, w1, w2, w3 = weights.four(words)")
-    for name in ("scale", *(["zero"] if has_zeros else [])):
-        place = f"{name} + across * strides_{name}[0] + block[:, None] * strides_{name}[1]"
-        lines.append(f"v_{name} = tl.load({place}, mask={mask}, other=0).to(tl.float32)")
+    """Words of weights, one a thread: every row with all of them.
+
+    Words that are neighbours are read by threads that are, so that what they need of a row lies together too; a stride
+    of 1 that the compiler does not know keeps it from giving four of them to one thread.
+    """
+    each = 32 // form.bits
+    lines = []
+    for time in range(form.times):
+        lines += [f"unit{time} = first + {time} * TILE.units + tl.arange(0, TILE.units)"]
+        mask = "inside"
+        if not form.is_even:
+            lines.append(f"there{time} = unit{time} < units")
+            mask = f"inside & there{time}[:, None]"
+        place = f"weights_ + across * strides_weights_[0] + unit{time}[:, None] * strides_weights_[1]"
+        flip = f" ^ {form.flip}" if form.flip else ""
+        lines.append(f"word{time} = tl.load({place}, mask={mask}, other=0){flip}")
+        lines.append(f"block{time} = (unit{time} // TILE.block).to(tl.int64)")
+        for name in ("scale", *(["zero"] if has_zeros else [])):
+            place = f"{name} + across * strides_{name}[0] + block{time}[:, None] * strides_{name}[1]"
+            lines.append(f"{name}{time} = tl.load({place}, mask={mask}, other=0).to(tl.float32)")
     if not has_zeros:
-        lines.append(f"v_zero = tl.full((), {form.zero!r}, tl.float32)")
-    for m in range(form.rows):
-        for i in range(tiles):
-            names = dict(given)
-            for k, (node, is_by_block) in enumerate(zip(lefts, form.by_block, strict=True)):
-                start = f"left{k} + {m} * strides_left{k}[0]"
-                names[node] = f"x{m}_{i}_{k}"
-                if is_by_block:
-                    at = f"{start} + (block * strides_left{k}[1])[:, None]"
-                else:
-                    at = f"{start} + (unit[:, None] * {each} + {4 * i} + tl.arange(0, 4)[None, :])"
-                lines.append(f"{names[node]} = tl.load({at}{along})")
-            for number, node in enumerate(walk(found.left, known=names)):
-                names[node] = f"y{m}_{i}_{number}"
-                lines.append(f"{names[node]} = {text_of(node, names)}")
-            lines.append(f"a{4 * i}, a{4 * i + 1}, a{4 * i + 2}, a{4 * i + 3} = weights.four({names[found.left]})")
-        lines.append(f"part{m} = tl.full((TILE.units, TILE.columns), 0, tl.float32)")
-        for w in range(4):
-            numbers = ", ".join(f"a{each // 4 * w + k}" for k in range(each // 4))
+        lines.append(f"zero_ = tl.full((), {form.zero!r}, tl.float32)")
+    for time in range(form.times):
+        zero = f"zero{time}" if has_zeros else "zero_"
+        along = "" if form.is_even else f", mask=there{time}[:, None], other=0"
+        for m in range(form.rows):
+            for i in range(each // 4):
+                names = dict(given)
+                for k, (node, is_by_block) in enumerate(zip(lefts, form.by_block, strict=True)):
+                    start = f"left{k} + {m} * strides_left{k}[0]"
+                    names[node] = f"x{k}"
+                    if is_by_block:
+                        at = f"{start} + (block{time} * strides_left{k}[1])[:, None]"
+                    else:
+                        at = f"{start} + (unit{time}[:, None] * {each} + {4 * i} + tl.arange(0, 4)[None, :])"
+                    lines.append(f"x{k} = tl.load({at}{along})")
+                for number, node in enumerate(walk(found.left, known=names)):
+                    names[node] = f"y{number}"
+                    lines.append(f"y{number} = {text_of(node, names)}")
+                four = ", ".join(f"a{4 * i + k}" for k in range(4))
+                lines.append(f"{four} = weights.four({names[found.left]})")
+            numbers = ", ".join(f"a{k}" for k in range(each))
             add = "add_nibbles" if form.bits == 4 else "add_bytes"
-            lines.append(f"part{m} = weights.{add}(part{m}, w{w}, v_zero, {numbers})")
-        lines.append(f"total{m} = arithmetic.fma(part{m}, v_scale, total{m})")
+            none = "tl.full((TILE.units, TILE.columns), 0, tl.float32)"
+            lines.append(f"part = weights.{add}({none}, word{time}, {zero}, {numbers})")
+            lines.append(f"total{m} = arithmetic.fma(part, scale{time}, total{m})")
     return lines
 
 

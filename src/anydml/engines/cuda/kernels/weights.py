@@ -1,4 +1,4 @@
-"""Weights of few bits, 16 bytes of them at a time: taken apart, and multiplied with the numbers of a row."""
+"""Weights of few bits, a word of 32 bits at a time: taken apart, and multiplied with the numbers of a row."""
 
 import triton
 import triton.language as tl
@@ -8,13 +8,8 @@ from anydml.engines.cuda.kernels import arithmetic
 
 @triton.jit
 def four(x):
-    """The four of the last dimension, one tile each."""
-    last: tl.constexpr = len(x.shape) - 1
-    if last == 2:
-        pairs = tl.reshape(x, (x.shape[0], x.shape[1], 2, 2))
-    else:
-        pairs = tl.reshape(x, (x.shape[0], 2, 2))
-    even, odd = tl.split(pairs)
+    """The four of the last dimension of two, one tile each."""
+    even, odd = tl.split(tl.reshape(x, (x.shape[0], 2, 2)))
     first, third = tl.split(even)
     second, fourth = tl.split(odd)
     return first, second, third, fourth

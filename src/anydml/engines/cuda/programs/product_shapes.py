@@ -33,20 +33,34 @@ class Shape(NamedTuple):
 HALF = (
     Shape(128, 256, 64, 8, 3),
     Shape(128, 128, 64, 4, 3, 0.95),
-    Shape(64, 128, 64, 4, 5, 0.8),
-    Shape(64, 64, 64, 4, 4, 0.6),
+    Shape(64, 128, 128, 4, 4, 0.8),
+    Shape(64, 64, 64, 4, 6, 0.6),
+    Shape(32, 64, 128, 4, 4, 0.35),
+    Shape(32, 32, 128, 4, 5, 0.2),
 )
+"""1.02, 0.98, 1.04 and 1.02 of cuBLAS at 1024^3, 2048^3, 4096^3 and 8192^3."""
 TALL_HALF = (
     Shape(256, 128, 64, 8, 4),
     Shape(128, 128, 64, 4, 3, 0.98),
-    Shape(64, 128, 64, 4, 5, 0.85),
-    Shape(64, 64, 64, 4, 4, 0.65),
+    Shape(64, 128, 128, 4, 4, 0.85),
+    Shape(64, 64, 64, 4, 6, 0.65),
+    Shape(32, 64, 128, 4, 4, 0.35),
+    Shape(32, 32, 128, 4, 5, 0.2),
 )
 """Where neighbours in the right matrix are of one column: 0.95 to 0.98 of cuBLAS from 2048^3 to 8192^3, and at 4096^3
 0.76 with 256 columns."""
-SINGLE = (Shape(128, 64, 32, 4, 4, 1.0, "tf32x3"), Shape(64, 64, 64, 4, 3, 1.01, "tf32x3"))
+SINGLE = (
+    Shape(128, 64, 32, 4, 4, 1.0, "tf32x3"),
+    Shape(64, 64, 64, 4, 3, 1.01, "tf32x3"),
+    Shape(64, 32, 64, 4, 4, 0.8, "tf32x3"),
+    Shape(32, 32, 64, 4, 4, 0.5, "tf32x3"),
+)
 WHOLE = (Shape(128, 128, 128, 8, 3), Shape(64, 64, 64, 4, 4, 0.7))
-COMPUTED = (Shape(128, 64, 32, 4, 3), Shape(64, 64, 32, 4, 3, 0.8))
+COMPUTED = (
+    Shape(128, 64, 32, 4, 3, 1.0, "tf32x3"),
+    Shape(64, 64, 32, 4, 3, 0.8, "tf32x3"),
+    Shape(32, 32, 32, 4, 3, 0.5, "tf32x3"),
+)
 """Of factors that are computed."""
 SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
     DataType.FLOAT16: HALF,
@@ -56,7 +70,7 @@ SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
 SKINNY = 16
 """Rows up to which the time is that of reading the right matrix."""
 FEW = 4
-"""Rows up to which threads multiply one by one, where matrices are of FLOAT32 or the right one is tall."""
+"""Rows of FLOAT32 up to which threads multiply one by one; half as many of FLOAT16, where the right matrix is tall."""
 TINY = Shape(16, 16, 16, 1, 1)
 """What is interpreted."""
 
@@ -78,7 +92,7 @@ def shape_of(
     """
     precision = "ieee" if kind in (DataType.FLOAT16, DataType.INT8) else "tf32x3"
     rows, columns, terms = sizes
-    if rows <= FEW and (kind is DataType.FLOAT32 or (kind is DataType.FLOAT16 and is_tall)):
+    if (kind is DataType.FLOAT32 and rows <= FEW) or (kind is DataType.FLOAT16 and rows <= FEW // 2 and is_tall):
         return _lines(ceil_power(rows), is_tall=is_tall)
     if IS_INTERPRETED:
         return TINY._replace(precision=precision)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_weights import WeightsForm, emit_weights
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.shapes import ceil_power, kind_of
 from anydml.ir.numerics import expand
@@ -26,17 +26,24 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
     from anydml.ir.weights import Weights
 
+WORD = 4
+"""Bytes."""
 MOST_ROWS = 8
 """Of a program, each with sums of its own."""
 
 
+THREADS = 8 if IS_INTERPRETED else 128
+COLUMNS = 4 if IS_INTERPRETED else 8
+"""Of a program."""
+
+
 class Step(NamedTuple):
-    """What the compiler knows of a step: the columns, and the units of 16 bytes of each."""
+    """What the compiler knows of a step: the columns, and the words of each."""
 
     columns: int
     units: int
     block: int
-    """Units that share a scale."""
+    """Words that share a scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,7 @@ class WeightsProgram:
             return None
         made, given = emit_weights(value, found, lefts, rests, form)
         rows, columns = loops
-        tile = min(ceil_power(units), 8 if IS_INTERPRETED else 128)
-        wide = 4 if IS_INTERPRETED else 8 if form.rows <= 2 else 4
+        tile = min(ceil_power(units), THREADS)
         leaves = [node for node in (found.right.byte, found.right.scale, found.right.zero) if node is not None]
         leaves = [node for node in leaves if node.op == "load"]
         views = [primitive.sources[int(node.value)] for node in (*leaves, *lefts, *rests)] + [primitive.target]
@@ -73,27 +79,25 @@ class WeightsProgram:
         for k, view in enumerate(views):
             row, column, along = sum(rows.strides[k]), sum(columns.strides[k]), sum(view.strides[first : first + 1])
             if k == 0:
-                strides.append((column // ALIGNMENT,))
+                strides.append((column // WORD, 1))
             elif k < len(leaves):
                 strides.append((column, along))
             else:
                 strides.append((row, along) if k < len(leaves) + len(lefts) else (row, column))
         numbers: Numbers = (columns.count, units, *strides, *map(bits_of, given))
         kinds = ["i32", *(kind_of(view.data_type) for view in views[1:])]
-        warps = max(tile // 32, 1)
-        kernel = Kernel(
-            made, tuple(kinds), numbers, {"TILE": Step(wide, tile, block)}, -(-columns.count // wide), warps, figures,
-            fuses=False,
-        )  # fmt: skip
+        warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
+        constants = {"TILE": Step(COLUMNS, tile, block)}
+        kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
         kernel.prepare()
         offsets = columns.offsets
         bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
         return cls(kernel, tuple(bases), primitive)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in; weights that begin at no multiple of 16 bytes are read one by one."""
+        """Put the addresses in; weights that do not begin with a word are read one by one."""
         addresses = [places[tensor] + offset for tensor, offset in self.bases]
-        if addresses[0] % ALIGNMENT:
+        if addresses[0] % WORD:
             return ReduceProgram.plan(self.primitive, self.kernel.figures).bind(places)
         return self.kernel.launch(addresses)
 
@@ -107,7 +111,7 @@ def _form(
     is_paired = right.data_type.is_half_byte
     blocks, *inner = sizes[kept:]
     length = math.prod(inner)
-    each = 2 * ALIGNMENT if is_paired else ALIGNMENT
+    each = 2 * WORD if is_paired else WORD
     if depth != 2 + is_paired or length % each or (is_paired and (inner[1] != 2 or right.half != len(sizes) - 1)):
         return None
 
@@ -130,12 +134,7 @@ def _form(
     rests = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in (right.byte, *loads, *lefts, *rests)] + [primitive.target]
     loops = _walks(views, sizes[:kept], 1 + len(loads), len(lefts))
-    if (
-        loops is None
-        or loops[0].count > MOST_ROWS
-        or views[0].offset % ALIGNMENT
-        or sum(loops[1].strides[0]) % ALIGNMENT
-    ):
+    if loops is None or loops[0].count > MOST_ROWS or sum(loops[1].strides[0]) % WORD:
         return None
     zero = 0.0 if right.zero is None or right.zero.op == "load" else float(right.zero.value)
     flip = 0
@@ -144,9 +143,10 @@ def _form(
         if any(node is right.zero for node in loads):
             return None
     units = blocks * length // each
-    tile = min(ceil_power(units), 8 if IS_INTERPRETED else 128)
+    tile, rows = min(ceil_power(units), THREADS), loops[0].count
+    times = min(-(-units // tile), 4 if rows == 1 else 2 if rows == 2 else 1)
     bits = 4 if is_paired else 8
-    form = WeightsForm(loops[0].count, bits, flip, zero, units % tile == 0, tuple(is_by_block))
+    form = WeightsForm(rows, bits, flip, zero, times, units % (times * tile) == 0, tuple(is_by_block))
     return form, lefts, rests, loops, units, length // each
 
 
