@@ -196,7 +196,7 @@ def weights_row(name: str, pool: Pool, rows: int, side: int, dtype: str, **optio
         return (numbers * scales[..., None]).reshape(side, side).T
 
     def by_torch(a: Tensor, packed: Tensor, scales: Tensor, out: Tensor) -> Call:
-        return partial(torch.mm, a, whole(packed, scales), out=out)
+        return partial(torch.mm, a, whole(packed, scales), out=out.view(rows, side))
 
     return reduce_row(
         name, pool, views, View("out", kind, (rows, side, 1, 1, 1), (side, 1, 0, 0, 0)), total.to(kind), 3,
