@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
+from anydml.ir.attending import Attend
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
@@ -66,6 +67,12 @@ class CudaEngine:
         self.index = index
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
         self._figures = figures_of(index)
+
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether there is a schedule for a primitive that could be spelled out."""
+        from anydml.engines.cuda.programs.attend import takes_attend
+
+        return isinstance(primitive, Attend) and takes_attend(primitive)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
