@@ -113,16 +113,11 @@ def test_a_cache_stays_in_place(engine: str) -> None:
     for mine, other in zip(results[1:], whole, strict=True):
         np.testing.assert_array_equal(get(mine), get(other))
     # The past's memory may be the present's own, in a graph and in an operator alone, but not another's.
-    operator = device.compile(
-        dml.MultiheadAttention1(
-            **dict(zip(("query_tensor", "key_tensor", "value_tensor"), map(T.of, parts), strict=True)),
-            **dict.fromkeys(("past_key_tensor", "past_value_tensor"), T.of(whole[0])),
-            **dict.fromkeys(("output_present_key_tensor", "output_present_value_tensor"), T.of(whole[0])),
-            past_sequence_lengths_tensor=T.of(three),
-            output_tensor=T("float32", (batch, 1, 12)),
-            **heads,
-        )
-    )
+    names = ("past_key", "past_value", "output_present_key", "output_present_value")
+    fields: dict[str, Any] = {f"{name}_tensor": T.of(whole[0]) for name in names}
+    fields |= {f"{name}_tensor": T.of(x) for name, x in zip(("query", "key", "value"), parts, strict=True)}
+    fields |= {"past_sequence_lengths_tensor": T.of(three), "output_tensor": T("float32", (batch, 1, 12))}
+    operator = device.compile(dml.MultiheadAttention1(**fields, **heads))
     before = [get(x).copy() for x in whole]
     for run, order in ((compiled, (*arrays, *whole)), (operator, (*arrays[:3], *whole, arrays[3]))):
         out = put(np.empty((batch, 1, 12), "float32"), device)
