@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping  # noqa: TC003 - read at run time
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -199,7 +198,7 @@ class OperatorDesc(Record, abc.ABC):
             raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
         implied = {name: output for name, output in zip(cls.output_names(), outputs, strict=True) if name in names}
         implied = {name: output for name, output in implied.items() if name not in others}
-        return replace(draft, **implied)
+        return draft.completed(implied)
 
     @classmethod
     def infer(cls, **others: Any) -> Self:

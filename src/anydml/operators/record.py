@@ -201,6 +201,12 @@ class Record(Exact):
                 found[dml_name(name)] = value
         return found
 
+    def completed(self, tensors: Mapping[str, TensorDesc]) -> Self:
+        """The same with other tensors; nothing else is read again."""
+        made = object.__new__(type(self))
+        made.__dict__.update({name: self.__dict__[name] for name in self.field_types()}, **tensors)
+        return made
+
     def with_tensors(self, change: Callable[[str, TensorDesc], TensorDesc], **others: Any) -> Self:
         """The same with each tensor changed, given by DirectML's name, and other fields."""
         changes: dict[str, Any] = dict(others)
