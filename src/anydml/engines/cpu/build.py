@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _TEXTS = {
-    "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "strip", "team",
-    "tile", "total",
+    "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "soften", "strip",
+    "team", "tile", "total",
 }  # fmt: skip
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 _SYMBOL = struct.Struct("<IBBHQQ")
