@@ -95,6 +95,10 @@ class OperatorDesc(Record, abc.ABC):
 
     # What subclasses say
 
+    def shares(self) -> Mapping[str, str]:
+        """By output, the input whose very memory it may be bound to, where an operator runs in place in part alone."""
+        return {}
+
     @abc.abstractmethod
     def rules(self) -> Iterator[Fault]:
         """Check everything that does not concern the output."""
