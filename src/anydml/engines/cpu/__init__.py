@@ -69,7 +69,7 @@ class CpuEngine:
 
     name = "cpu"
     memory = HOST
-    reads_weights = True
+    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
     reads_outside = False
     reserve = staticmethod(reserve_host)
 

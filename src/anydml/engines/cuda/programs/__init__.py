@@ -18,6 +18,7 @@ from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
 from anydml.engines.cuda.programs.taps import TapsProgram
 from anydml.engines.cuda.programs.top import TopProgram
+from anydml.engines.cuda.programs.weights import WeightsProgram
 from anydml.engines.cuda.programs.window import WindowProgram
 from anydml.engines.cuda.programs.winners import WinnersProgram
 from anydml.ir.attending import Attend
@@ -47,6 +48,7 @@ __all__ = [
     "ScatterProgram",
     "TapsProgram",
     "TopProgram",
+    "WeightsProgram",
     "WindowProgram",
     "WinnersProgram",
     "plan",
@@ -69,7 +71,7 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[..., Program | None], ...]] = {
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
-    Reduce: (WindowProgram.plan, ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
+    Reduce: (WeightsProgram.plan, WindowProgram.plan, ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
     Scatter: (WinnersProgram.plan, ScatterProgram.plan),
     Sort: (TopProgram.plan, OrderProgram.plan),
