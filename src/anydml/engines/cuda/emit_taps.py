@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cuda.emit import constant, from_bits, function_of, text_of, type_of
 from anydml.engines.cuda.emit_rows import neutral
 from anydml.engines.cuda.emit_window import split, weighted
+from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 
@@ -43,12 +44,15 @@ class EmittedTaps:
     given: tuple[Expr, ...]
 
 
-def emit_taps(values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, taps: int) -> EmittedTaps:
+def emit_taps(
+    values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, taps: int, *, is_apart: bool
+) -> EmittedTaps:
     """A kernel for trees of operations and folds, one for each target; leaves are what is read.
 
-    A few taps are written out, so that all of them are on their way at once.
+    A few taps are written out, so that all of them are on their way at once. `is_apart` where a thread has results that
+    lie apart: neighbours are then of neighbouring threads.
     """
-    writer = _Writer(leaves, of)
+    writer = _Writer(leaves, of, is_apart)
     given = [node for node in walk(*values, known=leaves) if node.op == "given"]
     pointers = [*(f"p{k}" for k in range(len(leaves))), *(f"target{k}" for k in range(len(values)))]
     numbers = ["shape", "row_sizes", "tap_sizes"]
@@ -74,9 +78,15 @@ def emit_taps(values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensi
     writer.say("tap = step + tl.full((), 0, tl.int32)", *split("tap", "k", "tap_sizes", len(of.taps)))
     writer.say(*(f"k{k} = windows.index(k{k}, TILE)" for k in range(len(of.taps))))
     for number, fold in enumerate(folds):
-        writer.compute(fold.args[0])
-        name = fold.op.removeprefix("fold_")
-        writer.say(f"fold{number} = rows.both_{name}(fold{number}, {writer.names[fold.args[0]]})")
+        (term,) = fold.args
+        if fold.op == "fold_sum" and term.op == "mul" and term.type is DataType.FLOAT32:  # rounded once
+            for factor in term.args:
+                writer.compute(factor)
+            a, b = (f"tl.broadcast_to({writer.names[factor]}, (TILE.rows, TILE.columns))" for factor in term.args)
+            writer.say(f"fold{number} = arithmetic.fma({a}, {b}, fold{number})")
+            continue
+        writer.compute(term)
+        writer.say(f"fold{number} = rows.both_{fold.op.removeprefix('fold_')}(fold{number}, {writer.names[term]})")
     writer.indent = writer.indent[:-4]
     writer.names = outside | {fold: f"fold{number}" for number, fold in enumerate(folds)}
     writer.say(*(f"k{k} = tl.full((), 0, tl.int32)" for k in range(len(of.taps))))
@@ -89,8 +99,8 @@ def emit_taps(values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensi
 
 
 class _Writer:
-    def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions) -> None:
-        self.leaves, self.of = leaves, of
+    def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions, is_apart: bool) -> None:
+        self.leaves, self.of, self.is_apart = leaves, of, is_apart
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
         self.names: dict[Expr, str] = {}
         self.lines: list[str] = []
@@ -134,13 +144,20 @@ class _Writer:
         return any(leaf.stride(k) for k in self.of.rows), bool(leaf.stride(self.of.column))
 
     def place(self, base: str, view: int, down: bool = True, across: bool = True) -> str:
-        """Where a tile lies in a view."""
+        """Where a tile lies in a view.
+
+        The compiler gives neighbouring threads what it takes for neighbours: columns are, whatever lies between them.
+        More it makes nothing of, as it knows of no alignment.
+        """
+        parts = []
         if down and self.of.rows:
             row = weighted("r", f"rows{view}", len(self.of.rows))
-            base += f" + windows.far({row}, TILE.aligns[{view}])[:, None]"
+            parts.append(f"windows.far({row}, TILE.aligns[{view}])[:, None]")
         if across:
-            base += f" + windows.across(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}])[None, :]"
-        return base
+            parts.append(f"windows.across(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}])[None, :]")
+        if self.is_apart and len(parts) == 2:
+            parts = [f"tl.max_contiguous({' + '.join(parts)}, [1, 2])"]
+        return " + ".join([base, *parts])
 
     def compute(self, value: Expr) -> None:
         """The nodes of a tree that have no names yet."""

@@ -162,21 +162,22 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     lines = ["total = tl.full((TILE.rows, TILE.columns), 0, tl.float32)"]
     if way == "terms":
         return [*lines, *_by_term(ranks)]
-    lines += ["term = tl.arange(0, TILE.depth)", "for step in range(0, shape[3].to(tl.int32)):"]
+    lines += [
+        "term = tl.arange(0, TILE.depth)",
+        "left += windows.across(term, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]",
+        "right += windows.across(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]",
+        "for step in range(0, shape[3].to(tl.int32)):",
+    ]
     body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
     body += split("tap", "k", "TILE.taps", ranks.terms)
     body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
+    # What differs from step to step is one number for the whole tile.
+    for name, side, step in (("at", "left", "TILE.steps[0]"), ("to", "right", "TILE.inner")):
+        align = f"TILE.aligns[{side == 'right':d}]"
+        shift = weighted("k", f"{side}_terms", ranks.terms)
+        deep = f"windows.across(deep, {side}_more[0], {step}, {align})"
+        body.append(f"{name} = {side} + (windows.far({shift}, {align}) + {deep})")
     body.append("c = deep + term")
-    shift = weighted("k", "left_terms", ranks.terms)
-    body.append(
-        f"at = left + windows.far({shift}, TILE.aligns[0])"
-        " + windows.across(c, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]"
-    )
-    shift = weighted("k", "right_terms", ranks.terms)
-    body.append(
-        f"to = right + windows.far({shift}, TILE.aligns[1])"
-        " + windows.across(c, right_more[0], TILE.inner, TILE.aligns[1])[:, None]"
-    )
     inside = []
     for k in range(ranks.limits):
         body.append(f"now{k} = place{k} + ({weighted('k', f'limit_terms{k}', ranks.terms)})")

@@ -35,6 +35,8 @@ LEAST = 8
 """Bytes that a thread reads at once, or else its results lie apart."""
 TILE, WIDE = (1024, 64) if not IS_INTERPRETED else (64, 8)
 """Results of a tile, and how many of them lie beside one another at most."""
+MORE = 4
+"""Times as many results where rows share what is read, such as weights: it is read and converted once for all."""
 
 
 class TapsProgram(Prepared):
@@ -128,16 +130,15 @@ def _kernel(
 ) -> tuple[Kernel, Bases]:
     sizes, targets = primitive.sizes, primitive.targets
     taps = math.prod(sizes[k] for k in of.taps)
-    made = emit_taps(values, leaves, of, taps)
-    aligns, steps, numbers = list[int](), list[int](), list[tuple[int, ...]]()
-
-    # Neighbours that are read one by one are written one by one: a thread has results that lie apart.
     is_apart = any(_is_apart(leaf, of) for leaf in leaves.values())
+    made = emit_taps(values, leaves, of, taps, is_apart=is_apart)
+    aligns, steps, numbers = list[int](), list[int](), list[tuple[int, ...]]()
 
     def view(stride: Callable[[int], int], *, has_taps: bool) -> None:
         rows, taps, more = [stride(k) for k in of.rows], [stride(k) for k in of.taps], stride(of.column)
-        step = 2 if is_apart and more == 1 else step_of(more)
+        step = step_of(more)
         align = alignment_of([*rows, *(taps if has_taps else []), *([more] if step == 2 else [])])
+        align = 1 if is_apart else align
         aligns.append(align)
         steps.append(step)
         numbers.append(over(rows, align) or (0,))
@@ -154,12 +155,14 @@ def _kernel(
         view(target.strides.__getitem__, has_taps=False)
     count = math.prod(sizes[k] for k in of.rows)
     across = min(ceil_power(sizes[of.column]), WIDE)
-    down = min(max(TILE // across, 1), ceil_power(count))
+    has_weights = any(not any(leaf.stride(k) for k in of.rows) for leaf in leaves.values())
+    results = TILE * MORE if has_weights and count >= MORE * TILE else TILE
+    down = min(max(results // across, 1), ceil_power(count))
     reaches = [leaf.reach for leaf in leaves.values()]
     reaches += [sum(abs(s) * n for s, n in zip(target.strides, target.sizes, strict=True)) for target in targets]
     tile = Taps(
         down, across, tuple(aligns), tuple(steps),
-        min(alignment_of((sizes[of.column],)), across), max(reaches) >= 2**31,
+        1 if is_apart else min(alignment_of((sizes[of.column],)), across), max(reaches) >= 2**31,
     )  # fmt: skip
     fixed: Numbers = (
         (count, sizes[of.column], taps), tuple(sizes[k] for k in of.rows) or (1,), tuple(sizes[k] for k in of.taps),

@@ -60,12 +60,12 @@ def _is_ours(walk: WindowWalk) -> bool:
         return False
     if left.limits or walk.taps:
         return True
-    fastest = walk.rows[0]
-    is_one = all(
-        left.stride(slow) == left.stride(fast) * sizes[fast]
-        for fast, slow in zip(walk.rows, walk.rows[1:], strict=False)
-    )
-    return not is_one and sizes[fastest] < SHORT
+    run = sizes[walk.rows[0]]
+    for fast, slow in zip(walk.rows, walk.rows[1:], strict=False):
+        if left.stride(slow) != left.stride(fast) * sizes[fast]:
+            return run < SHORT
+        run *= sizes[slow]
+    return False
 
 
 def _bounded(value: Expr, fold: Expr) -> Expr:
