@@ -109,7 +109,9 @@ CALLS = {
     "fold": "fold(np.array([[[1, 2], [3, 4], [5, 6]]]), [1, 1, 4], [3])",
     "scatter": "scatter(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[1, 0, 1]]), np.array([[7, 8, 9]]), axis=0)",
     **{
-        f"{name}": f"{name}({_STEPS}, {_WEIGHTS.format(rows)}, {_WEIGHTS.format(rows)}, {functions}).ravel()"
+        name: (
+            f"{name}({_STEPS}, {_WEIGHTS.format(rows)}, {_WEIGHTS.format(rows)}, activation_descs={functions}).ravel()"
+        )
         for name, rows, functions in (
             ("rnn", 1, ["RELU"]),
             ("lstm", 4, ["RELU", "RELU", "IDENTITY"]),

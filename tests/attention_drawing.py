@@ -33,6 +33,7 @@ def draw_attention(draw: st.DrawFn, cls: Operator) -> tuple[dict[str, Tensor], d
     kind = pick(draw, (DataType.FLOAT32, DataType.FLOAT16))
     way, is_grouped = pick(draw, WAYS), cls is dml.MultiheadAttention1
     batch, queries, shared, size = (1 + draw(upto(2)) for _ in range(4))
+    queries += pick(draw, (0, 0, 15))  # enough for one pass over the keys
     is_single = way in (WAYS[1], WAYS[3])  # query and key have one length, and one number of heads
     heads = shared * (1 + draw(upto(2))) if is_grouped and not is_single else shared
     keys = 0 if way == WAYS[4] else queries if is_single else 1 + draw(upto(3))

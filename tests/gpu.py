@@ -63,6 +63,9 @@ class Gpu:
         self.bound: list[dict[str, int]] = []
         self.ran: list[dict[str, int]] = []
 
+    def takes(self, primitive: object) -> bool:
+        return False
+
     def compile(self, primitive: object, constants: frozenset[str] = frozenset()) -> Recorder:
         return Recorder(self)
 

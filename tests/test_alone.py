@@ -115,11 +115,8 @@ def test_finalisers_run_after_a_compilation(compile_with: Any) -> None:
     assert seen == [(False, OTHER)]
 
 
-@pytest.mark.parametrize("whose", ["llvmlite", "numba"])
-def test_a_call_by_who_holds_the_lock_of(whose: str, compile_with: Any) -> None:
-    """A signal handler may interrupt the user's own compilation in Numba, or a call of LLVM, while others wait."""
-    from numba.core.compiler_lock import global_compiler_lock
-
+def test_a_call_by_who_holds_the_lock_of_llvmlite(compile_with: Any) -> None:
+    """A signal handler may interrupt a call of LLVM while others wait."""
     compile_with(lambda _: None)
     begun = threading.Event()
 
@@ -127,7 +124,7 @@ def test_a_call_by_who_holds_the_lock_of(whose: str, compile_with: Any) -> None:
         begun.set()
         build.get_kernel(OTHER)
 
-    with llvm.ffi.lib._lock if whose == "llvmlite" else global_compiler_lock:
+    with llvm.ffi.lib._lock:
         thread = in_thread(get)
         begun.wait(60)
         time.sleep(0.05)
@@ -184,7 +181,7 @@ def test_a_module_may_need_a_kernel_while_it_is_imported(
         sys.modules.pop("needs_a_kernel", None)
 
 
-# Cold processes: Numba itself is imported while these happen.
+# Cold processes: LLVM itself is loaded while these happen.
 
 
 @pytest.mark.long

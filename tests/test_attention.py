@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.operators import attention_verbs
+from anydml.ir import attending
 from attention import MASKS
 from places import get, put
 
@@ -197,12 +197,12 @@ def test_scores_are_held_block_by_block(engine: str, monkeypatch: pytest.MonkeyP
         return get(graph.compile(found)(*tensors, *given.values(), more["mask"]))
 
     wanted = attend()
-    monkeypatch.setattr(attention_verbs, "MOST_BLOCKS", 1000)
+    monkeypatch.setattr(attending, "MOST_BLOCKS", 1000)
     for most in (1, 20, 50, 100, 200):
-        monkeypatch.setattr(attention_verbs, "MOST_SCORES", most)
+        monkeypatch.setattr(attending, "MOST_SCORES", most)
         np.testing.assert_array_equal(attend(), wanted)
-    assert max(math.prod(block.sizes) for block in attention_verbs.blocks((2, 2, 2, 6, 8))) <= 200
-    assert sum(math.prod(block.sizes) for block in attention_verbs.blocks((3, 5, 2, 7, 11))) == 3 * 5 * 2 * 7 * 11
+    assert max(math.prod(block.sizes) for block in attending.blocks((2, 2, 2, 6, 8))) <= 200
+    assert sum(math.prod(block.sizes) for block in attending.blocks((3, 5, 2, 7, 11))) == 3 * 5 * 2 * 7 * 11
 
 
 def test_levels_and_what_follows() -> None:

@@ -86,16 +86,16 @@ def test_engines_are_those_that_a_device_takes() -> None:
 def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> NoReturn:
         raise dml.EngineMissingError(
-            "cpu", dml.Fault(field="numba", rule="it needs numba", way_out="pip install 'anydml[cpu]'")
+            "cpu", dml.Fault(field="llvmlite", rule="it needs llvmlite", way_out="pip install 'anydml[cpu]'")
         )
 
     monkeypatch.setitem(engines.ENGINES, "cpu", missing)
-    assert ["cpu", "no", "-", "it", "needs", "numba;", "pip", "install", "'anydml[cpu]'"] in [
+    assert ["cpu", "no", "-", "it", "needs", "llvmlite;", "pip", "install", "'anydml[cpu]'"] in [
         line.split() for line in printed("engines").splitlines()
     ]
     (_, cpu, _) = json.loads(printed("engines --json"))
     assert not cpu["is_present"]
-    assert cpu["way_out"] == "it needs numba; pip install 'anydml[cpu]'"
+    assert cpu["way_out"] == "it needs llvmlite; pip install 'anydml[cpu]'"
 
 
 # All commands

@@ -21,6 +21,7 @@ from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
 from anydml.engines.cuda.programs import (
+    AttendProgram,
     CopyProgram,
     FillProgram,
     GatherProgram,
@@ -31,6 +32,7 @@ from anydml.engines.cuda.programs import (
 )
 from anydml.engines.cuda.programs.check import check_kernel
 from anydml.ir import expressions as ex
+from anydml.ir.attending import Attend
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce
@@ -304,3 +306,19 @@ def test_products_are_made_by_tensor_cores_of_blocks_that_the_hardware_reads(is_
     older = ProductProgram.plan(Reduce((left, right), target, total, 1), figures_for(80))
     assert older is not None
     assert "mma.sync" in assembly(older.kernel(older.way()))
+
+
+@pytest.mark.parametrize("data_type", ["float16", "float32"])
+def test_attention_multiplies_by_matrices_and_reads_16_bytes_at_once(data_type: str) -> None:
+    """Of keys with a limit too; weights of FLOAT32 are three numbers of 16 bits each."""
+    tensor = dml.TensorDesc(data_type, (1, 256, 4 * 64))
+    given: dict[str, Any] = dict.fromkeys(("query_tensor", "key_tensor", "value_tensor"), tensor)
+    cached = dml.MultiheadAttention1.infer(
+        **given, past_sequence_lengths_tensor=dml.TensorDesc("int32", (1,)), query_head_count=4, key_value_head_count=4
+    )
+    for desc in (dml.MultiheadAttention.infer(**given, head_count=4), cached):
+        (primitive,) = (one for one in desc.lower() if isinstance(one, Attend))
+        text = assembly(AttendProgram.plan(primitive, figures_for(90)).kernel)
+        assert "wgmma.mma_async" in text
+        assert re.search(r"cp\.async\.cg\.shared\.global .*, 0x10|ld\.global\S*\.v4\.b32", text)
+    assert "mma.sync" in assembly(AttendProgram.plan(primitive, figures_for(80)).kernel)

@@ -88,62 +88,6 @@ def test_a_softmax_of_large_numbers_sums_to_one(engine: str) -> None:
     assert (found >= 0).all()
 
 
-def test_gradients_are_pytorchs(engine: str) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
-    rng = np.random.default_rng(3)
-    x, dy = (rng.standard_normal((4, 3, 5, 6)) for _ in range(2))
-    small = [rng.random((1, 3, 1, 1)) + 0.5 for _ in range(4)]
-    mean, variance, scale, bias = small
-    tensors = [torch.tensor(one, requires_grad=True) for one in (x, scale, bias)]
-    flat = [torch.tensor(one.ravel()) for one in (mean, variance)]
-    for training in (False, True):
-        for one in tensors:
-            one.grad = None
-        y = torch.nn.functional.batch_norm(
-            tensors[0], *(None, None) if training else flat, *(one.reshape(-1) for one in tensors[1:]), training, 0.1,
-            1e-3,
-        )  # fmt: skip
-        y.backward(torch.tensor(dy))
-        given = [x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)] if training else [mean, variance]
-        function = dml.batch_normalization_training_grad if training else dml.batch_normalization_grad
-        arrays = [one.astype("float32") for one in (x, dy, *given, scale)]
-        for got, wanted in zip(called(function, engine, *arrays, epsilon=1e-3), tensors, strict=True):
-            np.testing.assert_allclose(got, wanted.grad.numpy(), rtol=2e-5, atol=2e-5)
-    for size in (1, 3, 5):  # PyTorch divides by the whole region, and takes one more before of an even size
-        start = torch.tensor(x, requires_grad=True)
-        y = torch.nn.functional.local_response_norm(start, size, 0.3, 0.75, 1.5)
-        y.backward(torch.tensor(dy))
-        attributes = {"local_size": size, "alpha": 0.3, "beta": 0.75, "bias": 1.5}
-        arrays = [one.astype("float32") for one in (x, dy)]
-        (got,) = called(dml.local_response_normalization, engine, arrays[0], **attributes)
-        np.testing.assert_allclose(got, y.detach().numpy(), rtol=2e-6, atol=1e-6)
-        (got,) = called(dml.local_response_normalization_grad, engine, *arrays, **attributes)
-        np.testing.assert_allclose(got, start.grad.numpy(), rtol=2e-5, atol=2e-6)
-
-
-@pytest.mark.parametrize("cross_channel", [True, False])
-@pytest.mark.parametrize("size", [2, 4])
-def test_the_gradient_of_an_even_region_is_the_difference(size: int, cross_channel: bool) -> None:
-    """Of an even size the regions that an element is in lie the other way round: against finite differences."""
-    rng = np.random.default_rng(size)
-    x, dy = rng.standard_normal((2, 1, 3, 4, 3))
-    attributes = {"local_size": size, "alpha": 2, "beta": 0.75, "bias": 1.5, "cross_channel": cross_channel}
-    desc = dml.LocalResponseNormalization.infer(input_tensor=dml.TensorDesc("float32", x.shape), **attributes)
-
-    def total(at: Array) -> float:
-        ((found, _),) = expected(desc, [at])
-        return float((found * dy).sum())
-
-    wanted = np.empty_like(x)
-    for place in np.ndindex(x.shape):
-        step = np.zeros_like(x)
-        step[place] = 1e-5
-        wanted[place] = (total(x + step) - total(x - step)) / 2e-5
-    arrays = [one.astype("float32") for one in (x, dy)]
-    (got,) = called(dml.local_response_normalization_grad, "reference", *arrays, **attributes)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("cls", FOLDING, ids=lambda cls: cls.type.name)
 def test_pictures_have_the_results(cls: type[dml.OperatorDesc]) -> None:
     desc = describe(cls, dml.DataType.FLOAT32, (1, 1, 2, 3), (3,))

@@ -31,7 +31,7 @@ def fork_and_answer(kind):
 @pytest.mark.long
 @posix
 def test_forks_during_a_compilation(tmp_path: Path) -> None:
-    """By another thread, at any time: the import of the engine or of Numba, the compilation, between two."""
+    """By another thread, at any time: the import of the engine or of LLVM, the compilation, between two."""
     code = """
 codes, over = [], threading.Event()
 def fork():
@@ -73,13 +73,12 @@ def test_a_child_of_a_process_whose_compilation_lasts(tmp_path: Path) -> None:
     code = """
 from anydml.engines import alone
 from anydml.engines.cpu import build, cache
-import llvmlite.binding as llvm, numba
-from numba.core.compiler_lock import global_compiler_lock
+import llvmlite.binding as llvm
 answer(2)
 alone.PATIENCE = cache.PATIENCE = 0.2
 held, over = threading.Event(), threading.Event()
 def hold(name, write=None):
-    with global_compiler_lock, llvm.ffi.lib._lock:
+    with llvm.ffi.lib._lock:
         held.set()
         over.wait()
     return original(name, write)

@@ -68,7 +68,7 @@ def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case
         before = memory.raw.copy()
         found = run(case, memory, engine)
         if is_attention:
-            assert_attended(desc, arrays, found)
+            assert_attended(desc, arrays, found, engine)
         for got, want in () if is_attention else zip(found, wanted, strict=True):
             if desc.type.name in GATES:
                 assert_close(got, want.ravel(), desc)

@@ -13,7 +13,7 @@ from anydml.engines import list_engines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_BUILT_ON = ("anydml", "numpy", "numba", "llvmlite", "torch", "triton", "onnx", "pillow")
+_BUILT_ON = ("anydml", "numpy", "llvmlite", "torch", "triton", "onnx", "pillow")
 
 
 def _devices() -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.protocol import Engine
 
-_CPU_NEEDS = ("llvmlite", "numba")
+_CPU_NEEDS = ("llvmlite",)
 
 
 def _not_installed(names: tuple[str, ...]) -> list[str]:
@@ -105,7 +105,7 @@ def list_engines() -> list[EngineInfo]:
     """Every engine of this version, best first, and whether it can run here."""
     what = {
         "cuda": "Triton kernels, for arrays in the memory of a GPU",
-        "cpu": "Numba kernels, compiled for this CPU and cached: the default",
+        "cpu": "LLVM kernels, compiled for this CPU and cached: the default",
         "reference": "plain NumPy: the oracle that the others are checked against",
     }
     found = []

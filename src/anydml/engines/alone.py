@@ -1,7 +1,7 @@
 """What is done by one thread at a time, and that one its own: an engine's import, and the compilation of kernels.
 
 Python runs signal handlers on the main thread. One that calls anydml meanwhile waits for its turn like any other
-caller; on the working thread it would find a module half imported, or enter Numba's half-made structures. An interrupt
+caller; on the working thread it would find a module half imported, or enter a half-made kernel. An interrupt
 ends the waiting, not the work. A fork waits for the turn too: a child has neither a module that is half imported nor a
 lock whose holder it lacks.
 """
@@ -63,8 +63,7 @@ class _Task(Generic[T]):
 
 def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], None] | None = None) -> T:
     """What `work` gives, run on a thread of its own; while it lasts `remind` is called here every so many seconds."""
-    # A finaliser's call from within such work, or one from within the user's own compilation, which others wait for.
-    if _owner == threading.get_ident() or any(lock._is_owned() for _, lock in _numba_locks()):  # noqa: SLF001 - see below
+    if _owner == threading.get_ident():  # a finaliser's call from within such work
         return work()
     task, process = _Task(work), os.getpid()
     with _outside_of_llvm():
@@ -108,7 +107,7 @@ def start_thread(run: Callable[[], None], stack: int) -> bool:
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Collect no garbage: a finaliser that calls anydml would enter Numba where Numba does not expect it."""
+    """Collect no garbage: a finaliser that calls anydml would compile a kernel in the middle of another."""
     global _is_gc_paused
     if not gc.isenabled():
         yield
@@ -122,18 +121,11 @@ def without_collection() -> Iterator[None]:
         gc.enable()
 
 
-# Neither llvmlite nor Numba has a public name for its lock.
+# llvmlite has no public name for its lock.
 
 
 def _llvm_locks() -> list[tuple[Any, Any]]:
-    return _locks(getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None))
-
-
-def _numba_locks() -> list[tuple[Any, Any]]:
-    return _locks(getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None))
-
-
-def _locks(holder: Any) -> list[tuple[Any, Any]]:
+    holder: Any = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
     return [(holder, holder._lock)] if hasattr(holder, "_lock") else []  # noqa: SLF001 - as said above
 
 
@@ -181,7 +173,7 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    """Make anew what a thread holds that is not here: a compilation that lasts, or the user's own in Numba."""
+    """Make anew what a thread holds that is not here: a compilation that lasts, here or in Numba."""
     global _turn, _owner
     _after_in_parent()
     _forking_threads.clear()
@@ -189,7 +181,7 @@ def _after_in_child() -> None:
         _turn, _owner = threading.RLock(), 0
         if _is_gc_paused:
             gc.enable()
-    for holder, lock in (*_llvm_locks(), *_numba_locks()):
+    for holder, lock in _llvm_locks():
         if lock.acquire(blocking=False):
             lock.release()
         else:

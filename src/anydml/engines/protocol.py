@@ -49,6 +49,9 @@ class Engine(Protocol):
     reads_weights: bool
     """Whether products of a few rows are quicker with weights of few bits as they lie than with what they stand for."""
 
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""
+
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""
 

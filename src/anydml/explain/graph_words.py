@@ -9,6 +9,7 @@ from anydml.explain.formula import Formula, name_index
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_view
+from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
@@ -237,6 +238,12 @@ def _tell_reverse(primitive: Turned, words: _Words) -> tuple[list[str], View]:
     return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
 
 
+def _tell_attend(primitive: Attend, words: _Words) -> tuple[list[str], View]:
+    query, key, value, *others = (words.names[view.tensor] for view in primitive.sources)
+    beside = [f"scores with {', '.join(dict.fromkeys(others))}"] if others else []
+    return [f"attend from {query} to {key}", *beside, f"add up {value}"], primitive.target
+
+
 def _tell_repeat(primitive: Repeat, words: _Words) -> tuple[list[str], View]:
     """The steps as they are at all times: in what order they go through those is said once."""
     told = [_word_target(one, words, is_only=False) for step in primitive.steps for one in step.apart()]
@@ -256,6 +263,7 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Scatter: _Verb(lambda _: "scatter", _tell_scatter),
     Sort: _Verb(lambda _: "order", _tell_sort),
     Repeat: _Verb(lambda _: "repeat", _tell_repeat),
+    Attend: _Verb(lambda _: "attention", _tell_attend),
 }
 
 

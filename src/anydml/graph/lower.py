@@ -13,7 +13,7 @@ from anydml.ir.patterns import copy_of, filled
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import StoreKind
@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from anydml.tensor import TensorDesc
 
 
-def lower(graph: GraphDesc) -> Recipe:
+def all_plain(_: Primitive) -> bool:
+    """Have everything spelled out."""
+    return False
+
+
+def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> Recipe:
     """Make a graph in which nothing is at fault a list of primitives, without the nodes that no output needs.
+
+    Primitives that an engine does not take are spelled out.
 
     Stores are `input0`, `output0`, `constant2` for nodes[2], and for intermediates the nodes' names, `crop.1` being the
     second output of one. What an output
@@ -76,7 +83,7 @@ def lower(graph: GraphDesc) -> Recipe:
             places[field] = store
         primitives = tuple(
             part
-            for primitive in node.desc.lower()
+            for primitive in _spelled(node.desc.lower(), takes)
             for part in _with_zeros(primitive, {field for field, store in places.items() if is_scratch(store)})
         )
         for field, size in temporaries(primitives, places).items():
@@ -86,13 +93,17 @@ def lower(graph: GraphDesc) -> Recipe:
     return Recipe(stores, (*steps, *copies))
 
 
-def lower_operator(desc: OperatorDesc) -> Recipe:
+def lower_operator(desc: OperatorDesc, takes: Callable[[Primitive], bool]) -> Recipe:
     """An operator alone, as a graph of one node: its stores have its fields' names."""
-    primitives = desc.lower()
+    primitives = _spelled(desc.lower(), takes)
     kinds: dict[StoreKind, Mapping[str, TensorDesc]] = {"input": desc.inputs(), "output": desc.outputs()}
     stores = {name: Store(kind, _bytes(one)) for kind, descs in kinds.items() for name, one in descs.items()}
     stores |= {name: Store("scratch", size) for name, size in temporaries(primitives, stores).items()}
     return Recipe(stores, tuple(Step(primitive, (desc.type.name,)) for primitive in primitives))
+
+
+def _spelled(primitives: Sequence[Primitive], takes: Callable[[Primitive], bool]) -> list[Primitive]:
+    return [part for one in primitives for part in ((one,) if takes(one) else one.spelled())]
 
 
 def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict[str, int]:

@@ -134,6 +134,10 @@ class Primitive:
         """For each target a verb of its own."""
         return (self,)
 
+    def spelled(self) -> tuple[Primitive, ...]:
+        """What engines run that have no way for it, by way of memory that it names: most are the plainest there is."""
+        return (self,)
+
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Computation(Primitive):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from anydml.errors import BindingError, DmlError, Fault, ModelError, show
 from anydml.flags import ExecutionFlags
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, numpy_address
+from anydml.onnx.feeding import send
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
 from anydml.runtime.graph import CompiledGraph
@@ -75,6 +77,7 @@ class Program:
                 self._graph_made.append(i)
                 made.append(value.expression)
         self._reads = reads
+        self._states, self._numbers = found.tracer.states, itertools.count()
         self._is_simple = len(made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
@@ -121,11 +124,7 @@ class Program:
             shapes = ", ".join(str(value.shape) for value in self.values)
             rule = f"results of {shapes} could not be allocated ({show(error)})"
             raise BindingError("model", Fault(field="outputs", rule=rule)) from error
-        if self.compiled is not None:
-            if self.memory == HOST:
-                self._run_on_host(arrays, results)
-            else:
-                self._run_on_device(arrays, results)
+        self._run(arrays, results)
         if not self._is_simple:
             self._complete(arrays, results)
         return results
@@ -133,13 +132,23 @@ class Program:
     def run_into(self, arrays: dict[str, Any], outs: Sequence[Any]) -> list[Any]:
         """Run into arrays that the caller has; None stands for one to be made."""
         results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
-        if self.compiled is not None:
-            if self.memory == HOST:
-                self._run_on_host(arrays, results)
-            else:
-                self._run_on_device(arrays, results)
+        self._run(arrays, results)
         self._complete(arrays, results)
         return results
+
+    def _run(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
+        """Run the graph where there is one; the number of the run is the higher half of a generator's counter."""
+        if self.compiled is None:
+            return
+        if self._states:
+            number = next(self._numbers)
+            for name, key in self._states.items():
+                state = np.array([0, 0, number & 0xFFFFFFFF, number >> 32, *key], np.uint32)
+                arrays[name] = state if self.memory == HOST else send(state, self.memory)
+        if self.memory == HOST:
+            self._run_on_host(arrays, results)
+        else:
+            self._run_on_device(arrays, results)
 
     def _addresses(self, arrays: dict[str, Any], results: Sequence[Any]) -> tuple[int, ...]:
         if self._is_simple:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import anydml as dml
 from anydml.builder import Graph
+from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
+from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
 from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
@@ -34,6 +37,7 @@ MOST_FOLDED_BYTES = 2**28
 _AT_ONCE = 64
 """Elements up to which it is computed at once."""
 MOST_DIMENSIONS = 8
+_WORD = element_of(DataType.UINT32)
 
 
 class Tracer:
@@ -58,6 +62,8 @@ class Tracer:
         """By the name that a node has in the graph, what errors call it."""
         self.rules: dict[str, tuple[str, str]] = {}
         """By the name of a gather that is there to check its indices, the field and the rule that they break."""
+        self.states: dict[str, np.ndarray[Any, Any]] = {}
+        """By the name among the inputs, the key of a generator whose state each run gives."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
         self._left = min(MOST_FOLDED_BYTES, beside.limit.left)
@@ -150,6 +156,18 @@ class Tracer:
             )
         expression = function(sizes, *numbers, element.data_type, graph=self.graph)
         return Value(element, shape, None, self._name(expression))
+
+    def draw(self, shape: tuple[int, ...], seed: float | None) -> Value:
+        """Random words, other ones at each run; of two draws with one seed the same."""
+        if 0 in shape:
+            return Value(_WORD, shape)
+        _check_rank(shape)
+        key = os.urandom(8) if seed is None else np.float64(seed).tobytes()
+        name = f"\0state {len(self.states)}"  # which no input of a model is called
+        self.inputs[name], self.states[name] = None, np.frombuffer(key, np.uint32)
+        state = self.graph.input(TensorDesc(DataType.UINT32, (6,)))
+        drawn: Any = dml.random_generator(state, shape or (1,))
+        return Value(_WORD, shape, None, self._name(drawn))
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
         """The same memory in another shape."""

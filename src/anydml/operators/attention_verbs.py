@@ -1,32 +1,25 @@
-"""Attention as verbs: keys and values brought together, a product, a softmax of its rows, and a product."""
+"""Attention as verbs: keys and values brought together, masks, and what attends to them."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
 from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.ir.expressions import call, const, coordinate, fetch, fold, given, load, maximum, minimum, where
+from anydml.ir.attending import Attend
+from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
-from anydml.ir.trees import moved
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.verbs import Map
 from anydml.operators.computed import wide
 from anydml.operators.moved import split, temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
 F32, INT64 = DataType.FLOAT32, DataType.INT64
-LOWEST = float("-inf")
-MOST_SCORES, MOST_BLOCKS = 2**23, 32
-"""Scores that are held at once, 32 MiB of them, unless there were more than so many parts of them."""
 _SEQUENCE, _KEYS = 3, 4
 """Dimensions of the scores, (batch, heads of keys, queries' heads for each, sequence, keys)."""
 
@@ -90,7 +83,10 @@ def attend(parts: Parts, scale: float, filter_value: float, mask: Mask) -> tuple
         sides.append(side)
         steps += more
     key, value = sides
-    return (*steps, *_attended(parts, query, key, value, _scores(parts, scale), _masking(parts, filter_value, mask)))
+    masking = _masking(parts, scale, filter_value, mask)
+    of = parts.of
+    sources = (_grouped(query, of), _shared(key, of), _shared(value, of), *masking.views)
+    return (*steps, Attend(sources, _grouped(_heads(parts.output), of), masking.score, masking.limit))
 
 
 def _heads(view: View) -> View:
@@ -183,23 +179,18 @@ def _length(parts: Parts, slot: int) -> Expr:
     return minimum(maximum(wide(found).to(INT64), 0), given(of.total - of.keys, INT64))
 
 
-def _scores(parts: Parts, scale: float) -> Expr:
-    """Of a query and a key."""
-    kind = parts.query.data_type
-    return given(scale, F32) * fold("sum", load(0, kind).to(F32) * load(1, kind).to(F32))
-
-
 class _Masking(NamedTuple):
     """What becomes of the scores before the softmax."""
 
     views: tuple[View, ...]
     """Beside the scores, in their sizes."""
-    value: Expr
+    score: Expr
+    limit: Expr | None
 
 
-def _masking(parts: Parts, filter_value: float, kind: Mask) -> _Masking:
+def _masking(parts: Parts, scale: float, filter_value: float, kind: Mask) -> _Masking:
     of, views = parts.of, []
-    value = load(0, F32)
+    value = given(scale, F32) * load(0, F32)
 
     def element(view: View, strides: tuple[int, ...], offset: int = 0) -> Expr:
         views.append(replace(view, sizes=of.scores, strides=strides, offset=view.offset + offset))
@@ -226,11 +217,11 @@ def _masking(parts: Parts, filter_value: float, kind: Mask) -> _Masking:
             row = coordinate(0) * of.queries + query
             is_masked = (key < start) | (key >= start + length) | (row < begin) | (row >= end)
         value = value + where(is_masked, given(filter_value, F32), const(0.0, F32))
-    if parts.lengths is not None:
+    limit = None
+    if parts.lengths is not None:  # what the cache has after the last is not looked at, whatever it is
         views.append(replace(parts.lengths, sizes=of.scores, strides=(parts.lengths.strides[0], 0, 0, 0, 0)))
-        is_seen = coordinate(_KEYS) <= _length(parts, len(views)) + coordinate(_SEQUENCE)
-        value = where(is_seen, value, const(LOWEST, F32))
-    return _Masking(tuple(views), value)
+        limit = _length(parts, len(views)) + coordinate(_SEQUENCE) + 1
+    return _Masking(tuple(views), value, limit)
 
 
 def _grouped(view: View, of: Heads) -> View:
@@ -238,62 +229,7 @@ def _grouped(view: View, of: Heads) -> View:
     return split(view, 1, of.shared, of.heads // of.shared)
 
 
-def _attended(parts: Parts, query: View, key: View, value: View, score: Expr, masking: _Masking) -> Iterator[Primitive]:
-    """Block by block: the scores of the softmax in one of them are all that is held."""
-    of = parts.of
-    q, k, v = _grouped(query, of).strides, key.strides, value.strides
-    whole = (*of.scores, of.size)
-    factors = (
-        replace(query, sizes=whole, strides=(*q[:4], 0, q[4])),
-        replace(key, sizes=whole, strides=(k[0], k[1], 0, 0, k[2], k[3])),
-    )
-    sizes = (*of.scores[:4], of.value_size, of.total)
-    sources = [replace(value, sizes=sizes, strides=(v[0], v[1], 0, 0, v[3], v[2]))]
-    number = load(1, value.data_type).to(F32)
-    if parts.lengths is not None:  # what the cache has after the last is not looked at, whatever it is
-        sources.append(replace(parts.lengths, sizes=sizes, strides=(parts.lengths.strides[0], *(0,) * 5)))
-        number = where(coordinate(5) < _length(parts, 2) + given(of.keys, INT64), number, const(0.0, F32))
-    target = _grouped(_heads(parts.output), of)
-    total = fold("sum", load(0, F32) * number).to(target.data_type)
-    for count, block in enumerate(blocks(of.scores)):
-        scores, weights = (temporary(f"{name}{count or ''}", F32, block.sizes) for name in ("scores", "weights"))
-        yield Reduce(tuple(map(block.of, factors)), _by_row(scores), score, 1)
-        x = moved(masking.value, [(start, 1) for start in block.first])
-        power = call("exp", x - fold("max", x))
-        views = (scores, *map(block.of, masking.views))
-        yield Reduce(views, weights, power * (1 / fold("sum", power)), 1)
-        rest = tuple(map(block.of, sources))
-        w = weights.strides
-        spread = replace(weights, sizes=rest[0].sizes, strides=(*w[:4], 0, w[4]))
-        yield Reduce((spread, *rest), _by_row(block.of(target)), total, 1)
-
-
-def _by_row(view: View) -> View:
-    return replace(view, sizes=(*view.sizes, 1), strides=(*view.strides, 0))
-
-
-class Block(NamedTuple):
-    """Some of the rows of scores."""
-
-    first: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    def of(self, view: View) -> View:
-        """The part of a view that belongs to it: the first dimensions are the rows'."""
-        rest, depth = view.sizes[_KEYS:], len(view.sizes)
-        return view.window((*self.first[:_KEYS], *(0,) * len(rest)), (1,) * depth, (*self.sizes[:_KEYS], *rest))
-
-
-def blocks(sizes: tuple[int, ...]) -> Iterator[Block]:
-    """Rows of scores that are held at once, so that they take no more memory than `MOST_SCORES`.
-
-    Their results are the same bits whatever the block: 2,048 queries and keys of 128 numbers take 69.5 ms at once, and
-    as 32 times 64 queries, whose scores stay in the second cache, 71 (one thread of an Arm Neoverse-N1).
-    """
-    most = max(MOST_SCORES, -(-math.prod(sizes) // MOST_BLOCKS))
-    inner = [math.prod(sizes[k + 1 :]) for k in range(_KEYS)]
-    cut = next((k for k in range(_KEYS) if inner[k] <= most), _SEQUENCE)
-    steps = [1 if k < cut else max(most // inner[k], 1) if k == cut else sizes[k] for k in range(_KEYS)]
-    for first in itertools.product(*(range(0, size, step) for size, step in zip(sizes[:_KEYS], steps, strict=True))):
-        ends = zip(first, steps, sizes[:_KEYS], strict=True)
-        yield Block((*first, 0), (*(min(step, size - at) for at, step, size in ends), sizes[_KEYS]))
+def _shared(view: View, of: Heads) -> View:
+    """(batch, heads of keys, sequence, size), the same for all queries' heads that share it."""
+    sizes, strides = view.sizes, view.strides
+    return replace(view, sizes=(*sizes[:2], of.heads // of.shared, *sizes[2:]), strides=(*strides[:2], 0, *strides[2:]))

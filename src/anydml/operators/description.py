@@ -107,8 +107,8 @@ class OperatorDesc(Record, abc.ABC):
         """The verbs that carry this operator out: most operators need one."""
 
     def told(self) -> tuple[Primitive, ...]:
-        """The verbs as a picture tells them, with an element of its own for each number."""
-        return self.lower()
+        """The verbs as a picture tells them, spelled out, with an element of its own for each number."""
+        return tuple(part for one in self.lower() for part in one.spelled())
 
     def input_window(self) -> tuple[Sequence[int], Sequence[int]] | None:
         """The start and sizes of the part of the input that is considered, for operators that speak of a window."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType, RandomGeneratorType
 from anydml.ir.expressions import const, coordinate, given, load, where
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
 from anydml.memory import packed_strides
 from anydml.operators.computed import Computed
@@ -63,20 +64,31 @@ class RandomGenerator(Computed):
         return self.output_tensor, TensorDesc(UINT32, self.input_state_tensor.sizes)
 
     def lower(self) -> tuple[Map, ...]:
-        """A map of the number of each element, and one for the state."""
+        """A map of each counter, which writes the four words; one for what is left over, and one for the state."""
         target = View.of("OutputTensor", self.output_tensor)
-        number = const(0, INT64)
-        for k, step in enumerate(packed_strides(target.sizes)):
-            number = coordinate(k) * step + number if target.sizes[k] > 1 else number
+        count = math.prod(target.sizes)
         counter, key = _state()
-        words = _philox(_advanced(counter, number.to(UINT64) >> 2), key)
-        made = Map(self._words(target), target, _one_of(words, number & 3))
+        whole = count - count % _WORDS if target.strides == packed_strides(target.sizes) else 0
+        made: list[Map] = []
+        if whole:
+            first = View(target.tensor, UINT32, (whole // _WORDS,), (_WORDS,), target.offset)
+            places = [replace(first, offset=target.offset + k) for k in range(_WORDS)]
+            words = _philox(_advanced(counter, coordinate(0).to(UINT64)), key)
+            others = tuple(map(Write, places[1:], words[1:]))
+            made.append(Map(self._words(first), first, words[0], also=others))
+            target = View(target.tensor, UINT32, (count - whole,), (1,), target.offset + whole)
+        if whole < count:
+            number = const(whole, INT64)
+            for k, step in enumerate(packed_strides(target.sizes)):
+                number = coordinate(k) * step + number if target.sizes[k] > 1 else number
+            words = _philox(_advanced(counter, number.to(UINT64) >> 2), key)
+            made.append(Map(self._words(target), target, _one_of(words, number & 3)))
         if self.output_state_tensor is None:
-            return (made,)
+            return tuple(made)
         after = View.of("OutputStateTensor", self.output_state_tensor)
-        counts = given(-(-math.prod(target.sizes) // _WORDS), UINT64)
+        counts = given(-(-count // _WORDS), UINT64)
         value = _one_of([*_advanced(counter, counts), *key], coordinate(len(after.sizes) - 1))
-        return made, Map(self._words(after), after, value)
+        return *made, Map(self._words(after), after, value)
 
     def _words(self, target: View) -> tuple[View, ...]:
         """Each word of the state, for every element of a target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping  # noqa: TC003 - read at run time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.enums import DataType, RecurrentNetworkDirection
 from anydml.errors import Fault
@@ -19,7 +19,7 @@ from anydml.operators.fields import (
     Recurrence,
     dml_name,
 )
-from anydml.operators.fused import FUSED, Activations, activation_faults
+from anydml.operators.fused import FUSED, Activations, FusedActivation, activation_faults
 from anydml.operators.over_time import Reads, Way
 from anydml.operators.rules import exact_sizes, same_data_type
 from anydml.tensor import TensorDesc
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive, Reduce
-    from anydml.operators.fused import FusedActivation
     from anydml.operators.sizes import Sizes
 
 F32 = DataType.FLOAT32
+_USUAL: Any = "usual"
+"""Activations that are not given."""
 _STATES = ("HiddenInitTensor", "CellMemInitTensor", "OutputSingleTensor", "OutputCellSingleTensor")
 
 
@@ -46,8 +47,8 @@ class _Recurrent(Computed):
     result_rank = 4
     gates: ClassVar[int]
     """Matrices that lie one after another in the weights."""
-    functions: ClassVar[int]
-    """Activations of a direction."""
+    usual: ClassVar[tuple[str, ...]]
+    """The activations of a direction that are meant where none are given."""
     states: ClassVar[tuple[str, ...]] = ("Hidden",)
     """What passes from one step to the next."""
 
@@ -60,6 +61,20 @@ class _Recurrent(Computed):
         output_single_tensor: OptionalOutput
         activation_descs: Activations
         direction: Recurrence
+
+    def __post_init__(self) -> None:
+        """Activations that are not given are the usual ones, for each direction."""
+        is_given = self.activation_descs is not _USUAL
+        if not is_given:
+            object.__setattr__(self, "activation_descs", ())
+        super().__post_init__()
+        if not is_given:
+            object.__setattr__(self, "activation_descs", tuple(map(FusedActivation, self.usual * self.ways())))
+
+    @property
+    def functions(self) -> int:
+        """How many activations a direction has."""
+        return len(self.usual)
 
     # What subclasses say
 
@@ -183,7 +198,7 @@ class Rnn(_Recurrent):
     """
 
     gates = 1
-    functions = 1
+    usual = ("TANH",)
 
     input_tensor: Input
     weight_tensor: Input
@@ -193,7 +208,7 @@ class Rnn(_Recurrent):
     sequence_lengths_tensor: OptionalInput = None
     output_sequence_tensor: OptionalOutput = None
     output_single_tensor: OptionalOutput = None
-    activation_descs: Activations
+    activation_descs: Activations = _USUAL
     direction: Recurrence = RecurrentNetworkDirection.FORWARD
 
     def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
@@ -216,7 +231,7 @@ class Lstm(_Recurrent):
     """
 
     gates = 4
-    functions = 3
+    usual = ("SIGMOID", "TANH", "TANH")
     states = ("Hidden", "Cell")
 
     input_tensor: Input
@@ -230,7 +245,7 @@ class Lstm(_Recurrent):
     output_sequence_tensor: OptionalOutput = None
     output_single_tensor: OptionalOutput = None
     output_cell_single_tensor: OptionalOutput = None
-    activation_descs: Activations
+    activation_descs: Activations = _USUAL
     direction: Recurrence = RecurrentNetworkDirection.FORWARD
     clip_threshold: Float = 0.0
     use_clip_threshold: bool = False
@@ -276,7 +291,7 @@ class Gru(_Recurrent):
     """
 
     gates = 3
-    functions = 2
+    usual = ("SIGMOID", "TANH")
 
     input_tensor: Input
     weight_tensor: Input
@@ -286,7 +301,7 @@ class Gru(_Recurrent):
     sequence_lengths_tensor: OptionalInput = None
     output_sequence_tensor: OptionalOutput = None
     output_single_tensor: OptionalOutput = None
-    activation_descs: Activations
+    activation_descs: Activations = _USUAL
     direction: Recurrence = RecurrentNetworkDirection.FORWARD
     linear_before_reset: bool = False
 

@@ -98,7 +98,7 @@ class CompiledOperator(Compiled):
             self.gaps[what] = tuple(slot for slot, tensor in enumerate(slots.values()) if tensor is None)
         self._known: dict[tuple[int, ...], Known] = {}
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
-        recipe = lower_operator(kept)
+        recipe = lower_operator(kept, self.device.engine.takes)
         if len(recipe.steps) > 1:
             from anydml.graph.optimise import optimise  # with all rules: 10 ms of import, where they are first needed
             from anydml.graph.rules.together import together

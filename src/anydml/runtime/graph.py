@@ -64,6 +64,7 @@ class CompiledGraph(Compiled):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
         from anydml.graph.optimise import optimise as simplify  # with all rules: 10 ms of import, where they are needed
+        from anydml.graph.rules.attend import attend
         from anydml.graph.rules.constants import split_constants
         from anydml.graph.rules.together import together
         from anydml.graph.weights import read_weights
@@ -76,10 +77,11 @@ class CompiledGraph(Compiled):
         super().__init__(device, flags, inputs, outputs)
         self._stores = {name: f"input{i}" for i, name in enumerate(names_in)}
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
-        self.lowered = lower(desc)
+        self.lowered = lower(desc, device.engine.takes)
         """A step for every node that an output needs."""
         given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
-        self.once, always = split_constants(simplify(given)) if optimise else (_NOTHING, given)
+        rest = attend(simplify(given), device.engine.takes) if optimise else given
+        self.once, always = split_constants(rest) if optimise else (_NOTHING, rest)
         """What hangs on constants alone, and was computed when the graph was compiled."""
         self.recipe = together(guard(always)) if optimise else guard(always)
         """The steps that a dispatch takes."""

@@ -1,4 +1,4 @@
-"""The cpu engine: kernels in LLVM and Numba, compiled for the CPU they run on, at the speed of its memory."""
+"""The cpu engine: kernels in LLVM, compiled for the CPU they run on, at the speed of its memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from anydml.engines.cpu.programs import (
     ScanProgram,
     ScatterProgram,
     TopProgram,
+    plan_attend,
     plan_contract,
     plan_copy,
     plan_fill,
@@ -27,10 +28,12 @@ from anydml.engines.cpu.programs import (
     plan_taps,
     plan_weights,
     plan_weights_ahead,
+    takes_attend,
 )
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
+from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
@@ -49,6 +52,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
     Sort: (TopProgram.plan,),
+    Attend: (plan_attend,),
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
@@ -70,6 +74,10 @@ class CpuEngine:
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
+
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether there is a schedule for a primitive that could be spelled out."""
+        return isinstance(primitive, Attend) and takes_attend(primitive)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""

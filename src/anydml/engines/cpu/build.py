@@ -1,7 +1,7 @@
 """From a kernel's name to its address: compiled once a machine, then loaded from a cache.
 
-Numba takes 0.4 s to import and 0.3 s and more to compile a kernel; text of LLVM takes 0.015 s for a simple map, and
-0.0004 s to be loaded when it is compiled. Only LLVM is loaded then, in 0.07 s.
+Text of LLVM takes 0.015 s for a simple map, a kernel in Python 0.1 s, and either 0.0004 s to be loaded when it is
+compiled. LLVM itself is loaded in 0.07 s.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ import llvmlite.binding as llvm
 
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cpu.cache import Entry
-from anydml.errors import EngineMissingError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _TEXTS = {
-    "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "strip", "team",
-    "tile", "total",
+    "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "soften", "strip",
+    "team", "tile", "total",
 }  # fmt: skip
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -181,22 +180,21 @@ def _ignoring_stderr() -> contextlib.AbstractContextManager[None]:
 def _version() -> str:
     """Everything that compiled code depends on: the kernels' source, the compiler, the CPU, and Python's objects."""
     folder = Path(__file__).parent
-    parts = [path.read_bytes() for path in (*sorted((folder / "kernels").glob("*.py")), folder / "language.py")]
-    parts += [Path(__file__).read_bytes(), llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
+    sources = [path for place in ("kernels", "translate") for path in sorted((folder / place).glob("*.py"))]
+    parts = [path.read_bytes() for path in (*sources, folder / "language.py", Path(__file__))]
+    parts += [llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     family, _, rest = name.partition(" ")
-    if write is not None:
-        text = write()
-    else:
-        text = _write_text(family, rest) if family in _TEXTS else _translate(name, _import_numba())
+    is_text = write is not None or family in _TEXTS
+    text = write() if write is not None else _write_text(family, rest) if is_text else _translate(name)
     if family not in _TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
-    module = llvm.parse_assembly(text)
-    module.verify()
     machine = _machine()
+    module = llvm.parse_assembly(text) if is_text else _optimise(text, machine)
+    module.verify()
     code: bytes = machine.emit_object(module)
     called = _undefined(code)
     if called is None:
@@ -223,16 +221,6 @@ def _called(assembly: str) -> set[str]:
     return called - set(re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE))
 
 
-def _import_numba() -> Any:
-    try:
-        import numba
-    except ImportError as error:
-        rule = f"the cpu engine needs Numba to compile its kernels: {error}"
-        fault = Fault(field="numba", rule=rule, way_out='pip install numba, or use Device("reference")')
-        raise EngineMissingError("cpu", fault) from error
-    return numba
-
-
 def _write_text(family: str, rest: str) -> str:
     """A kernel that is written in LLVM."""
     from anydml.engines.cpu.kernels.line import make_line
@@ -241,15 +229,23 @@ def _write_text(family: str, rest: str) -> str:
     return make_team() if family == "team" else make_line(rest)
 
 
-def _translate(name: str, numba: Any) -> str:
-    """A kernel in Python as one in LLVM, with what calls it."""
+def _translate(name: str) -> str:
+    """A kernel that is written in Python."""
     from anydml.engines.cpu.registry import make_kernel
+    from anydml.engines.cpu.translate import translate
 
-    # Parts are inlined by Numba itself: a call that LLVM inlines leaves behind how Python is told of its failure.
-    source = make_kernel(name, numba.njit(error_model="numpy", inline="always"))
-    function = numba.cfunc("int64(int64, int64, int64)", error_model="numpy")(source)
-    text: str = function.inspect_llvm().replace(f"@{function.native_name}(", "@kernel(")
-    return text
+    return translate(make_kernel(name))
+
+
+def _optimise(text: str, machine: Any) -> Any:
+    """A kernel that was Python, which leaves everything to the optimiser; others are written as they should be."""
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.slp_vectorization = False  # with it rows put together of pieces take 1.4 times as long
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return module
 
 
 def has_feature(name: str) -> bool:

@@ -1,6 +1,6 @@
 """The words that kernels are written in: loads, stores and shuffles at addresses, as LLVM has them.
 
-A kernel is a Python function that Numba compiles; it sees memory as integers. Every access may be unaligned. Offsets
+A kernel is a Python function, see `translate`; it sees memory as integers. Every access may be unaligned. Offsets
 are added to an address as LLVM does for pointers, so that a loop over them can be vectorised.
 """
 
@@ -9,84 +9,65 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.translate import word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 I64, I32, I8 = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 POINTER = ir.PointerType()
-WIDTHS = {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}
 VECTOR_BYTES = 64
 LONG_ROW = 256
 
 
-def _place(builder: Any, args: Sequence[Any]) -> Any:
-    return builder.gep(builder.inttoptr(args[0], POINTER), [args[1]], source_etype=I8)
+def _place(builder: Any, address: Any, offset: Any) -> Any:
+    return builder.gep(builder.inttoptr(address, POINTER), [offset], source_etype=I8)
 
 
-def make_load(numba_type: Any, llvm_type: Any, convert: Callable[[Any, Any], Any] | None = None) -> Any:
+def make_load(kind: Any, convert: Callable[[Any, Any], Any] | None = None) -> Any:
     """load(address, offset): one element, converted where that is asked for."""
 
-    @intrinsic
-    def load(_typing: Any, _address: Any, _offset: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            value = builder.load(_place(builder, args), typ=llvm_type)
-            value.align = 1
-            return value if convert is None else convert(builder, value)
-
-        return numba_type(types.int64, types.int64), generate
+    @word
+    def load(builder: Any, address: Any, offset: Any) -> Any:
+        value = builder.load(_place(builder, address, offset), typ=kind)
+        value.align = 1
+        return value if convert is None else convert(builder, value)
 
     return load
 
 
-def make_store(numba_type: Any, convert: Callable[[Any, Any], Any] | None = None) -> Any:
+def make_store(convert: Callable[[Any, Any], Any] | None = None) -> Any:
     """store(address, offset, value): one element, converted where that is asked for."""
 
-    @intrinsic
-    def store(_typing: Any, _address: Any, _offset: Any, _value: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            value = args[2] if convert is None else convert(builder, args[2])
-            builder.store(value, _place(builder, args)).align = 1
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, numba_type), generate
+    @word
+    def store(builder: Any, address: Any, offset: Any, value: Any) -> None:
+        result = value if convert is None else convert(builder, value)
+        builder.store(result, _place(builder, address, offset)).align = 1
 
     return store
 
 
-load_bits = {width: make_load(t, ir.IntType(8 * width)) for width, t in WIDTHS.items()}
-store_bits = {width: make_store(t) for width, t in WIDTHS.items()}
-load_word = make_load(types.int64, I64)
-store_word = make_store(types.int64)
+load_bits = {width: make_load(ir.IntType(8 * width)) for width in (1, 2, 4, 8)}
+load_word, store_word = load_bits[8], make_store()
+store_bits = dict.fromkeys(load_bits, store_word)
 
 
-@intrinsic
-def copy_bytes(_typing: Any, _target: Any, _source: Any, _count: Any) -> Any:
+@word
+def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
     """copy_bytes(target, source, count): what C calls memcpy."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        memcpy = builder.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
-        target, source = (builder.inttoptr(arg, POINTER) for arg in args[:2])
-        builder.call(memcpy, [target, source, args[2], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), generate
+    memcpy = builder.module.declare_intrinsic("llvm.memcpy", [POINTER, POINTER, I64])
+    target, source = (builder.inttoptr(address, POINTER) for address in (target, source))
+    builder.call(memcpy, [target, source, count, ir.Constant(ir.IntType(1), 0)])
 
 
-@intrinsic
-def scratch(_typing: Any) -> Any:
+@word
+def scratch(builder: Any) -> Any:
     """scratch(): the address of eight words on the kernel's stack."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        with builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(I64, 8))
-        return builder.ptrtoint(memory, I64)
-
-    return types.int64(), generate
+    with builder.goto_entry_block():
+        memory = builder.alloca(ir.ArrayType(I64, 8))
+    return builder.ptrtoint(memory, I64)
 
 
 def store_vector(builder: Any, vector: Any, address: Any, alignment: int, *, stream: bool) -> None:
@@ -108,21 +89,17 @@ def make_move(
     kind = ir.VectorType(ir.IntType(8 * width), lanes)
     chosen = ir.Constant(ir.VectorType(I32, lanes), [ir.Constant(I32, mask(i)) for i in range(lanes)])
 
-    @intrinsic
-    def move(_typing: Any, _target: Any, _source: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            parts = []
-            for i in range(vectors):
-                place = builder.add(args[1], ir.Constant(I64, i * size))
-                part = builder.load(builder.inttoptr(place, POINTER), typ=kind)
-                part.align = 1
-                parts.append(part)
-            other = parts[1] if vectors > 1 else ir.Constant(kind, ir.Undefined)
-            chosen_parts = builder.shuffle_vector(parts[0], other, chosen)
-            store_vector(builder, chosen_parts, args[0], size if stream else 1, stream=stream)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
+    @word
+    def move(builder: Any, target: Any, source: Any) -> None:
+        parts = []
+        for i in range(vectors):
+            place = builder.add(source, ir.Constant(I64, i * size))
+            part = builder.load(builder.inttoptr(place, POINTER), typ=kind)
+            part.align = 1
+            parts.append(part)
+        other = parts[1] if vectors > 1 else ir.Constant(kind, ir.Undefined)
+        chosen_parts = builder.shuffle_vector(parts[0], other, chosen)
+        store_vector(builder, chosen_parts, target, size if stream else 1, stream=stream)
 
     return move
 
@@ -154,20 +131,15 @@ def make_transpose(width: int) -> Any:
     """transpose(target, target_step, source, source_step): four by four elements, columns for rows."""
     kind = ir.VectorType(ir.IntType(8 * width), 4)
 
-    @intrinsic
-    def transpose(_typing: Any, _target: Any, _target_step: Any, _source: Any, _source_step: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            target, target_step, source, source_step = args
-            rows = []
-            for _ in range(4):
-                rows.append(load_vector(builder, source, kind))
-                source = builder.add(source, source_step)
-            for column in transpose_four(builder, rows):
-                builder.store(column, builder.inttoptr(target, POINTER)).align = 1
-                target = builder.add(target, target_step)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 4), generate
+    @word
+    def transpose(builder: Any, target: Any, target_step: Any, source: Any, source_step: Any) -> None:
+        rows = []
+        for _ in range(4):
+            rows.append(load_vector(builder, source, kind))
+            source = builder.add(source, source_step)
+        for column in transpose_four(builder, rows):
+            builder.store(column, builder.inttoptr(target, POINTER)).align = 1
+            target = builder.add(target, target_step)
 
     return transpose
 
@@ -175,87 +147,57 @@ def make_transpose(width: int) -> Any:
 def make_stack(size: int) -> Any:
     """stack(): the address of some bytes on the kernel's stack."""
 
-    @intrinsic
-    def stack(_typing: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            with builder.goto_entry_block():
-                memory = builder.alloca(ir.ArrayType(I64, size // 8))
-                memory.align = 64
-            return builder.ptrtoint(memory, I64)
-
-        return types.int64(), generate
+    @word
+    def stack(builder: Any) -> Any:
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(I64, size // 8))
+            memory.align = 64
+        return builder.ptrtoint(memory, I64)
 
     return stack
 
 
-@intrinsic
-def take_ticket(_typing: Any, _address: Any) -> Any:
+@word
+def take_ticket(builder: Any, address: Any) -> Any:
     """take_ticket(address): the count there, one more for the next to ask."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.atomic_rmw("add", builder.inttoptr(args[0], POINTER), ir.Constant(I64, 1), "seq_cst")
-
-    return types.int64(types.int64), generate
+    return builder.atomic_rmw("add", builder.inttoptr(address, POINTER), ir.Constant(I64, 1), "seq_cst")
 
 
-@intrinsic
-def load_acquire(_typing: Any, _address: Any) -> Any:
+@word
+def load_acquire(builder: Any, address: Any) -> Any:
     """load_acquire(address): a word, and with it everything written before it was released."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.load_atomic(builder.inttoptr(args[0], POINTER), "acquire", 8, typ=I64)
-
-    return types.int64(types.int64), generate
+    return builder.load_atomic(builder.inttoptr(address, POINTER), "acquire", 8, typ=I64)
 
 
-@intrinsic
-def store_release(_typing: Any, _address: Any, _value: Any) -> Any:
+@word
+def store_release(builder: Any, address: Any, value: Any) -> None:
     """store_release(address, value): a word, after everything written before."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        builder.atomic_rmw("xchg", builder.inttoptr(args[0], POINTER), args[1], "release")
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
+    builder.atomic_rmw("xchg", builder.inttoptr(address, POINTER), value, "release")
 
 
-@intrinsic
-def pause(_typing: Any) -> Any:
+@word
+def pause(builder: Any) -> None:
     """pause(): some nanoseconds in which the other thread of a core, or nobody, works."""
-
-    def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        name, arguments = ("llvm.aarch64.isb", [ir.Constant(I32, 15)]) if IS_ARM else ("llvm.x86.sse2.pause", [])
-        kind = ir.FunctionType(ir.VoidType(), [I32] * len(arguments))
-        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        builder.call(function, arguments)
-        return context.get_dummy_value()
-
-    return types.void(), generate
+    name, arguments = ("llvm.aarch64.isb", [ir.Constant(I32, 15)]) if IS_ARM else ("llvm.x86.sse2.pause", [])
+    kind = ir.FunctionType(ir.VoidType(), [I32] * len(arguments))
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    builder.call(function, arguments)
 
 
-@intrinsic
-def fence(_typing: Any) -> Any:
+@word
+def fence(builder: Any) -> None:
     """fence(): nothing after it is done before anything that stands before it."""
-
-    def generate(context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), generate
+    builder.fence("seq_cst")
 
 
 def _make_prefetch(cache: int) -> Any:
-    @intrinsic
-    def prefetch(_typing: Any, _address: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            name = "llvm.prefetch.p0"
-            kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
-            function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-            how = [ir.Constant(I32, number) for number in (0, 4 - cache, 1)]  # to read, how near, data
-            builder.call(function, [builder.inttoptr(args[0], POINTER), *how])
-            return context.get_dummy_value()
-
-        return types.void(types.int64), generate
+    @word
+    def prefetch(builder: Any, address: Any) -> None:
+        name = "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        how = [ir.Constant(I32, number) for number in (0, 4 - cache, 1)]  # to read, how near, data
+        builder.call(function, [builder.inttoptr(address, POINTER), *how])
 
     return prefetch
 
@@ -270,14 +212,10 @@ def make_piece(width: int, *, stream: bool = False) -> Any:
     """piece(target, source): so many bytes at once; with `stream`, to a target aligned to 16, past the cache."""
     kind = ir.IntType(8 * width) if width < 16 else ir.VectorType(I64, width // 8)
 
-    @intrinsic
-    def piece(_typing: Any, _target: Any, _source: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            value = load_vector(builder, args[1], kind)
-            store_vector(builder, value, args[0], 16 if stream else 1, stream=stream)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
+    @word
+    def piece(builder: Any, target: Any, source: Any) -> None:
+        value = load_vector(builder, source, kind)
+        store_vector(builder, value, target, 16 if stream else 1, stream=stream)
 
     return piece
 
@@ -306,12 +244,9 @@ def copy_row(target: int, source: int, count: int) -> None:
 
 
 def _make_binary(instruction: str) -> Any:
-    @intrinsic
-    def operate(_typing: Any, _a: Any, _b: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return getattr(builder, instruction)(args[0], args[1])
-
-        return types.int64(types.int64, types.int64), generate
+    @word
+    def operate(builder: Any, a: Any, b: Any) -> Any:
+        return getattr(builder, instruction)(a, b)
 
     return operate
 
@@ -321,12 +256,9 @@ quotient, remainder = _make_binary("udiv"), _make_binary("urem")
 
 
 def _make_choice(comparison: str) -> Any:
-    @intrinsic
-    def choose(_typing: Any, _a: Any, _b: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.select(builder.icmp_signed(comparison, args[0], args[1]), args[0], args[1])
-
-        return types.int64(types.int64, types.int64), generate
+    @word
+    def choose(builder: Any, a: Any, b: Any) -> Any:
+        return builder.select(builder.icmp_signed(comparison, a, b), a, b)
 
     return choose
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anydml.engines.cpu.kernels.copy import make_copy, make_transposed
 from anydml.engines.cpu.kernels.gather import make_check, make_gather
@@ -13,34 +13,31 @@ from anydml.engines.cpu.kernels.scatter import make_scatter
 from anydml.engines.cpu.kernels.top import make_top
 from anydml.engines.cpu.kernels.walk import make_line_walk
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-
-def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
+def make_kernel(name: str) -> Any:
     """The Python function of a kernel, to be compiled."""
     family, *rest = name.split()
     if family == "copy":
         kind, width, *flags = rest
-        return make_copy(int(width), kind, "stream" in flags, "far" in flags, inline)
+        return make_copy(int(width), kind, "stream" in flags, "far" in flags)
     if family == "placed":
-        return make_placed(int(rest[0]), inline)
+        return make_placed(int(rest[0]))
     if family == "walk":
-        return make_line_walk(inline)
+        return make_line_walk()
     if family == "reverse":
-        return (make_reverse_columns if rest else make_reverse)(inline)
+        return (make_reverse_columns if rest else make_reverse)()
     if family == "transpose":
-        return make_transposed(int(rest[0]), "stream" in rest, inline)
+        return make_transposed(int(rest[0]), "stream" in rest)
     if family == "check":
-        return make_check(rest[0], inline)
+        return make_check(rest[0])
     if family == "gather":
         shape, width, index, *flags = rest
-        return make_gather(index, shape, int(width), "stream" in flags, "checked" in flags, inline)
+        return make_gather(index, shape, int(width), "stream" in flags, "checked" in flags)
     if family == "scatter":
         shape, width, index = rest
-        return make_scatter(index, shape, int(width), inline)
+        return make_scatter(index, shape, int(width))
     if family == "top":
-        return make_top(rest[0], rest[1], rest[2] == "largest", inline)
+        return make_top(rest[0], rest[1], rest[2] == "largest")
     makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
     shape, kind, function, *flags = rest
     options: list[bool] = ["exclusive" in flags]
@@ -50,4 +47,4 @@ def make_kernel(name: str, inline: Callable[[Any], Any]) -> Any:
         options.append("deep" in flags)
     if shape in ("rows", "columns"):
         options.append("stream" in flags)
-    return makers[shape](kind, function, *options, inline)
+    return makers[shape](kind, function, *options)

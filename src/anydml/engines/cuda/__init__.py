@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from anydml.engines.repeated import compile_repeat
+from anydml.ir.attending import Attend
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
@@ -63,6 +64,12 @@ class CudaEngine:
         self.index = index
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
         self._figures = figures_of(index)
+
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether there is a schedule for a primitive that could be spelled out."""
+        from anydml.engines.cuda.programs.attend import takes_attend
+
+        return isinstance(primitive, Attend) and takes_attend(primitive)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""

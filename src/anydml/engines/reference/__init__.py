@@ -35,6 +35,10 @@ class ReferenceEngine:
     reads_weights = False
     reserve = staticmethod(reserve_host)
 
+    def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol
+        """Everything is spelled out: the plainest is the oracle."""
+        return False
+
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Nothing to plan."""
         return (

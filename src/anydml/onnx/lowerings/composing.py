@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.onnx.nodes import Node
-    from anydml.onnx.types import ElementType
 
 
 # Choices by an attribute
@@ -119,28 +118,6 @@ def _clip(node: Node, x: Value, low: Value | None, high: Value | None) -> Value:
             return compute(node, dml.clip1, x, min=least, max=most)
     found = x if low is None else pair(node, "max", x, low)
     return found if high is None else pair(node, "min", found, high)
-
-
-def dropout_by_attributes(node: Node) -> list[Value]:
-    """Dropout below opset 12: the ratio is an attribute; below 7 training is what is done unless is_test says so."""
-    trains = node.version < 7 and not node.integer("is_test") and node.real("ratio") > 0
-    return _dropout(node, trains=trains, mask=BOOL if node.version >= 10 else node.input(0).element)
-
-
-def dropout(node: Node) -> list[Value]:
-    """Dropout from opset 12 on: how much is dropped, and whether anything is, are inputs."""
-    ratio, training = node.optional(1), node.optional(2)
-    trains = training is not None and bool(training.values("training_mode").any())
-    if trains and ratio is not None:
-        trains = bool(ratio.values("ratio").any())
-    return _dropout(node, trains=trains, mask=BOOL)
-
-
-def _dropout(node: Node, *, trains: bool, mask: ElementType) -> list[Value]:
-    if trains:
-        node.unsupported("training_mode", "Dropout in training is not supported: what it drops is random")
-    x = node.input(0)
-    return [x, *(node.tracer.fill(dml.fill_value_constant, mask, x.shape, 1) for _ in range(node.output_count - 1))]
 
 
 # Powers

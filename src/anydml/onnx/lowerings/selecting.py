@@ -1,4 +1,4 @@
-"""ScatterElements, ScatterND, OneHot and TopK: places that are chosen. An index outside its dimension is an error."""
+"""NonZero, Compress, OneHot and TopK: places that are chosen."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 
 import anydml as dml
 from anydml.enums import AxisDirection, DataType
-from anydml.onnx.lowerings.gathering import check_indices
+from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.moving import convert
-from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import INT64, element_of
 from anydml.onnx.values import Value
 
@@ -18,56 +17,26 @@ if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
 
 
-def scatter_elements(node: Node) -> list[Value]:
-    """ScatterElements, and Scatter before it: single elements along an axis."""
-    data, indices, updates = _scattered(node)
+def nonzero(node: Node) -> list[Value]:
+    """NonZero: how many coordinates there are hangs on the elements, which must be known."""
+    data = node.input(0)
+    return [Value.of(INT64, np.array(np.nonzero(np.atleast_1d(data.values("X")))))]
+
+
+def compress(node: Node) -> list[Value]:
+    """Compress: the slices along an axis, or the elements, that a condition says; it must be known."""
+    data, condition = node.input(0), node.input(1)
+    if len(condition.shape) != 1:
+        rule = "condition must have 1 dimension"
+        node.refuse("condition", rule, value=condition.shape, found=str(condition.shape))
+    if not node.has("axis"):
+        data = node.tracer.reshape(data, (data.count,))
     axis = node.axis(node.integer("axis", 0), len(data.shape))
-    if len(indices.shape) != len(data.shape):
-        node.refuse("indices", f"indices must have {len(data.shape)} dimensions, as data has", found=str(indices.shape))
-    if updates.shape != indices.shape:
-        node.refuse("updates", f"updates must have the shape of indices, {indices.shape}", found=str(updates.shape))
-    sizes = [*indices.shape[:axis], data.shape[axis], *indices.shape[axis + 1 :]]
-    if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
-        rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
-        node.refuse("indices", rule, value=indices.shape, found=str(indices.shape))
-    check_indices(node, indices, [data.shape[axis]], axis)
-    if not indices.count:
-        return [data]
-    if tuple(sizes) == data.shape:
-        return [node.tracer.apply(dml.scatter, [data, indices, updates], data.shape, axis)]
-    # A corner of the data alone is written to: it is cut out, and put back.
-    corner = take(node, data, [0] * len(sizes), sizes, [1] * len(sizes))
-    made = node.tracer.apply(dml.scatter, [corner, indices, updates], tuple(sizes), axis)
-    ends = [whole - size for size, whole in zip(sizes, data.shape, strict=True)]
-    padded = node.tracer.apply(dml.padding1, [made], data.shape, [0] * len(ends), ends)
-    inside = Value.of(element_of(DataType.UINT8), np.pad(np.ones(sizes, np.uint8), [(0, end) for end in ends]))
-    return [node.tracer.apply(dml.if_, [inside, padded, data], data.shape, element=data.element)]
-
-
-def scatter_nd(node: Node) -> list[Value]:
-    """ScatterND: elements or blocks at tuples of coordinates."""
-    data, indices, updates = _scattered(node)
-    ranks = (len(data.shape), len(indices.shape))
-    if min(ranks) < 1:
-        node.refuse("indices", "data and indices must have at least 1 dimension each")
-    length = indices.shape[-1]
-    if not 1 <= length <= ranks[0]:
-        node.refuse("indices", f"indices must end in a size of 1 .. {ranks[0]}", found=str(length))
-    shape = (*indices.shape[:-1], *data.shape[length:])
-    if updates.shape != shape:
-        rule = f"updates must be {shape}: the shape of indices without the last, then what no tuple indexes of data"
-        node.refuse("updates", rule, value=updates.shape, found=str(updates.shape))
-    check_indices(node, indices, data.shape[:length], 0)
-    if not updates.count:
-        return [data]
-    return [node.tracer.apply(dml.scatter_nd, [data, indices, updates], data.shape)]
-
-
-def _scattered(node: Node) -> tuple[Value, Value, Value]:
-    reduction = node.text("reduction") if "reduction" in node.rules.defaults else "none"
-    if reduction != "none":
-        node.unsupported("reduction", f"reduction {reduction} is not supported: DirectML's scatters write over")
-    return node.input(0), node.input(1), node.input(2)
+    if condition.count > data.shape[axis]:
+        rule = f"condition must be no longer than the axis, {data.shape[axis]}"
+        node.refuse("condition", rule, value=condition.count, found=str(condition.count))
+    places = np.flatnonzero(condition.values("condition"))
+    return [take_blocks(node, data, Value.of(INT64, places), axis)]
 
 
 def top_k(node: Node) -> list[Value]:

@@ -1,4 +1,4 @@
-"""The kernels: each is made by name, in LLVM or by Numba, and compiled for the very CPU it runs on.
+"""The kernels: each is made by name, as text of LLVM or in Python, and compiled for the very CPU it runs on.
 
 A kernel is `kernel(words, begin, end)`: it does the units of work begin .. end of what the 64-bit words at an address
 describe, and returns a status. It validates nothing and allocates nothing. The words' meaning stands with each kernel;

@@ -5,7 +5,7 @@ Words are those of a walk, in `outer.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anydml.engines.cpu.kernels.outer import FIRST, OUTER, find_row, make_walk
 from anydml.engines.cpu.language import (
@@ -25,9 +25,6 @@ from anydml.engines.cpu.language import (
     store_bits,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 EDGE_BYTES = 16
 """A row's ends, outside the target's whole lines, are copied by so many bytes."""
 AHEAD = 2048
@@ -37,14 +34,13 @@ A prefetcher that guesses loses its way at each row's end: a block of half by ha
 0.83 to 0.88 (Arm Neoverse-N1)."""
 
 
-def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_row(kind: str, width: int, stream: bool, far: bool) -> Any:
     """row(source, target, count, source step, target step, source of the row after), for one innermost dimension.
 
     `stream` writes past the cache, `far` fetches ahead; both need a target aligned to its elements.
     """
     load, store = load_bits[width], store_bits[width]
     lanes = VECTOR_BYTES // width
-    copy = compile_inline(copy_row)
 
     def strided(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
         for i in range(count):
@@ -60,7 +56,7 @@ def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Cal
             store(target, i * width, load(source, i * source_step))
 
     def run(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
-        copy(target, source, count * width)
+        copy_row(target, source, count * width)
 
     if kind in ("strided", "repeated", "gathered") or (kind == "run" and not stream and not far):
         return {"strided": strided, "repeated": repeated, "gathered": gathered, "run": run}[kind]
@@ -85,8 +81,6 @@ def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Cal
         for j in range(begin + whole * few, end):  # by the step at run time: on a known -2 LLVM 20 fails an assertion
             store(target, j * width, load(source, j * source_step))
 
-    edge = compile_inline(copy_edge)
-
     def vectors(source: int, target: int, count: int, source_step: int, target_step: int, after: int) -> None:
         # Up to the first whole line of the target; every line after it is written whole and once, because a line
         # that is written in part, or twice, is read first.
@@ -94,7 +88,7 @@ def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Cal
         # The last vector of a stride above 1 would read past what the last element needs.
         whole = larger(count - i - spare, 0) // lanes
         first, done = source + (i * step - back) * width, i + whole * lanes
-        edge(source, target, 0, i, source_step, spare if i == count else 0)
+        copy_edge(source, target, 0, i, source_step, spare if i == count else 0)
         if step > 0:
             for j in range(whole):
                 if far:
@@ -114,14 +108,14 @@ def make_row(kind: str, width: int, stream: bool, far: bool, compile_inline: Cal
                         prefetch(soon + k * VECTOR_BYTES)
                 move(target + (i + j * lanes) * width, first + j * stride)
         # Last, because the next row's first edge is most often on the same line.
-        edge(source, target, done, count, source_step, spare)
+        copy_edge(source, target, done, count, source_step, spare)
 
     return vectors
 
 
-def make_copy(width: int, kind: str, stream: bool, far: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_copy(width: int, kind: str, stream: bool, far: bool) -> Any:
     """The kernel for rows of one kind."""
-    copy = compile_inline(make_row(kind, width, stream, far, compile_inline))
+    copy = make_row(kind, width, stream, far)
 
     def row(
         words: int,
@@ -136,7 +130,7 @@ def make_copy(width: int, kind: str, stream: bool, far: bool, compile_inline: Ca
     ) -> None:
         copy(source, target, count, source_step, target_step, after)
 
-    return make_walk(compile_inline(row), compile_inline)
+    return make_walk(row)
 
 
 RUN = 64
@@ -151,7 +145,7 @@ FETCHED = 8
 """Rows of the source ahead that are fetched already."""
 
 
-def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_transposed(width: int, stream: bool) -> Any:
     """A transpose: the target is contiguous along one dimension, the source along another.
 
     Words as above, but rank counts the dimensions outside both; `count` is along the target's contiguous dimension,
@@ -163,7 +157,7 @@ def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], An
     """
     load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
     line = make_piece(VECTOR_BYTES, stream=stream)
-    copy, find, stack = compile_inline(copy_row), compile_inline(find_row), make_stack(TURNED)
+    stack = make_stack(TURNED)
     pitch = PITCH * width
     most = min(ROWS, TURNED // pitch)
 
@@ -175,7 +169,7 @@ def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], An
         turned, at = stack(), scratch()
         for unit in range(begin, end):
             rest = quotient(unit, runs)
-            source_on, target_on = find(words, OUTER, rank, rest, at)
+            source_on, target_on = find_row(words, OUTER, rank, rest, at)
             source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
             head = smaller(count, (-target % VECTOR_BYTES) // width)
             start = head + (unit - rest * runs - 1) * RUN
@@ -206,7 +200,7 @@ def make_transposed(width: int, stream: bool, compile_inline: Callable[[Any], An
                         for i in range(0, RUN * width, VECTOR_BYTES):
                             line(place + i, row + i)
                     else:
-                        copy(place, row, length * width)
+                        copy_row(place, row, length * width)
         return 0
 
     return kernel

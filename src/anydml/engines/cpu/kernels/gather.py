@@ -9,10 +9,9 @@ A unit is one tuple.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
 
 from anydml.engines.cpu.kernels.near import INDEXED, make_near
 from anydml.engines.cpu.kernels.outer import FIRST, find_row
@@ -33,9 +32,6 @@ from anydml.engines.cpu.language import (
     store_bits,
     store_word,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TUPLES = INDEXED + 8 * 16
 BLOCKS = TUPLES + 8 * 32
@@ -59,7 +55,7 @@ def _make_load_index(kind: str) -> Any:
             return value
         return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
 
-    return make_load(types.int64, ir.IntType(8 * width), widen)
+    return make_load(ir.IntType(8 * width), widen)
 
 
 def make_index(kind: str) -> Any:
@@ -90,9 +86,9 @@ def make_clamped(kind: str) -> Any:
     return clamped
 
 
-def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
+def make_check(kind: str) -> Any:
     """The kernel that returns the first tuple of a range with an index outside, counted from 1; 0 for none."""
-    index, width = compile_inline(make_index(kind)), int(kind[1:]) // 8
+    index, width = make_index(kind), int(kind[1:]) // 8
 
     def kernel(words: int, begin: int, end: int) -> int:
         indices, coordinates = load_word(words, FIRST + 8), load_word(words, FIRST + 24)
@@ -132,7 +128,7 @@ def make_check(kind: str, compile_inline: Callable[[Any], Any]) -> Any:
     return kernel
 
 
-def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_block(shape: str, width: int, stream: bool) -> Any:
     """block(words, source, target): a piece of so many bytes, a row of bytes, or a block of any layout.
 
     `stream` writes pieces and rows past the cache, to targets aligned to 16 bytes.
@@ -143,19 +139,19 @@ def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[A
         def one_piece(words: int, source: int, target: int) -> None:
             piece(target, source)
 
-        return compile_inline(one_piece)
+        return one_piece
     if shape in ("row", "ahead"):
-        copy, line = compile_inline(copy_row), make_piece(LINE, stream=stream)
+        line = make_piece(LINE, stream=stream)
 
         def row(words: int, source: int, target: int) -> None:
             count = load_word(words, FIRST + 40)
             lines = count // LINE
             for i in range(lines):
                 line(target + LINE * i, source + LINE * i)
-            copy(target + LINE * lines, source + LINE * lines, count - LINE * lines)
+            copy_row(target + LINE * lines, source + LINE * lines, count - LINE * lines)
 
-        return compile_inline(row)
-    load, store, find = load_bits[width], store_bits[width], compile_inline(find_row)
+        return row
+    load, store = load_bits[width], store_bits[width]
 
     def any_layout(words: int, source: int, target: int) -> None:
         count = load_word(words, FIRST + 40)
@@ -165,30 +161,28 @@ def make_block(shape: str, width: int, stream: bool, compile_inline: Callable[[A
         for k in range(rank):
             rows *= load_word(words, BLOCKS + 24 * k)
         for r in range(rows):
-            source_on, target_on = find(words, BLOCKS, rank, r, at)
+            source_on, target_on = find_row(words, BLOCKS, rank, r, at)
             for i in range(count):
                 store(target + target_on, i * target_step, load(source + source_on, i * source_step))
 
-    return compile_inline(any_layout)
+    return any_layout
 
 
-def make_gather(
-    kind: str, shape: str, width: int, stream: bool, checked: bool, compile_inline: Callable[[Any], Any]
-) -> Any:
+def make_gather(kind: str, shape: str, width: int, stream: bool, checked: bool) -> Any:
     """The kernel that copies. Every index is clamped: one that changes after the check still reads the source.
 
     Tuples go in batches: where the blocks of one lie is worked out, and their memory asked for, while those of the
     batch before are copied. Elements that lie near, where one coordinate chooses from what the cache holds, are copied
     at once; pieces and rows that an x86 takes, without batches.
     """
-    clamped = compile_inline(make_clamped(kind))
+    clamped = make_clamped(kind)
     if shape == "near":
-        return make_walk_tuples(make_near(kind, width, clamped, compile_inline))
+        return make_walk_tuples(make_near(kind, width, clamped))
     if shape == "take":
-        return make_walk_tuples(make_take(kind, width, checked, compile_inline))
-    block = make_block(shape, width, stream, compile_inline)
+        return make_walk_tuples(make_take(kind, width, checked))
+    block = make_block(shape, width, stream)
     if shape == "ahead":
-        return make_walk_tuples(make_ahead(block, clamped, compile_inline))
+        return make_walk_tuples(make_ahead(block, clamped))
     is_row, stack = shape == "row", make_stack(2 * BATCH * 8)
 
     def find_blocks(
@@ -204,8 +198,6 @@ def make_gather(
                 on = clamped(indices + k * coordinate_step, i * step, size) * stride
                 store_word(places, 8 * i, load_word(places, 8 * i) + on)
 
-    find = compile_inline(find_blocks)
-
     def row(
         words: int,
         source: int,
@@ -220,10 +212,10 @@ def make_gather(
         length, places = load_word(words, FIRST + 40), stack()
         lines = smaller(length + LINE - 1, AHEAD_BYTES) // LINE
         ahead = larger(smaller(AHEAD, quotient(AHEAD_BYTES, length)), 1) if is_row else AHEAD
-        find(words, places, source, source_step, indices, index_step, smaller(BATCH, count))
+        find_blocks(words, places, source, source_step, indices, index_step, smaller(BATCH, count))
         for low in range(0, count, BATCH):
             high = smaller(low + BATCH, count)
-            find(
+            find_blocks(
                 words,
                 places + 8 * (high & (2 * BATCH - 1)),
                 source + high * source_step,
@@ -238,7 +230,7 @@ def make_gather(
                     prefetch(soon + LINE * j)
                 block(words, load_word(places, 8 * (i & (2 * BATCH - 1))), target + i * target_step)
 
-    return make_walk_tuples(compile_inline(row))
+    return make_walk_tuples(row)
 
 
 def make_walk_tuples(row: Any) -> Any:

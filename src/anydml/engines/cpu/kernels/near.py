@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
 
 from anydml.engines.cpu.kernels.outer import FIRST
 from anydml.engines.cpu.language import (
@@ -19,19 +18,16 @@ from anydml.engines.cpu.language import (
     store_bits,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 INDEXED = FIRST + 8 * 10
 PLACES = 4096
 """Elements whose places are worked out together: 16 KiB, half of the first cache."""
 
 _I32 = ir.IntType(32)
-_load_place = make_load(types.int64, _I32, lambda builder, value: builder.sext(value, I64))
-_store_place = make_store(types.int64, lambda builder, value: builder.trunc(value, _I32))
+_load_place = make_load(_I32, lambda builder, value: builder.sext(value, I64))
+_store_place = make_store(lambda builder, value: builder.trunc(value, _I32))
 
 
-def make_near(kind: str, width: int, clamped: Any, compile_inline: Callable[[Any], Any]) -> Any:
+def make_near(kind: str, width: int, clamped: Any) -> Any:
     """A row of tuples that each pick an element.
 
     Places are worked out by the vector, and kept for the row after where that has the same indices: 0.5 ns an element,
@@ -57,8 +53,6 @@ def make_near(kind: str, width: int, clamped: Any, compile_inline: Callable[[Any
             for i in range(count):
                 store(target, i * target_step, load(source, _load_place(places, 4 * i)))
 
-    find, pick_all = compile_inline(find_places), compile_inline(pick)
-
     def row(
         words: int,
         source: int,
@@ -74,7 +68,7 @@ def make_near(kind: str, width: int, clamped: Any, compile_inline: Callable[[Any
         for low in range(0, count, PLACES):
             length = smaller(PLACES, count - low)
             if not again or count > PLACES:
-                find(words, places, indices + low * index_step, index_step, length)
-            pick_all(places, source, target + low * target_step, target_step, length)
+                find_places(words, places, indices + low * index_step, index_step, length)
+            pick(places, source, target + low * target_step, target_step, length)
 
-    return compile_inline(row)
+    return row

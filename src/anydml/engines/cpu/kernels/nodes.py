@@ -171,6 +171,17 @@ def _copies_sign(node: Expr) -> tuple[Expr, Expr] | None:
     return (found[0], found[1]) if all(arg.type is node.type for arg in found) else None
 
 
+def _half_of_product(node: Expr) -> tuple[Expr, int] | None:
+    """A product of 64 bits and which half of it is taken: LLVM would multiply once more for the lower, half as wide."""
+    source = node.args[0]
+    if kind_of(node.type) not in ("u32", "i32") or kind_of(source.type) != "u64":
+        return None
+    if source.op == "mul":
+        return source, 0
+    is_upper = source.op == "shr" and source.args[0].op == "mul" and source.args[1].op == "const"
+    return (source.args[0], 1) if is_upper and source.args[1].value == 32 else None
+
+
 def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) -> str:
     """A constant or an operation, given the names of its arguments, and of theirs."""
     args = [found[arg] for arg in node.args]
@@ -197,6 +208,12 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         return text.call("copysign", vector, [found[arg] for arg in both])
     if op == "bits":
         return args[0] if source == vector else text.new(f"bitcast {source} {args[0]} to {vector}")
+    if op == "cast" and (half := _half_of_product(node)) is not None:
+        halves = text.new(f"bitcast {source} {found[half[0]]} to <{2 * lanes} x i32>")
+        places = ", ".join(f"i32 {2 * lane + half[1]}" for lane in range(lanes))
+        return text.new(
+            f"shufflevector <{2 * lanes} x i32> {halves}, <{2 * lanes} x i32> poison, <{lanes} x i32> <{places}>"
+        )
     if op == "cast" and IS_ARM and of == "f32" and kind in _SATURATED:
         return text.saturate(args[0], source, kind, vector)
     if op == "cast":

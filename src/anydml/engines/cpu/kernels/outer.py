@@ -7,13 +7,10 @@ in bytes, counts in elements. A unit is one segment of one row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.language import load_word, quotient, remainder, scratch, smaller, store_word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FIRST = HEADER * 8
 OUTER = FIRST + 8 * 8
@@ -32,13 +29,12 @@ def find_row(words: int, table: int, rank: int, number: int, at: int) -> tuple[i
     return source, target
 
 
-def make_walk(row: Any, compile_inline: Callable[[Any], Any]) -> Any:
+def make_walk(row: Any) -> Any:
     """The kernel that does every unit by row(words, at, first, source, target, count, source step, target step, after).
 
     `at` holds the row's coordinates, `first` is the segment's first element in its row, and `after` where the source
     of the next unit lies.
     """
-    find = compile_inline(find_row)
 
     def kernel(words: int, begin: int, end: int) -> int:
         source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
@@ -49,7 +45,7 @@ def make_walk(row: Any, compile_inline: Callable[[Any], Any]) -> Any:
         at = scratch()
         rest = quotient(begin, segments)
         segment = begin - rest * segments
-        source_on, target_on = find(words, OUTER, rank, rest, at)
+        source_on, target_on = find_row(words, OUTER, rank, rest, at)
         source, target = source + source_on, target + target_on
         inner = load_word(words, OUTER + 24 * (rank - 1) + 8) if rank > 0 else 0
         for _ in range(begin, end):

@@ -9,20 +9,17 @@ as the row before it is a copy of that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.language import copy_row, load_bits, load_word, quotient, store_bits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 FIRST = HEADER * 8
 
 
-def make_placed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
+def make_placed(width: int) -> Any:
     """The kernel for elements of some bytes."""
-    load, store, copy = load_bits[width], store_bits[width], compile_inline(copy_row)
+    load, store = load_bits[width], store_bits[width]
 
     def kernel(words: int, begin: int, end: int) -> int:
         source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
@@ -36,14 +33,14 @@ def make_placed(width: int, compile_inline: Callable[[Any], Any]) -> Any:
             row = source + load_word(places, 8 * outer) + load_word(within, 8 * (unit - outer * inner))
             there = target + unit * pitch
             if row == last and pieces > 1:
-                copy(there, there - pitch, size)
+                copy_row(there, there - pitch, size)
                 continue
             last = row
             for k in range(pieces):
                 place, start = there + load_word(table, 32 * k), row + load_word(table, 32 * k + 8)
                 count, step = load_word(table, 32 * k + 16), load_word(table, 32 * k + 24)
                 if step == width:
-                    copy(place, start, count * width)
+                    copy_row(place, start, count * width)
                 elif count <= 4:  # a margin, which the loop below takes three times as long for
                     store(place, 0, load(start, 0))
                     if count > 1:

@@ -8,17 +8,13 @@ the innermost dimension.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
 
 from anydml.engines.cpu.kernels.outer import FIRST, make_walk
 from anydml.engines.cpu.kernels.walk import PARAMETERS, call_line
 from anydml.engines.cpu.language import I64, larger, load_word, make_load, make_stack, quotient, smaller, store_word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LENGTHS = PARAMETERS + 8 * 2
 AXIS = LENGTHS + 8 * 10
@@ -29,7 +25,7 @@ ROWS = 32
 """Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
 
 Column by column, the lines that are written stay in the cache until they are whole."""
-_load_4 = make_load(types.int64, ir.IntType(32), lambda builder, value: builder.zext(value, I64))
+_load_4 = make_load(ir.IntType(32), lambda builder, value: builder.zext(value, I64))
 
 
 def load_length(words: int, address: int) -> Any:
@@ -60,9 +56,8 @@ def turn(
         call_line(words, from_here, to_here, count - turned, source_step, target_step)
 
 
-def make_reverse(compile_inline: Callable[[Any], Any]) -> Any:
+def make_reverse() -> Any:
     """The kernel for rows that have one length each."""
-    length_at, find, turn_line = compile_inline(load_length), compile_inline(find_lengths), compile_inline(turn)
 
     def row(
         words: int,
@@ -75,24 +70,23 @@ def make_reverse(compile_inline: Callable[[Any], Any]) -> Any:
         target_step: int,
         after: int,
     ) -> None:
-        length, axis = length_at(words, find(words, at)), load_word(words, AXIS)
+        length, axis = load_length(words, find_lengths(words, at)), load_word(words, AXIS)
         if axis < 0:
-            turn_line(words, first, source, target, count, length, source_step, target_step)
+            turn(words, first, source, target, count, length, source_step, target_step)
             return
         i = load_word(at, 8 * axis)
         on = (length - 1 - 2 * i) * load_word(words, AXIS + 16) if i < length else 0
         call_line(words, source + on, target, count, source_step, target_step)
 
-    return make_walk(compile_inline(row), compile_inline)
+    return make_walk(row)
 
 
-def make_reverse_columns(compile_inline: Callable[[Any], Any]) -> Any:
+def make_reverse_columns() -> Any:
     """The kernel for an axis outside columns that have a length each: a unit is a tile of columns and rows.
 
     Columns beside one another are moved together where their lengths are equal, unless few are. The words' axis is
     here counted in blocks.
     """
-    length_at, find, turn_line = compile_inline(load_length), compile_inline(find_lengths), compile_inline(turn)
     stack = make_stack(16 * (COLUMNS + 1))
 
     def row(
@@ -109,10 +103,10 @@ def make_reverse_columns(compile_inline: Callable[[Any], Any]) -> Any:
         top, source_axis = load_word(at, 8 * load_word(words, AXIS)) * BLOCK, load_word(words, AXIS + 16)
         bottom = smaller(top + BLOCK, load_word(words, AXIS + 8))
         target_axis, lengths_step = load_word(words, AXIS + 24), load_word(words, AXIS + 32)
-        lengths, runs = find(words, at) + first * lengths_step, stack()
+        lengths, runs = find_lengths(words, at) + first * lengths_step, stack()
         number, before = 0, -1
         for j in range(count):
-            length = length_at(words, lengths + j * lengths_step)
+            length = load_length(words, lengths + j * lengths_step)
             if length != before:
                 store_word(runs, 16 * number, j)
                 store_word(runs, 16 * number + 8, length)
@@ -133,8 +127,8 @@ def make_reverse_columns(compile_inline: Callable[[Any], Any]) -> Any:
                 from_here, to_here = source + i * source_axis, target + i * target_axis
                 height = smaller(ROWS, bottom - i)
                 for j in range(low, smaller(low + together, count)):
-                    length = length_at(words, lengths + j * lengths_step)
+                    length = load_length(words, lengths + j * lengths_step)
                     s, t = from_here + j * source_step, to_here + j * target_step
-                    turn_line(words, i, s, t, height, length, source_axis, target_axis)
+                    turn(words, i, s, t, height, length, source_axis, target_axis)
 
-    return make_walk(compile_inline(row), compile_inline)
+    return make_walk(row)

@@ -8,7 +8,7 @@ there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
@@ -27,9 +27,6 @@ from anydml.engines.cpu.language import (
     store_release,
     take_ticket,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FIRST = HEADER * 8
 OUTER = FIRST + 8 * 11
@@ -52,7 +49,7 @@ def _starts_with_zero(tally: Tally, exclusive: bool) -> bool:
     return exclusive and tally.is_float and tally.function == "sum"
 
 
-def make_line(tally: Tally, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_line(tally: Tally, exclusive: bool) -> Any:
     """line(source, source step, target, target step, count, total): one line, by the element; the total after it."""
     load, store, combine = tally.load, tally.store, tally.make_combine()
 
@@ -63,22 +60,21 @@ def make_line(tally: Tally, exclusive: bool, compile_inline: Callable[[Any], Any
             total = after
         return total
 
-    return compile_inline(line)
+    return line
 
 
-def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_lines(kind: str, function: str, exclusive: bool) -> Any:
     """Lines of any layout, one by one. A unit is a line."""
-    find = compile_inline(find_row)
     tally = Tally(kind, function)
-    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
-    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    line, start = make_line(tally, exclusive), tally.start
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.zero
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 72)
         source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
         at = scratch()
         for unit in range(begin, end):
-            source_on, target_on = find(words, OUTER, rank, unit, at)
+            source_on, target_on = find_row(words, OUTER, rank, unit, at)
             source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
             line(source, source_step, target, target_step, count, start)
             if clear:
@@ -88,24 +84,21 @@ def make_lines(kind: str, function: str, exclusive: bool, compile_inline: Callab
     return kernel
 
 
-def make_rows(
-    kind: str, function: str, exclusive: bool, reverse: bool, stream: bool, compile_inline: Callable[[Any], Any]
-) -> Any:
+def make_rows(kind: str, function: str, exclusive: bool, reverse: bool, stream: bool) -> Any:
     """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows.
 
     The blocks of columns are aligned to the lines of the first row's target; for `stream` to those of every row's.
     """
-    find = compile_inline(find_row)
     tally = Tally(kind, function)
-    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
-    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    line, start = make_line(tally, exclusive), tally.start
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.zero
     rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=stream)
     load_total, store_total = tally.load_total, tally.store_total
     stack = make_stack(64)
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
     forward = -1 if reverse else 1
-    step, lead = forward * width, block - width if reverse else 0
+    step, stride, lead = forward * width, forward * block, block - width if reverse else 0
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
@@ -115,7 +108,7 @@ def make_rows(
         for unit in range(begin, end):
             rest = quotient(unit, fours)
             first = (unit - rest * fours) * 4
-            source_on, target_on = find(words, OUTER, rank, rest, at)
+            source_on, target_on = find_row(words, OUTER, rank, rest, at)
             source = load_word(words, FIRST) + source_on + first * source_across
             target = load_word(words, FIRST + 8) + target_on + first * target_across
             height = smaller(4, across - first)
@@ -126,9 +119,9 @@ def make_rows(
             for r in range(height):
                 s, t = source + r * source_across, target + r * target_across
                 store_total(totals, r * total_width, line(s, step, t, step, head, start))
+            s, t = source + head * step - lead, target + head * step - lead
             for i in range(whole):
-                on = (head + i * ROW_BLOCK) * step - lead
-                rows(target + on, target_across, source + on, source_across, totals)
+                rows(t + i * stride, target_across, s + i * stride, source_across, totals)
             for r in range(height):
                 s, t = source + r * source_across + done * step, target + r * target_across + done * step
                 line(s, step, t, step, count - done, load_total(totals, r * total_width))
@@ -139,9 +132,7 @@ def make_rows(
     return kernel
 
 
-def make_columns(
-    kind: str, function: str, exclusive: bool, by_two: bool, stream: bool, compile_inline: Callable[[Any], Any]
-) -> Any:
+def make_columns(kind: str, function: str, exclusive: bool, by_two: bool, stream: bool) -> Any:
     """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis.
 
     `by_two` takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
@@ -149,11 +140,10 @@ def make_columns(
     are aligned to the lines of the target's first row; for `stream` to those of every row. The rows after are fetched
     ahead on x86, where it takes up to 20 % less time, and not on Arm, where it takes as much more.
     """
-    find = compile_inline(find_row)
     depth, fetches = 2 if by_two else 1, not IS_ARM
     tally = Tally(kind, function)
-    load, combine, start = tally.load, tally.make_combine(), tally.numba_type(tally.start)
-    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    load, combine, start = tally.load, tally.make_combine(), tally.start
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.zero
     columns = tally.make_columns(COLUMNS, depth, exclusive=exclusive, stream=stream)
     load_total, store_total = tally.load_total, tally.store_total
     width, total_width = tally.width, tally.total_width
@@ -166,8 +156,6 @@ def make_columns(
             store(target, j * width, total if exclusive else after)
             store_total(totals, j * total_width, after)
 
-    some = compile_inline(some_columns)
-
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
         source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
@@ -178,7 +166,7 @@ def make_columns(
             rest = quotient(unit, tiles)
             low = (unit - rest * tiles) * tile
             wide = smaller(tile, across - low)
-            source_on, target_on = find(words, OUTER, rank, rest, at)
+            source_on, target_on = find_row(words, OUTER, rank, rest, at)
             source = load_word(words, FIRST) + source_on + low * width
             target = load_word(words, FIRST + 8) + target_on + low * width
             head = smaller(-target % block // width, wide)
@@ -189,16 +177,16 @@ def make_columns(
             for i in range(0, deep, depth):
                 s, t = source + i * source_step, target + i * target_step
                 for k in range(depth):
-                    some(s + k * source_step, t + k * target_step, totals, 0, head)
+                    some_columns(s + k * source_step, t + k * target_step, totals, 0, head)
                 for j in range(head, done, COLUMNS):
                     if fetches:
                         for k in range(depth):
                             prefetch(s + (depth + k) * source_step + j * width)
                     columns(t + j * width, target_step, s + j * width, source_step, totals + j * total_width)
                 for k in range(depth):
-                    some(s + k * source_step, t + k * target_step, totals, done, wide)
+                    some_columns(s + k * source_step, t + k * target_step, totals, done, wide)
             for i in range(deep, count):
-                some(source + i * source_step, target + i * target_step, totals, 0, wide)
+                some_columns(source + i * source_step, target + i * target_step, totals, 0, wide)
             if clear:
                 for j in range(wide):
                     store(target, j * width, zero)
@@ -207,7 +195,7 @@ def make_columns(
     return kernel
 
 
-def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_long(kind: str, function: str, exclusive: bool, reverse: bool) -> Any:
     """One long contiguous row. A unit is a worker, which takes tiles in turn until none is left.
 
     The chain is a ticket, then for each tile the total of everything up to it and, one word on, whether it is there.
@@ -216,8 +204,8 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
     that tile up themselves, to the same bits. Nobody waits for a thread that does not run.
     """
     tally = Tally(kind, function)
-    line, start = make_line(tally, exclusive, compile_inline), tally.numba_type(tally.start)
-    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.numba_type(0)
+    line, start = make_line(tally, exclusive), tally.start
+    clear, store, zero = _starts_with_zero(tally, exclusive), tally.store, tally.zero
     rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=False)
     reduce, combine = tally.make_reduce(ROW_BLOCK), tally.make_combine()
     load_total, store_total = tally.load_total, tally.store_total
@@ -241,8 +229,6 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
                 whole = combine(whole, load_total(lanes, j * total_width))
             store_total(sums, p * total_width, whole)
 
-    add_tile = compile_inline(add_up)
-
     def find_total(chain: int, t: int, source: int, sums: int, lanes: int) -> Any:
         # The total of everything before tile t.
         link = chain + 16 * t
@@ -257,7 +243,7 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
         if known > 0:
             carry = load_total(chain + 16 * known - 16, 0)
         for k in range(known, t):
-            add_tile(source + k * tile * step, sums, lanes)
+            add_up(source + k * tile * step, sums, lanes)
             fence()  # in place its elements are written as soon as its total is there
             if load_acquire(chain + 16 * k + 8):
                 carry = load_total(chain + 16 * k, 0)
@@ -266,13 +252,11 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
                     carry = combine(carry, load_total(sums, p * total_width))
         return carry
 
-    find = compile_inline(find_total)
-
     def kernel(words: int, begin: int, end: int) -> int:
         source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
         count, ticket = load_word(words, FIRST + 16), load_word(words, FIRST + 80)
         chain = ticket + 16
-        tiles = (count + tile - 1) // tile
+        tiles = quotient(count + tile - 1, tile)
         totals = stack()
         sums, others, lanes = totals + 64, totals + 128, totals + 192
         while True:
@@ -283,12 +267,12 @@ def make_long(kind: str, function: str, exclusive: bool, reverse: bool, compile_
             s, d = source + first * step, target + first * step
             length = smaller(tile, count - first)
             if length < tile:  # the last one: nobody needs its total
-                line(s, step, d, step, length, find(chain, t, source, others, lanes))
+                line(s, step, d, step, length, find_total(chain, t, source, others, lanes))
                 if clear and t == 0:
                     store(d, 0, zero)
                 continue
-            add_tile(s, sums, lanes)
-            carry = find(chain, t, source, others, lanes)
+            add_up(s, sums, lanes)
+            carry = find_total(chain, t, source, others, lanes)
             for p in range(PIECES):
                 store_total(totals, p * total_width, carry)
                 carry = combine(carry, load_total(sums, p * total_width))

@@ -11,23 +11,20 @@ no two units write to one place, and the last of equal tuples stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anydml.engines.cpu.kernels.gather import BLOCKS, TUPLES, make_block, make_index
 from anydml.engines.cpu.kernels.near import INDEXED
 from anydml.engines.cpu.kernels.outer import FIRST
 from anydml.engines.cpu.language import load_word, quotient, remainder, smaller
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 PARTS = BLOCKS + 8 * 24
 BATCHES = PARTS + 8 * 8
 
 
-def make_scatter(kind: str, shape: str, width: int, compile_inline: Callable[[Any], Any]) -> Any:
+def make_scatter(kind: str, shape: str, width: int) -> Any:
     """The kernel. An index outside its dimension leads nowhere: one that changes after the check does no harm."""
-    index, block = compile_inline(make_index(kind)), make_block(shape, width, False, compile_inline)
+    index, block = make_index(kind), make_block(shape, width, False)
 
     def run(
         words: int,
@@ -57,8 +54,6 @@ def make_scatter(kind: str, shape: str, width: int, compile_inline: Callable[[An
                         is_inside = 0 if other < 0 else is_inside
                     if is_inside:
                         block(words, source + i * source_step + lane * lane_source, to)
-
-    row = compile_inline(run)
 
     def kernel(words: int, begin: int, end: int) -> int:
         rank = load_word(words, FIRST + 64)
@@ -99,7 +94,7 @@ def make_scatter(kind: str, shape: str, width: int, compile_inline: Callable[[An
                     left = quotient(left, size)
                     x += i * load_word(words, TUPLES + 32 * k + 8)
                     s += i * load_word(words, TUPLES + 32 * k + 16)
-                row(words, s, source_step, x, index_step, target, inner, smaller(most, width - lane), low, low + length)
+                run(words, s, source_step, x, index_step, target, inner, smaller(most, width - lane), low, low + length)
         return 0
 
     return kernel

@@ -6,18 +6,14 @@ and 52 in batches. Rows below 32 bytes are the other way round, and so is everyt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.near import INDEXED
 from anydml.engines.cpu.kernels.outer import FIRST
 from anydml.engines.cpu.language import I64, POINTER, load_vector, load_word, prefetch_near, quotient, smaller
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from anydml.engines.cpu.translate import word
 
 LINE = 64
 TOGETHER = 2
@@ -42,41 +38,34 @@ def _make_take(kind: str, width: int, count: int, *, checked: bool) -> Any:
                 i = builder.select(builder.icmp_signed("<", i, zero), zero, i)
         return builder.mul(builder.select(builder.icmp_unsigned("<", i, last), i, last), stride)
 
-    @intrinsic
+    @word
     def take(
-        _typing: Any,
-        _words: Any,
-        _source: Any,
-        _source_step: Any,
-        _indices: Any,
-        _index_step: Any,
-        _target: Any,
-        _target_step: Any,
-    ) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            words, source, source_step, indices, index_step, target, target_step = args
-            size, stride = (
-                load_vector(builder, builder.add(words, ir.Constant(I64, INDEXED + on)), I64) for on in (0, 8)
-            )
-            found = []
-            for _ in range(count):
-                found.append(load_vector(builder, indices, index))
-                indices = builder.add(indices, index_step)
-            values = []
-            for i in found:
-                values.append(load_vector(builder, builder.add(source, place(builder, i, size, stride)), piece))
-                source = builder.add(source, source_step)
-            for value in values:
-                builder.store(value, builder.inttoptr(target, POINTER)).align = 1
-                target = builder.add(target, target_step)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 7), generate
+        builder: Any,
+        words: Any,
+        source: Any,
+        source_step: Any,
+        indices: Any,
+        index_step: Any,
+        target: Any,
+        target_step: Any,
+    ) -> None:
+        size, stride = (load_vector(builder, builder.add(words, ir.Constant(I64, INDEXED + on)), I64) for on in (0, 8))
+        found = []
+        for _ in range(count):
+            found.append(load_vector(builder, indices, index))
+            indices = builder.add(indices, index_step)
+        values = []
+        for i in found:
+            values.append(load_vector(builder, builder.add(source, place(builder, i, size, stride)), piece))
+            source = builder.add(source, source_step)
+        for value in values:
+            builder.store(value, builder.inttoptr(target, POINTER)).align = 1
+            target = builder.add(target, target_step)
 
     return take
 
 
-def make_take(kind: str, width: int, checked: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_take(kind: str, width: int, checked: bool) -> Any:
     """A row of tuples of one coordinate that each pick a piece; `checked` says that every index is inside."""
     some, one = (_make_take(kind, width, count, checked=checked) for count in (TOGETHER, 1))
 
@@ -113,10 +102,10 @@ def make_take(kind: str, width: int, checked: bool, compile_inline: Callable[[An
                 target_step,
             )
 
-    return compile_inline(row)
+    return row
 
 
-def make_ahead(block: Any, clamped: Any, compile_inline: Callable[[Any], Any]) -> Any:
+def make_ahead(block: Any, clamped: Any) -> Any:
     """A row of tuples that each pick a row of bytes, by block(words, source, target), fetched some rows ahead."""
 
     def find_block(words: int, source: int, indices: int) -> int:
@@ -125,8 +114,6 @@ def make_ahead(block: Any, clamped: Any, compile_inline: Callable[[Any], Any]) -
             size, stride = load_word(words, INDEXED + 16 * k), load_word(words, INDEXED + 16 * k + 8)
             source += clamped(indices + k * coordinate_step, 0, size) * stride
         return source
-
-    find = compile_inline(find_block)
 
     def row(
         words: int,
@@ -144,9 +131,11 @@ def make_ahead(block: Any, clamped: Any, compile_inline: Callable[[Any], Any]) -
         ahead = quotient(AHEAD_BYTES, fetched)
         for i in range(count):
             j = smaller(i + ahead, count - 1)
-            soon = find(words, source + j * source_step, indices + j * index_step)
+            soon = find_block(words, source + j * source_step, indices + j * index_step)
             for k in range(0, fetched, LINE):
                 prefetch_near(soon + k)
-            block(words, find(words, source + i * source_step, indices + i * index_step), target + i * target_step)
+            block(
+                words, find_block(words, source + i * source_step, indices + i * index_step), target + i * target_step
+            )
 
-    return compile_inline(row)
+    return row

@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.build import rounds_to_float16
 from anydml.engines.cpu.kernels.number import round_to_odd
 from anydml.engines.cpu.language import (
     POINTER,
-    WIDTHS,
     load_vector,
     make_load,
     make_store,
     offset_by,
     store_vector,
+    store_word,
     transpose_four,
 )
+from anydml.engines.cpu.translate import word
 
 
 class Tally:
@@ -36,14 +35,13 @@ class Tally:
         self.element = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}.get(kind, bits)
         self.total = ir.DoubleType() if self.is_float else bits
         self.total_width = 8 if self.is_float else self.width
-        self.numba_type: Any = types.float64 if self.is_float else WIDTHS[self.width]
-        self.start: float = 0 if function == "sum" else 1
-        if self.is_float:  # -0.0 is what leaves every float as it is, -0.0 included
-            self.start = -0.0 if function == "sum" else 1.0
-        self.load = make_load(self.numba_type, self.element, self.widen)
-        self.store = make_store(self.numba_type, lambda builder, value: self.narrow(builder, value, self.element))
-        self.load_total = make_load(self.numba_type, self.total)
-        self.store_total = make_store(self.numba_type)
+        # -0.0 is what leaves every float as it is, -0.0 included.
+        start = 1 if function == "product" else -0.0 if self.is_float else 0
+        self.start, self.zero = ir.Constant(self.total, start), ir.Constant(self.total, 0)
+        self.load = make_load(self.element, self.widen)
+        self.store = make_store(lambda builder, value: self.narrow(builder, value, self.element))
+        self.load_total = make_load(self.total)
+        self.store_total = store_word
 
     def widen(self, builder: Any, value: Any) -> Any:
         """An element, or a vector of them, as totals."""
@@ -69,12 +67,9 @@ class Tally:
     def make_combine(self) -> Any:
         """combine(total, value) for single elements."""
 
-        @intrinsic
-        def combine(_typing: Any, _total: Any, _value: Any) -> Any:
-            def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-                return self.combine(builder, args[0], args[1])
-
-            return self.numba_type(self.numba_type, self.numba_type), generate
+        @word
+        def combine(builder: Any, total: Any, value: Any) -> Any:
+            return self.combine(builder, total, value)
 
         return combine
 
@@ -85,56 +80,46 @@ class Tally:
         `reverse` the addresses are those of the last columns. The four totals go on. With `stream` the columns are
         written past the cache, and the targets must be aligned to them.
         """
-        elements, totals = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
+        elements, totals_kind = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
 
-        @intrinsic
-        def rows(_typing: Any, _target: Any, _target_step: Any, _source: Any, _source_step: Any, _totals: Any) -> Any:
-            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-                targets, sources = [args[0]], [args[2]]
-                for _ in range(3):
-                    targets.append(builder.add(targets[-1], args[1]))
-                    sources.append(builder.add(sources[-1], args[3]))
-                place = builder.inttoptr(args[4], POINTER)
-                total = builder.load(place, typ=totals)
-                total.align = 8
-                starts = [start * self.width for start in range(0, columns, 4)]
-                written = []
-                for start in reversed(starts) if reverse else starts:
-                    block = [load_vector(builder, offset_by(builder, source, start), elements) for source in sources]
-                    results = []
-                    for column in (
-                        reversed(transpose_four(builder, block)) if reverse else transpose_four(builder, block)
-                    ):
-                        after = self.combine(builder, total, self.widen(builder, column))
-                        results.append(self.narrow(builder, total if exclusive else after, elements))
-                        total = after
-                    written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
-                for i, target in enumerate(targets):  # a whole line of each row at a time
-                    for start, block in sorted(written, key=lambda pair: pair[0]):
-                        where = offset_by(builder, target, start)
-                        store_vector(builder, block[i], where, 4 * self.width if stream else 1, stream=stream)
-                builder.store(total, place).align = 8
-                return context.get_dummy_value()
-
-            return types.void(*[types.int64] * 5), generate
+        @word
+        def rows(builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any) -> None:
+            targets, sources = [target], [source]
+            for _ in range(3):
+                targets.append(builder.add(targets[-1], target_step))
+                sources.append(builder.add(sources[-1], source_step))
+            place = builder.inttoptr(totals, POINTER)
+            total = builder.load(place, typ=totals_kind)
+            total.align = 8
+            starts = [start * self.width for start in range(0, columns, 4)]
+            written = []
+            for start in reversed(starts) if reverse else starts:
+                block = [load_vector(builder, offset_by(builder, source, start), elements) for source in sources]
+                results = []
+                for column in reversed(transpose_four(builder, block)) if reverse else transpose_four(builder, block):
+                    after = self.combine(builder, total, self.widen(builder, column))
+                    results.append(self.narrow(builder, total if exclusive else after, elements))
+                    total = after
+                written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
+            for i, target in enumerate(targets):  # a whole line of each row at a time
+                for start, block in sorted(written, key=lambda pair: pair[0]):
+                    where = offset_by(builder, target, start)
+                    store_vector(builder, block[i], where, 4 * self.width if stream else 1, stream=stream)
+            builder.store(total, place).align = 8
 
         return rows
 
     def make_reduce(self, width: int) -> Any:
         """reduce(source, totals): take so many elements into as many totals."""
-        elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+        elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
-        @intrinsic
-        def reduce(_typing: Any, _source: Any, _totals: Any) -> Any:
-            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-                place = builder.inttoptr(args[1], POINTER)
-                total = builder.load(place, typ=totals)
-                total.align = 8
-                value = self.widen(builder, load_vector(builder, args[0], elements))
-                builder.store(self.combine(builder, total, value), place).align = 8
-                return context.get_dummy_value()
-
-            return types.void(types.int64, types.int64), generate
+        @word
+        def reduce(builder: Any, source: Any, totals: Any) -> None:
+            place = builder.inttoptr(totals, POINTER)
+            total = builder.load(place, typ=totals_kind)
+            total.align = 8
+            value = self.widen(builder, load_vector(builder, source, elements))
+            builder.store(self.combine(builder, total, value), place).align = 8
 
         return reduce
 
@@ -143,27 +128,20 @@ class Tally:
 
         With `stream` they are written past the cache, and the target must be aligned to them.
         """
-        elements, totals = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+        elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
-        @intrinsic
-        def columns(
-            _typing: Any, _target: Any, _target_step: Any, _source: Any, _source_step: Any, _totals: Any
-        ) -> Any:
-            def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-                target, target_step, source, source_step, totals_place = args
-                place = builder.inttoptr(totals_place, POINTER)
-                total = builder.load(place, typ=totals)
-                total.align = 8
-                for _ in range(height):
-                    value = self.widen(builder, load_vector(builder, source, elements))
-                    after = self.combine(builder, total, value)
-                    result = self.narrow(builder, total if exclusive else after, elements)
-                    store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
-                    total = after
-                    source, target = builder.add(source, source_step), builder.add(target, target_step)
-                builder.store(total, place).align = 8
-                return context.get_dummy_value()
-
-            return types.void(*[types.int64] * 5), generate
+        @word
+        def columns(builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any) -> None:
+            place = builder.inttoptr(totals, POINTER)
+            total = builder.load(place, typ=totals_kind)
+            total.align = 8
+            for _ in range(height):
+                value = self.widen(builder, load_vector(builder, source, elements))
+                after = self.combine(builder, total, value)
+                result = self.narrow(builder, total if exclusive else after, elements)
+                store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
+                total = after
+                source, target = builder.add(source, source_step), builder.add(target, target_step)
+            builder.store(total, place).align = 8
 
         return columns

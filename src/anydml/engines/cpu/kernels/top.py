@@ -6,16 +6,12 @@ source stride and target stride of each outer dimension. Steps and strides are i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
 
 from anydml.engines.cpu.kernels.outer import FIRST, find_row
 from anydml.engines.cpu.language import I64, load_word, make_load, make_stack, make_store, scratch, store_word
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOST = 64
 """Elements that may be wanted: each takes its place among them by a walk past the smaller ones."""
@@ -32,7 +28,7 @@ def make_key(kind: str) -> Any:
             return builder.xor(value, ir.Constant(I64, -(2**63))) if is_unsigned else value
         return (builder.zext if is_unsigned else builder.sext)(value, I64)
 
-    load = make_load(types.int64, ir.IntType(bits), widen)
+    load = make_load(ir.IntType(bits), widen)
     if kind[0] != "f":
 
         def whole(address: int, offset: int) -> Any:
@@ -51,13 +47,11 @@ def make_key(kind: str) -> Any:
     return real
 
 
-def make_top(kind: str, result: str, largest: bool, compile_inline: Callable[[Any], Any]) -> Any:
+def make_top(kind: str, result: str, largest: bool) -> Any:
     """The kernel; results are unsigned words of so many bits."""
-    key, find, stack = compile_inline(make_key(kind)), compile_inline(find_row), make_stack(16 * MOST)
+    key, stack = make_key(kind), make_stack(16 * MOST)
     width = int(result[1:])
-    store = make_store(
-        types.int64, lambda builder, value: value if width == 64 else builder.trunc(value, ir.IntType(width))
-    )
+    store = make_store(lambda builder, value: value if width == 64 else builder.trunc(value, ir.IntType(width)))
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, wanted, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 40), load_word(words, FIRST + 48)
@@ -65,7 +59,7 @@ def make_top(kind: str, result: str, largest: bool, compile_inline: Callable[[An
         keys, at = stack(), scratch()
         places = keys + 8 * MOST
         for unit in range(begin, end):
-            source_on, target_on = find(words, OUTER, rank, unit, at)
+            source_on, target_on = find_row(words, OUTER, rank, unit, at)
             source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
             held, least = 0, 0
             for i in range(count):

@@ -5,42 +5,31 @@ Words are those of a walk with room for eight outer dimensions, then the line's 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.outer import OUTER, make_walk
 from anydml.engines.cpu.language import I64, POINTER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from anydml.engines.cpu.translate import word
 
 PARAMETERS = OUTER + 24 * 8 + 8
 """The line's address is the word before."""
 
 
-def _call_line(
-    _typing: Any, _words: Any, _source: Any, _target: Any, _count: Any, _source_step: Any, _target_step: Any
-) -> Any:
+@word
+def call_line(
+    builder: Any, words: Any, source: Any, target: Any, count: Any, source_step: Any, target_step: Any
+) -> None:
     """call_line(words, source, target, count, source step, target step): the line that the words name."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        parameters = builder.add(args[0], ir.Constant(I64, PARAMETERS))
-        named = builder.inttoptr(builder.sub(parameters, ir.Constant(I64, 8)), POINTER)
-        kind = ir.FunctionType(ir.VoidType(), [I64] * 6)
-        line = builder.inttoptr(builder.load(named, typ=I64), kind.as_pointer())
-        builder.call(line, [parameters, *args[1:]])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 6), generate
+    parameters = builder.add(words, ir.Constant(I64, PARAMETERS))
+    named = builder.inttoptr(builder.sub(parameters, ir.Constant(I64, 8)), POINTER)
+    kind = ir.FunctionType(ir.VoidType(), [I64] * 6)
+    line = builder.inttoptr(builder.load(named, typ=I64), kind.as_pointer())
+    builder.call(line, [parameters, source, target, count, source_step, target_step])
 
 
-call_line = intrinsic(_call_line)
-
-
-def make_line_walk(compile_inline: Callable[[Any], Any]) -> Any:
+def make_line_walk() -> Any:
     """The kernel that calls its line for every unit."""
 
     def row(
@@ -56,4 +45,4 @@ def make_line_walk(compile_inline: Callable[[Any], Any]) -> Any:
     ) -> None:
         call_line(words, source, target, count, source_step, target_step)
 
-    return make_walk(compile_inline(row), compile_inline)
+    return make_walk(row)

@@ -1,5 +1,6 @@
 """From a primitive to a kernel and its words: the shape of the work is chosen here, once."""
 
+from anydml.engines.cpu.programs.attend import plan_attend, takes_attend
 from anydml.engines.cpu.programs.check import CheckedProgram
 from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
 from anydml.engines.cpu.programs.copy import CopyProgram, plan_copy
@@ -26,6 +27,7 @@ __all__ = [
     "ScanProgram",
     "ScatterProgram",
     "TopProgram",
+    "plan_attend",
     "plan_contract",
     "plan_copy",
     "plan_fill",
@@ -40,4 +42,5 @@ __all__ = [
     "plan_taps",
     "plan_weights",
     "plan_weights_ahead",
+    "takes_attend",
 ]

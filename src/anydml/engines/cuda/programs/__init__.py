@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.cuda.programs.attend import AttendProgram
 from anydml.engines.cuda.programs.copy import CopyProgram
 from anydml.engines.cuda.programs.fill import FillProgram
 from anydml.engines.cuda.programs.gather import GatherProgram
@@ -15,6 +16,7 @@ from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
+from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 __all__ = [
+    "AttendProgram",
     "CopyProgram",
     "FillProgram",
     "GatherProgram",
@@ -62,6 +65,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None],
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
     Sort: (OrderProgram.plan,),
+    Attend: (AttendProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
 

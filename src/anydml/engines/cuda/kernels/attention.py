@@ -1,0 +1,79 @@
+"""Attention: the tiles that a program reads, and a softmax as far as it is known."""
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+from anydml.engines.cuda.kernels.places import far, known
+
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+class Attention(NamedTuple):
+    """What the compiler knows of an attention."""
+
+    rows: int
+    """Queries of a program."""
+    keys: int
+    """That it takes at once."""
+    size: int
+    value_size: int
+    """Of a query, and of a value: powers of two."""
+    precision: str = "ieee"
+    """Of FLOAT32: how many products of narrower numbers make one."""
+    aligns: tuple[int, int, int, int] = (1, 1, 1, 1)
+    """What divides the numbers of queries and of keys, the size and the values' size."""
+    is_even: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    """Whether tiles fill those."""
+    is_long: bool = True
+    """Whether offsets within a matrix may be more than 31 bits hold."""
+
+
+@triton.jit
+def block(shape, LAST_FIRST: tl.constexpr, TILE: tl.constexpr):
+    """The number of this program's queries, and of its matrix; the last queries first where those see the most."""
+    high = (shape[0].to(tl.int32) + TILE.rows - 1) // TILE.rows
+    program = tl.program_id(0)
+    within = program % high
+    if LAST_FIRST:
+        within = high - 1 - within
+    return within, program // high
+
+
+@triton.jit
+def tile(view, row, column, rows, columns, strides, EVEN_ROWS: tl.constexpr, EVEN: tl.constexpr,
+         IS_LONG: tl.constexpr, LINE: tl.constexpr):  # fmt: skip
+    """A tile of a matrix, 0 where there is nothing."""
+    if IS_LONG:
+        down = far(row.to(tl.int64), strides[0], LINE.row_step, LINE.align)
+        across = far(column.to(tl.int64), strides[1], LINE.step, LINE.align)
+    else:
+        down = far(row, strides[0].to(tl.int32), LINE.row_step, LINE.align)
+        across = far(column, strides[1].to(tl.int32), LINE.step, LINE.align)
+    places = view + (down[:, None] + across[None, :])
+    if EVEN_ROWS and EVEN:
+        return tl.load(places)
+    elif EVEN:
+        return tl.load(places, mask=(row < rows)[:, None], other=0)
+    else:
+        return tl.load(places, mask=(row < rows)[:, None] & (column < columns)[None, :], other=0)
+
+
+@triton.jit
+def soften(x, top, sums, total):
+    """The powers of some keys' scores, and what is known with those: the largest, the sums, what they were scaled by.
+
+    Where all scores so far are -∞, powers are of differences from 0, and none of them counts.
+    """
+    larger = tl.maximum(top, tl.max(x, 1))
+    base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
+    power = tl.exp2(x * LOG2E - base[:, None])
+    less = tl.exp2(top * LOG2E - base)
+    return power, larger, sums * less + tl.sum(power, 1), total * less[:, None]
+
+
+@triton.jit
+def count(number, ALIGN: tl.constexpr):
+    """A count of 31 bits."""
+    return known(number, ALIGN).to(tl.int32)

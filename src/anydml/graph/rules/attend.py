@@ -1,0 +1,237 @@
+"""Attend: a product, a softmax of its rows and a product become one pass, where the engine has a way for that.
+
+This rule alone may change bits other than by the order of sums: weights are divided by their sum after they were
+multiplied with the values, not before, and those of FLOAT16 are not rounded in between. It comes last, of what the
+others have made of a graph, and an operator that is attention is the same verb without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from anydml.enums import DataType
+from anydml.graph.rules.steps import Draft, joined
+from anydml.graph.views import trace
+from anydml.ir.attending import Attend
+from anydml.ir.expressions import Expr, call, const, coordinate, fold, load
+from anydml.ir.patterns import match_contraction
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Reduce
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.graph.recipe import Recipe
+    from anydml.ir.patterns import Contraction
+    from anydml.ir.verbs import Primitive
+
+F32 = DataType.FLOAT32
+
+
+def attend(recipe: Recipe, takes: Callable[[Primitive], bool]) -> Recipe:
+    """Find attention, as networks that are exported have it, and take it together."""
+    draft = Draft(recipe)
+    for number in range(len(recipe.steps)):
+        found = _Found.of(draft, number)
+        made = found.attend() if found else None
+        if found and made and takes(made):
+            nodes = draft.steps[number].nodes
+            for one in reversed(found.numbers):
+                nodes = joined(draft.steps[one].nodes, nodes)
+            draft.put({number: replace(draft.steps[number], primitive=made, nodes=nodes)})
+            for one in found.numbers:
+                draft.drop(one)
+    return draft.recipe()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Three reduces, each of which alone reads what the one before it writes."""
+
+    numbers: tuple[int, int]
+    """Of the first two."""
+    scores: Reduce
+    product: Contraction
+    """That of the scores."""
+    weights: Reduce
+    x: Expr
+    """What the softmax is of."""
+    total: Reduce
+    places: dict[str, dict[int, int]]
+    """By verb, where the last one has the dimensions of its walk."""
+    outer: tuple[int, ...]
+    """The dimensions of the last one's walk: common ones, queries, the numbers of a value, keys."""
+    query: int
+    number: int | None
+    key: int
+
+    @classmethod
+    def of(cls, draft: Draft, number: int) -> _Found | None:
+        """Those that end with a step."""
+        total = draft.steps[number].primitive if number in draft.steps else None
+        last = _product_of(total)
+        if not isinstance(total, Reduce) or last is None or _plain(total.value) is not last.fold:
+            return None
+        for factor, is_left in ((last.left, True), (last.right, False)):
+            leaf = _plain(factor)
+            before = _maker(draft, total, leaf, number)
+            if before is None or _plain(last.right if is_left else last.left).op != "load":
+                continue
+            weights = draft.steps[before].primitive
+            x = _softened(weights)
+            rows, columns = (last.rows, last.columns) if is_left else (last.columns, last.rows)
+            if x is None or not isinstance(weights, Reduce) or not rows or len(columns) > 1 or len(last.folded) != 1:
+                continue
+            for node in walk(x):
+                first = _maker(draft, weights, node, before)
+                product = None if first is None else _product_of(draft.steps[first].primitive)
+                if first is None or product is None or len(product.folded) != 1:
+                    continue
+                scores = draft.steps[first].primitive
+                assert isinstance(scores, Reduce)  # noqa: S101 - for type checkers: products are
+                to_weights = _dimensions(total.sources[int(leaf.value)], weights.target)
+                to_scores = _dimensions(weights.sources[int(node.value)], scores.target)
+                if to_weights is None or to_scores is None:
+                    continue
+                places = {
+                    "weights": to_weights,
+                    "scores": {k: to_weights[m] for k, m in to_scores.items() if m in to_weights},
+                }
+                outer = (*last.batch, *rows[:-1])
+                one = columns[0] if columns else None
+                return cls(
+                    (first, before), scores, product, weights, x, total, places, outer, rows[-1], one, last.folded[0]
+                )
+        return None
+
+    def attend(self) -> Attend | None:
+        """The verb, where keys are the keys of the softmax, and queries and keys vary as they are to."""
+        if self.places["weights"].get(len(self.weights.sizes) - 1) != self.key or self.weights.depth != 1:
+            return None
+        if any(len(self.places[name]) < _wide(verb) for name, verb in self._verbs):
+            return None
+        turned = {m: k for k, m in self.places["scores"].items()}
+        leaves = [_plain(factor) for factor in (self.product.left, self.product.right)]
+        if any(leaf.op != "load" for leaf in leaves) or self.query not in turned or self.key not in turned:
+            return None
+        one, other = (self.scores.sources[int(leaf.value)] for leaf in leaves)
+        if one.strides[turned[self.query]] == 0:
+            one, other = other, one
+        if one.strides[turned[self.key]] or other.strides[turned[self.query]]:
+            return None
+        sizes, depth = self.total.sizes, self.product.folded[0]
+        queries, keys = (self._view(view, turned, last, depth) for view, last in ((one, self.query), (other, self.key)))
+        own = {m: m for m in range(len(sizes))}
+        (values,) = (
+            self.total.sources[int(node.value)]
+            for node in walk(self.total.value)
+            if node.op == "load" and self.total.sources[int(node.value)].tensor != self.weights.target.tensor
+        )
+        value = self._view(values, own, self.key, self.number)
+        target = self._view(self.total.target, own, self.query, self.number)
+        beside: list[View] = []
+        score = self._score(beside)
+        return Attend((queries, keys, value, *beside), target, score)
+
+    @property
+    def _verbs(self) -> tuple[tuple[str, Reduce], ...]:
+        return ("weights", self.weights), ("scores", self.scores)
+
+    def _view(self, view: View, turned: Mapping[int, int], row: int, end: int | None) -> View:
+        """A view of a verb's walk as one over the common dimensions, one more of the last verb's, and one of its own.
+
+        `turned` leads from the last verb's dimensions to its own.
+        """
+        wanted = [*(turned.get(m) for m in (*self.outer, row)), end]
+        sizes = (*(self.total.sizes[m] for m in (*self.outer, row)), 1 if end is None else view.sizes[end])
+        strides = tuple(0 if k is None else view.strides[k] for k in wanted)
+        return View(view.tensor, view.data_type, sizes, strides, view.offset)
+
+    def _score(self, beside: list[View]) -> Expr:
+        """What the softmax is of, from the sum of products on; the views that it reads are added to those beside."""
+        first = self._placed("scores", self.scores, self.scores.value, {self.product.fold: load(0, F32)}, beside)
+        sums = (node for node in walk(self.x) if node.op == "load")
+        name = self.scores.target.tensor
+        known = {node: first for node in sums if self.weights.sources[int(node.value)].tensor == name}
+        return self._placed("weights", self.weights, self.x, known, beside)
+
+    def _placed(self, name: str, verb: Reduce, root: Expr, known: Mapping[Expr, Expr], beside: list[View]) -> Expr:
+        """A tree of a verb's, with what is known of it, over the scores."""
+        order, made = (*self.outer, self.query, self.key), dict(known)
+        sizes, places = tuple(self.total.sizes[m] for m in order), self.places[name]
+        turned = {m: k for k, m in places.items()}
+        for node in walk(root, known=known):
+            if node.op == "load" and node.type is not None:
+                view = verb.sources[int(node.value)]
+                strides = tuple(view.strides[turned[m]] if m in turned else 0 for m in order)
+                placed = View(view.tensor, view.data_type, sizes, strides, view.offset)
+                if placed not in beside:
+                    beside.append(placed)
+                made[node] = load(1 + beside.index(placed), node.type)
+            elif node.op == "coordinate":
+                m = places.get(int(node.value))
+                made[node] = const(0, DataType.INT64) if m is None else coordinate(order.index(m))
+            else:
+                made[node] = Expr(node.op, node.type, tuple(made[arg] for arg in node.args), node.value)
+        return made[root]
+
+
+def _wide(verb: Reduce) -> int:
+    """The dimensions of a verb's results that are wider than 1."""
+    return sum(size > 1 for size in verb.target.sizes)
+
+
+def _plain(value: Expr) -> Expr:
+    """A value, or what it is converted from."""
+    return value.args[0] if value.op == "cast" and value.args[0].type in (F32, DataType.FLOAT16) else value
+
+
+def _product_of(primitive: Primitive | None) -> Contraction | None:
+    """The product of matrices that a reduce sums up in FLOAT32."""
+    if not isinstance(primitive, Reduce) or primitive.checks or primitive.also:
+        return None
+    found = match_contraction(primitive)
+    return found if found is not None and found.fold.type is F32 else None
+
+
+def _softened(primitive: Primitive) -> Expr | None:
+    """What a reduce is the softmax of, converted or not; None for another."""
+    if not isinstance(primitive, Reduce) or primitive.checks or primitive.also or primitive.is_by_row:
+        return None
+    value = _plain(primitive.value)
+    for power in value.args[:1]:
+        if power.op == "exp" and power.args[0].op == "sub":
+            x = power.args[0].args[0]
+            again = call("exp", x - fold("max", x))
+            if value in (again * (1 / fold("sum", again)), again / fold("sum", again)):
+                return x
+    return None
+
+
+def _maker(draft: Draft, reader: Primitive, leaf: Expr, number: int) -> int | None:
+    """The number of the step that writes what a leaf reads, where nobody else reads or writes it."""
+    if leaf.op != "load":
+        return None
+    view = reader.sources[int(leaf.value)]
+    if not draft.is_own(view) or draft.readers(view.tensor).keys() != {number}:
+        return None
+    (maker,) = draft.writers(view.tensor)
+    return maker
+
+
+def _dimensions(view: View, target: View) -> dict[int, int] | None:
+    """By dimension of a target the reader's that goes along it, each whole; None where they are not so."""
+    found = trace(view, target)
+    if found is None or any(found.first):
+        return None
+    places: dict[int, int] = {}
+    for k, steps in enumerate(found.steps):
+        along = [m for m, step in enumerate(steps) if step and view.sizes[m] > 1]
+        if target.sizes[k] == 1:
+            continue
+        if len(along) != 1 or steps[along[0]] != 1 or view.sizes[along[0]] != target.sizes[k]:
+            return None
+        places[k] = along[0]
+    return places if len(set(places.values())) == len(places) else None
