@@ -127,11 +127,11 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
     number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
     several = result if _are_typed_alike(cls) else "NDArray[Any]"
-    both = "device: _Device | None = None"
-    cases = (
+    both, nothing = "device: _Device | None = None", "out: None = None, device: None = None"
+    cases: tuple[tuple[dict[str, str], str, str, str, str], ...] = (
         (arrays, " | _Plain", result, several, f"out: {{}} | None = None, {both}"),
         (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "_A", f"out: {{}} | None = None, {both}"),
-        (dict.fromkeys(inputs, "Expression"), number, *["Expression"] * 2, "out: None = None, device: None = None"),
+        (dict.fromkeys(inputs, "Expression"), number, "Expression", "Expression", nothing),
         (dict.fromkeys(inputs, "Any"), "", "Any", "Any", f"out: Any = None, {both}"),
     )
     lines: list[str] = []
