@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -46,6 +47,8 @@ class Compiled(abc.ABC):
     """Words an index outside its dimension. It holds on to no memory."""
     in_place = False
     """Whether the output may be bound to the very memory of the input."""
+    shares: Mapping[str, str] = MappingProxyType({})
+    """By output, the input whose very memory it may be bound to beside."""
     temporary_size = 0
     """Bytes of scratch memory that a dispatch needs."""
 
@@ -203,7 +206,7 @@ class Compiled(abc.ABC):
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
         if arena is not None:
             launch = one_at_a_time(in_turns(launch, arena), self.name)
-        elif self.in_place and len(set(addresses)) < len(addresses):
+        elif (self.in_place or self.shares) and len(set(addresses)) < len(addresses):
             launch = one_at_a_time(launch, self.name)
         elif not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
             if len(self._launches) >= MOST_KNOWN:
@@ -220,9 +223,11 @@ class Compiled(abc.ABC):
             if not is_writable or (target.alignment and written % target.alignment):
                 return False
             low, high = written + target.below, written + target.above
+            other = self.shares.get(target.field)
             for layout, address in zip(layouts[:i], addresses, strict=False):
                 is_apart = low >= address + layout.above or address + layout.below >= high
-                if not is_apart and not (address == written and layout.key == target.key and self.in_place):
+                may = self.in_place or layout.field == other
+                if not is_apart and not (address == written and layout.key == target.key and may):
                     return False
                 if layout.alignment and address % layout.alignment:
                     return False
@@ -243,7 +248,7 @@ class Compiled(abc.ABC):
             for (field, desc), seen in zip(self.outputs.items(), outputs, strict=True)
         ]
         if not faults:
-            faults += hazards(sources, targets, in_place=self.in_place)
+            faults += hazards(sources, targets, in_place=self.in_place, shares=self.shares)
         raise_binding_faults(self.name, faults)
         arena = self.reserve_scratch()
         return self.attach((*sources, *targets), self.persistent, arena, out, is_reserved=True)
@@ -265,7 +270,7 @@ class Compiled(abc.ABC):
         if is_reserved and temporary is not None:
             launch = in_turns(launch, temporary)
         launch = on_callers_stream(launch, [b.memory for b in bound])
-        if temporary is not None or (self.in_place and len({b.address for b in bound}) < len(bound)):
+        if temporary is not None or ((self.in_place or self.shares) and len({b.address for b in bound}) < len(bound)):
             launch = one_at_a_time(launch, self.name)
         return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
 

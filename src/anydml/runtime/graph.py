@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
@@ -15,6 +16,7 @@ from anydml.graph.guard import guard
 from anydml.graph.lower import lower
 from anydml.graph.recipe import Recipe
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
+from anydml.ir.choosing import Scatter
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
@@ -85,6 +87,7 @@ class CompiledGraph(Compiled):
         """What hangs on constants alone, and was computed when the graph was compiled."""
         self.recipe = together(guard(always)) if optimise else guard(always)
         """The steps that a dispatch takes."""
+        self.shares = _shares(self.recipe, {store: name for name, store in self._stores.items()})
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes
         room = sys.maxsize if max_memory is None else self._check_memory(max_memory)
@@ -204,6 +207,19 @@ class CompiledGraph(Compiled):
         inputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.inputs.items())
         outputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.outputs.items())
         return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.recipe.steps)}, engine={self.device.name!r})"
+
+
+def _shares(recipe: Recipe, names: Mapping[str, str]) -> dict[str, str]:
+    """By output, the input that it is but for what is scattered into it, where nothing else reads that."""
+    found: dict[str, str] = {}
+    read = Counter(view.tensor for step in recipe.steps for view in step.sources)
+    for step in recipe.steps:
+        primitive = step.primitive
+        if isinstance(primitive, Scatter) and primitive.source.named(primitive.target.tensor) == primitive.target:
+            base, target = primitive.source.tensor, primitive.target.tensor
+            if read[base] == 1 and recipe.stores[base].kind == "input" and recipe.stores[target].kind == "output":
+                found[names[target]] = names[base]
+    return found
 
 
 def _known(desc: TensorDesc | None) -> TensorDesc:
