@@ -1,14 +1,59 @@
-"""Products of weights' bytes with digits, four to a sum: by a CPU's dot instructions, or by what it has instead."""
+"""Weights' bytes, and their products with digits, four to a sum: by a CPU's dot instructions, or by others."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels.digits import TOGETHER
 from anydml.engines.cpu.kernels.octets import write_dot
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.quantised import Quantised
     from anydml.engines.cpu.kernels.steps import Steps
+
+FOUR = f"<{TOGETHER} x i32>"
+
+
+def read_weights(text: Steps, shape: Quantised, base: str, name: str, count: int) -> list[str]:
+    """The weights of some portions in vectors of bytes, word by word as the digits lie."""
+    words = []  # by four: of one portion those that follow one another, of more one of each
+    for start in range(0, shape.width, 16):
+        places = [f"{base} + ({name} + {u}) * {shape.width} + {start}" for u in range(count)]
+        if shape.is_laid_out:
+            places = [f"{base} + {name} * {shape.width} + {TOGETHER * start + 16 * u}" for u in range(count)]
+        found = [text.new(f"load {FOUR}, ptr {text.place(place)}, align 1") for place in places]
+        words += found if count == 1 or shape.is_laid_out else _transposed(text, found)
+    halves: list[str] = []
+    for word in words:
+        octets = text.new(f"bitcast {FOUR} {word} to <16 x i8>")
+        if shape.raised:
+            octets = text.new(f"xor <16 x i8> {octets}, splat (i8 {-120 if shape.bits == 4 else -128})")
+        if shape.bits == 8:
+            halves.append(octets)
+            continue
+        low = text.new(f"and <16 x i8> {octets}, splat (i8 15)")
+        high = text.new(f"lshr <16 x i8> {octets}, splat (i8 4)")
+        # Of one portion a word of the one comes after one of the other.
+        pairs = [[*range(4 * k, 4 * k + 4), *range(16 + 4 * k, 20 + 4 * k)] for k in range(4)]
+        halves += [low, high] if count > 1 else [
+            shuffled(text, low, high, [*pairs[k], *pairs[k + 1]], "i8", 16) for k in (0, 2)
+        ]  # fmt: skip
+    if shape.lanes == TOGETHER:
+        return halves
+    return [shuffled(text, a, b, list(range(32)), "i8", 16) for a, b in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def _transposed(text: Steps, rows: list[str]) -> list[str]:
+    """Four words of four portions as four portions of each word."""
+    a, b, c, d = rows
+    pairs = [
+        shuffled(text, x, y, lanes, "i32", 4) for x, y in ((a, b), (c, d)) for lanes in ([0, 4, 1, 5], [2, 6, 3, 7])
+    ]
+    return [
+        shuffled(text, pairs[k], pairs[k + 2], lanes, "i32", 4)
+        for k in (0, 1)
+        for lanes in ([0, 1, 4, 5], [2, 3, 6, 7])
+    ]
 
 
 def add_fours(text: Steps, shape: Quantised, weight: str, digit: str, total: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.passes import find_passes
+from anydml.engines.cpu.kernels.passes import CHEAP, DEAR, find_passes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,4 +55,5 @@ class Shape(NamedTuple):
         """What is done to a row."""
         by_element = [value for value, letter in zip(values, self.by_row, strict=True) if letter == "n"]
         early = [value for value, letter in zip(values, self.early, strict=True) if letter == "y"]
-        return find_passes(values, by_element, self.varying, keep=bool(self.keep), early=early)
+        dear = CHEAP if self.keep == "stack" and not self.strip else DEAR if self.keep else 0
+        return find_passes(values, by_element, self.varying, dear=dear, early=early)

@@ -34,8 +34,13 @@ UNIT = 64 * 1024
 """Bytes of rows that one unit of work goes through, if there are several."""
 STRIP = 1024
 """Rows that are folded together where vectors lie across them."""
-NARROW, WIDE = 64, 256
-"""Such rows that one unit has at least: with values for their elements, and with one for each."""
+FAR_STRIP = 4096
+"""Those whose elements come from far: they are read as they lie. 2048 x 4096 take 2.0 ms so, and 3.6 by 1024 (one
+thread of an Arm Neoverse-N1)."""
+NARROW = 64
+"""Such rows that one unit has at least, with values for their elements."""
+WIDTHS, UNITS = (FAR_STRIP, STRIP, 256), 8
+"""Those with a value for each: as many as leave so many units, or one for every two segments."""
 SEGMENT = 64 * 1024
 """Elements of a segment of rows that are cut."""
 WINDOW = 25
@@ -91,7 +96,9 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
     if shape.strip:
         least = NARROW
         if primitive.is_by_row:
-            least = STRIP if kept.count >= 8 * STRIP else WIDE
+            units = min(UNITS, kept.count * folded.count // (2 * SEGMENT))
+            enough = (width for width in WIDTHS if math.prod(outer) * -(-count // width) >= units)
+            least = next(enough, WIDTHS[-1])
         length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
     for leaf, view, width, row in zip(reads.leaves, reads.views, widths, kept.strides, strict=False):
@@ -164,7 +171,8 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         shape = shape._replace(strip=_strip(shape, passes, row))
     if row * max(shape.strip, 1) <= ROOM:
         return shape
-    return shape._replace(keep="target", stream=False) if _target_keeps(shape, passes) else shape._replace(keep="")
+    kept_there = shape._replace(keep="target", stream=False)
+    return kept_there if _target_keeps(shape, kept_there.passes(reads.fetched.values)) else shape._replace(keep="")
 
 
 def _early(primitive: Reduce, reads: Reads, shape: Shape) -> Shape:
@@ -191,7 +199,7 @@ def _early(primitive: Reduce, reads: Reads, shape: Shape) -> Shape:
 def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
     """Rows that are folded together: fewer where there is room for what is kept of them, or they are gathered."""
     held = sum(width_of(node) for step in passes for node in (*step.folds, *step.once)) or 1
-    most = min(STRIP, ROOM // 2 // held)  # a kernel has 64 KiB of stack
+    most = min(FAR_STRIP if shape.far else STRIP, ROOM // 2 // held)  # a kernel has 64 KiB of stack
     if "s" in shape.letters:
         most = shape.lanes
     elif row and NARROW * row <= ROOM:
