@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -17,6 +18,7 @@ from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout
+from anydml.runtime.common import Common
 from anydml.runtime.launches import one_or_all
 from anydml.runtime.owned import Persistent, kept_layout
 
@@ -141,6 +143,10 @@ class Compiled(abc.ABC):
         with at_home(self.memory):
             return self.reserve(self.temporary_size, "TemporaryResource")
 
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """What is launched in turns with the scratch memory of a binding, for those who run it again and again."""
+        return launch
+
     def look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
         """Look at arrays for inputs."""
         named = zip(fields, arrays, strict=True)
@@ -197,22 +203,34 @@ class Compiled(abc.ABC):
         addresses = tuple([plain_address(array) for array in arrays])
         is_host = self.memory == HOST
         memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
-        if (launch := self._launches.get(addresses)) is not None:
+        launch = self._launches.get(addresses)
+        if launch is not None and not (self.temporary_size and is_capturing()):  # a capture has scratch memory alone
             return BoundOperator(self.name, self.word, launch, (memory, self.persistent), out)
         if not is_fresh and not self._is_apart(arrays, addresses):
             return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
-        arena = self.reserve_scratch()
+        is_kept = not (is_host or is_capturing())  # PyTorch gives one tensor's memory to the next: addresses come back
+        common = self._common if is_kept and is_fresh and self.temporary_size else None
+        arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
-        if arena is not None:
-            launch = one_at_a_time(in_turns(launch, arena), self.name)
+        if common is not None:
+            launch = common.taken_by(self.again(launch))
+        elif arena is not None:
+            launch, is_kept = one_at_a_time(in_turns(self.again(launch), arena), self.name), False
         elif (self.in_place or self.shares) and len(set(addresses)) < len(addresses):
-            launch = one_at_a_time(launch, self.name)
-        elif not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
+            launch, is_kept = one_at_a_time(launch, self.name), False
+        if is_kept:
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()
             self._launches[addresses] = launch
         return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
+
+    @functools.cached_property
+    def _common(self) -> Common:
+        """Scratch memory of all runs into fresh arrays of a GPU."""
+        memory = self.reserve_scratch()
+        assert memory is not None  # noqa: S101 - for type checkers: there is a size
+        return Common(memory, self.name)
 
     def _is_apart(self, arrays: Sequence[Any], addresses: tuple[int, ...]) -> bool:
         """Whether plain arrays are aligned, and each output writable and apart from all else, or in its place."""
@@ -268,7 +286,7 @@ class Compiled(abc.ABC):
         """
         launch = self.launch(self.with_owned({b.field: b.address for b in bound}, persistent), temporary)
         if is_reserved and temporary is not None:
-            launch = in_turns(launch, temporary)
+            launch = in_turns(self.again(launch), temporary)
         launch = on_callers_stream(launch, [b.memory for b in bound])
         if temporary is not None or ((self.in_place or self.shares) and len({b.address for b in bound}) < len(bound)):
             launch = one_at_a_time(launch, self.name)

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.protocol import replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
@@ -81,7 +82,7 @@ class CompiledGraph(Compiled):
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
         self.lowered = lower(desc, device.engine.takes)
         """A step for every node that an output needs."""
-        given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
+        given = read_weights(self.lowered, device.engine.reads_weights)
         rest = attend(simplify(given), device.engine.takes) if optimise else given
         self.once, always = split_constants(rest) if optimise else (_NOTHING, rest)
         """What hangs on constants alone, and was computed when the graph was compiled."""
@@ -130,6 +131,11 @@ class CompiledGraph(Compiled):
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
+
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
+        has_checks = any(step.primitive.checks for step in self.recipe.steps)
+        return launch if has_checks else replayed(self.device.engine, launch)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
