@@ -58,7 +58,14 @@ def attention_rows(pool: Pool, n: int, *, quick: bool = False) -> list[ReduceRow
     for heads, length, size in sizes:
         for dtype in ("float16", "float32"):
             name = f"attention, {heads} x {length} x {size}, {dtype}"
-            common = {"heads": heads, "length": length, "size": size, "dtype": dtype, "goal": 0.85, "quick": quick}
+            common: dict[str, Any] = {
+                "heads": heads,
+                "length": length,
+                "size": size,
+                "dtype": dtype,
+                "goal": 0.85,
+                "quick": quick,
+            }
             made.append(attention_row(name, pool, **common))
             if dtype == "float16" and is_full:
                 made.append(attention_row(f"{name}, flash", pool, **common, is_flash=True))
