@@ -115,19 +115,24 @@ def export(
     return file.getvalue()
 
 
+def network(kind: str, width: int = 768, heads: int = 12, layers: int = 12) -> nn.Module:
+    """The `encoder`, BERT-base by default, or the `decoder`, GPT-2; each with weights of its own seed."""
+    torch.manual_seed({"encoder": 1, "decoder": 2}[kind])
+    made: nn.Module = {"encoder": Encoder, "decoder": Decoder}[kind](width, heads, layers)
+    return made.eval()
+
+
 def encoder(width: int = 768, heads: int = 12, layers: int = 12) -> bytes:
     """BERT-base by default, of any batch and any number of tokens."""
-    torch.manual_seed(1)
     ids = torch.ones((2, 5), dtype=torch.int64)
     sizes = {0: "batch", 1: "tokens"}
-    return export(Encoder(width, heads, layers), (ids, ids), {"ids": sizes, "mask": sizes, "states": sizes}, ["states"])
+    made = network("encoder", width, heads, layers)
+    return export(made, (ids, ids), {"ids": sizes, "mask": sizes, "states": sizes}, ["states"])
 
 
 def decoder(width: int = 768, heads: int = 12, layers: int = 12) -> bytes:
     """GPT-2 by default, of any number of tokens before this one."""
-    torch.manual_seed(2)
     past = torch.zeros((layers, 2, 1, heads, 3, width // heads))
     sizes: Any = {"ids": {1: "tokens"}, "past": {4: "before"}, "scores": {1: "tokens"}, "present": {4: "after"}}
-    return export(
-        Decoder(width, heads, layers), (torch.ones((1, 1), dtype=torch.int64), past), sizes, ["scores", "present"]
-    )
+    made = network("decoder", width, heads, layers)
+    return export(made, (torch.ones((1, 1), dtype=torch.int64), past), sizes, ["scores", "present"])

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import NUMPY_TYPES
+from anydml.enums import NUMPY_TYPES, DataType
 from anydml.memory import Buffer, packed_strides
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Gpu:
     """An engine that runs nothing."""
 
     name = "cuda"
-    reads_weights = False
+    reads_weights: tuple[DataType, ...] = ()
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

@@ -14,7 +14,8 @@ import anydml as dml
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.contract import SCRATCH
 from anydml.engines.cpu.kernels.dots import make_dots
-from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
+from anydml.engines.cpu.kernels.mend import make_mend
+from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.taps import Taps, make_taps

@@ -96,6 +96,28 @@ def test_a_bound_graph_in_a_cuda_graph(optimise: bool) -> None:
         np.testing.assert_allclose(out.cpu().numpy(), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("way", ["bound", "called"])
+def test_a_graph_that_is_run_again_and_again(way: str) -> None:
+    """The third run is captured, and all after it are replays, on other streams and of other addresses too."""
+    g = dml.Graph("cuda")
+    x = g.input(T("float32", (64, 300)), "x")
+    y = dml.gemm(dml.softmax(x), g.constant(np.ones((300, 80), "float32")))
+    model = g.compile(dml.cumulative_summation(y, 1))
+    there, out = torch.zeros(64, 300, device="cuda"), torch.zeros(64, 80, device="cuda")
+    bound = model.bind(there, out=out)
+    for time in range(9):
+        with torch.cuda.stream(torch.cuda.Stream() if time % 3 == 2 else torch.cuda.default_stream()):
+            there.copy_(torch.randn(64, 300, device="cuda"))
+            if way == "called":
+                out = model(there)
+            else:
+                out.zero_()
+                bound.dispatch()
+            wanted = (torch.softmax(there.double(), 1) @ torch.ones(300, 80, device="cuda").double()).cumsum(1)
+            assert float((out - wanted).abs().max()) < 1e-3
+        torch.cuda.synchronize()
+
+
 def test_raw_memory_and_a_tensor_that_is_owned() -> None:
     device = dml.Device("cuda")
     g = dml.Graph(device)

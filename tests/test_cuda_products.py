@@ -13,6 +13,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
 from anydml.ir.verbs import Reduce
+from anydml.ir.weights import number_in
 from places import why_not_interpreted
 
 ProductProgram: Any = pytest.importorskip(
@@ -20,13 +21,14 @@ ProductProgram: Any = pytest.importorskip(
     reason="Triton is not installed: make test EXTRAS='torch triton'",
     exc_type=ImportError,
 ).ProductProgram
+from anydml.engines.cuda.programs import WeightsProgram  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
 
 Array = np.ndarray[Any, Any]
 CUDA, REFERENCE = CudaEngine(), ReferenceEngine()
-F16, F32, I8, I32 = (DataType(name) for name in ("float16", "float32", "int8", "int32"))
+F16, F32, I8, U8, I32 = (DataType(name) for name in ("float16", "float32", "int8", "uint8", "int32"))
 WIDE = {F16: F32, F32: F32, I8: I32}
 RTOL = {F16: 2e-3, F32: 1e-6, I8: 0.0}
 SIZES = [(17, 5, 33), (1, 20, 16), (32, 3, 8)] if is_interpreted() else [
@@ -147,3 +149,38 @@ def test_factors_that_are_computed() -> None:
         got, wanted = (run(engine, whole, **named, target=target) for engine in (CUDA, REFERENCE))
         off = 0 if kind is I32 else 1e-6 * 255 * 128 * k * np.abs(scales).max()
         np.testing.assert_allclose(got, wanted, rtol=0, atol=off)
+
+
+@pytest.mark.parametrize(("data_type", "rows"), [("uint4", 1), ("int4", 2), ("uint8", 3), ("int8", 2), ("uint4", 8)])
+def test_weights_of_few_bits(data_type: str, rows: int) -> None:
+    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum."""
+    of, kind = DataType(data_type), F16 if rows == 2 else F32
+    bits, block = (4, 32) if of.is_half_byte else (8, 64)
+    columns, blocks = (6, 3) if is_interpreted() else (1000, 43)
+    per = 8 // bits
+    sizes = (rows, columns, blocks, block // per, *((per,) if per > 1 else ()))
+    length = blocks * block
+    byte = U8 if per > 1 else of
+    left, packed = numbers((rows, length), kind), numbers((columns, length // per), byte, 1)
+    scales, bias = (numbers(shape, kind, 2) for shape in ((columns, blocks), (columns,)))
+    zeros = numbers((columns, blocks), byte, 3) if data_type == "uint8" else np.full((1, 1), 7, byte.dtype)
+    more = (1,) * (len(sizes) - 3)
+    named = {
+        "source0": np.broadcast_to(left.reshape(rows, 1, *sizes[2:]), sizes),
+        "source1": np.broadcast_to(packed.reshape(1, columns, blocks, -1, *more[1:]), sizes),
+        "source2": np.broadcast_to(scales.reshape(1, columns, blocks, *more), sizes),
+        "source3": np.broadcast_to(bias.reshape(1, columns, 1, *more), sizes),
+        "source4": np.broadcast_to(zeros.reshape(1, *zeros.shape, *more), sizes),
+    }
+    x, weight, scale, added = (ex.load(k, t) for k, t in enumerate((kind, byte, kind, kind)))
+    number = number_in(weight, of, ex.coordinate(4)) if per > 1 else weight
+    zero = ex.load(4, byte) if data_type == "uint8" else ex.const(7, number.type)
+    apart = (number.to(I32) - zero.to(I32)).to(F32)
+    total = ex.fold("sum", x.to(F32) * apart * scale.to(F32))
+    target = framed(np.zeros((rows, columns, 1, *more), kind.dtype))
+    views = tuple(view(name, array) for name, array in named.items())
+    whole = Reduce(views, view("target", target), ex.maximum(total + added.to(F32), 0.0).to(kind), len(sizes) - 2)
+    assert isinstance(CUDA.compile(whole), WeightsProgram)
+    got, wanted = (run(engine, whole, **named, target=target) for engine in (CUDA, REFERENCE))
+    far = np.abs(wanted.astype("float64")).max()
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=far * (2e-3 if kind is F16 else 2e-6))

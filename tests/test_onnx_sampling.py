@@ -1,4 +1,4 @@
-"""GridSample in all of its modes, and RoiAlign by max: what ONNX Runtime has, and PyTorch's cubics."""
+"""GridSample in all of its modes, and RoiAlign: what ONNX Runtime has, and PyTorch's cubics."""
 
 from __future__ import annotations
 
@@ -78,18 +78,21 @@ def test_grids_that_fit_nothing(attributes: dict[str, str], grid: tuple[int, ...
         anydml.onnx.load(model(node("GridSample", "x grid", "y", **attributes), inputs, opset=20))
 
 
-def test_regions_by_max() -> None:
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions(mode: str) -> None:
+    """One is empty, and one ends before it begins: those have no samples, or are made larger."""
     x = RNG.standard_normal((2, 3, 9, 11)).astype("float32")
     corners = RNG.uniform(-1, 5, (5, 2))
     rois = np.hstack([corners, corners + RNG.uniform(0.1, 5, (5, 2))]).astype("float32")
+    rois[3, 2], rois[4, 3] = rois[3, 0], rois[4, 1] - 1
     inputs = {"x": ("float32", x.shape), "rois": ("float32", rois.shape), "images": ("int64", (5,))}
-    for samples, scale, way in ((0, 0.5, "half_pixel"), (2, 1.0, "output_half_pixel")):
+    for samples, scale, way in ((0, 0.5, "half_pixel"), (2, 1.0, "output_half_pixel"), (0, 1.0, "output_half_pixel")):
         made = model(
             node(
                 "RoiAlign",
                 "x rois images",
                 "y",
-                mode="max",
+                mode=mode,
                 output_height=3,
                 output_width=2,
                 sampling_ratio=samples,

@@ -28,7 +28,9 @@ class Pool:
 
     def values(self, dtype: str, shape: Sequence[int], sets: int = 1) -> list[Tensor]:
         """Numbers to add up: of 0 to 1, or whole ones below 100."""
-        make = {"float32": self._uniform, "float16": self._uniform_half, "int32": self._small}[dtype]
+        make = {"float32": self._uniform, "float16": self._uniform_half, "int32": self._small, "uint8": self._octets}[
+            dtype
+        ]
         return self._lend(dtype, make, dtype, shape, sets)
 
     def bits(self, dtype: str, shape: Sequence[int], sets: int = 1) -> list[Tensor]:
@@ -62,6 +64,9 @@ class Pool:
 
     def _small(self, count: int) -> Tensor:
         return torch.randint(100, (count // 4,), dtype=torch.int32, device=self.place, generator=self._chance)
+
+    def _octets(self, count: int) -> Tensor:
+        return torch.randint(256, (count,), dtype=torch.uint8, device=self.place, generator=self._chance)
 
     def _room(self, count: int) -> Tensor:
         return torch.empty(count, dtype=torch.uint8, device=self.place)

@@ -13,14 +13,17 @@ from torch.nn import functional
 
 import anydml as dml
 from anydml.enums import DataType
-from anydml.ir.expressions import Expr, call, fold, load, maximum, sqrt
+from anydml.ir.expressions import Expr, call, const, coordinate, fold, load, maximum, sqrt
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
+from anydml.ir.weights import number_in
 from benchmarks.cuda.kinds import Call, CudaRow, describe
 from benchmarks.cuda.pool import Pool, Tensor
 
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
 EPSILON = 1e-5
+BLOCK = 32
+"""Weights of 4 bits that share a scale."""
 
 
 @dataclass(kw_only=True)
@@ -106,7 +109,8 @@ def row_rows(pool: Pool, count: int, *, quick: bool = False) -> list[ReduceRow]:
                 "error": 1e-6 if dtype == "float32" else 1e-3, "quick": quick,
             }  # fmt: skip
             lines = (shape, (length,), (length,))
-            norms: dict[str, Any] = {"softmax": ((whole,), power / fold("sum", power), partial(torch.softmax, dim=-1))}
+            inverse = const(1.0, F32) / fold("sum", power)  # as the operator has it
+            norms: dict[str, Any] = {"softmax": ((whole,), power * inverse, partial(torch.softmax, dim=-1))}
             if times in (4, 64):
                 norms |= {
                     "layer norm": (
@@ -175,6 +179,34 @@ def product_row(
     )  # fmt: skip
 
 
+def weights_row(name: str, pool: Pool, rows: int, side: int, dtype: str, **options: Any) -> ReduceRow:
+    """Some rows times a square of weights of 4 bits; PyTorch multiplies with what they stand for."""
+    kind, walk, by = DataType(dtype), (rows, side, side // BLOCK, BLOCK // 2, 2), (side, side // BLOCK)
+    views = [
+        View("x0", kind, walk, (side, 0, BLOCK, 2, 1)),
+        View("x1", DataType.UINT8, walk, (0, side // 2, BLOCK // 2, 1, 0)),
+        View("x2", kind, walk, (0, by[1], 1, 0, 0)),
+    ]
+    number = number_in(load(1, DataType.UINT8), DataType.UINT4, coordinate(4)).to(DataType.INT32)
+    number -= const(8, DataType.UINT8).to(DataType.INT32)
+    total = fold("sum", load(0, kind).to(F32) * number.to(F32) * load(2, kind).to(F32))
+
+    def whole(packed: Tensor, scales: Tensor) -> Tensor:
+        numbers = torch.stack((packed & 15, packed >> 4), -1).reshape(side, side // BLOCK, BLOCK).to(scales.dtype) - 8
+        return (numbers * scales[..., None]).reshape(side, side).T
+
+    def by_torch(a: Tensor, packed: Tensor, scales: Tensor, out: Tensor) -> Call:
+        return partial(torch.mm, a, whole(packed, scales), out=out.view(rows, side))
+
+    return reduce_row(
+        name, pool, views, View("out", kind, (rows, side, 1, 1, 1), (side, 1, 0, 0, 0)), total.to(kind), 3,
+        shapes=((rows, side), (side, side // 2), by), torch=by_torch, family="product", goal=1.0, share=0.85,
+        expression=lambda a, packed, scales: torch.mm(a, whole(packed.to(torch.uint8), scales)),
+        moved=side * side // 2 + (math.prod(by) + 2 * rows * side) * kind.size_in_bytes,
+        error=1e-3 if dtype == "float16" else 2e-6, **options,
+    )  # fmt: skip
+
+
 def product_rows(pool: Pool, n: int, *, quick: bool = False) -> list[ReduceRow]:
     """Squares up to a side, and a few rows by a square of half of it."""
     row, half = partial(product_row, pool=pool, quick=quick), n // 2
@@ -194,4 +226,11 @@ def product_rows(pool: Pool, n: int, *, quick: bool = False) -> list[ReduceRow]:
         for rows in (1, 4, 16):
             name = f"product, {rows} by {half}^2, float16{more}"
             made.append(row(name, sizes=(rows, half, half), dtype="float16", is_turned=is_turned, share=0.85, goal=1.0))
+        name = f"product, 1 by {half}^2, float32{more}"
+        made.append(row(name, sizes=(1, half, half), dtype="float32", is_turned=is_turned, share=0.85, goal=1.0))
+    side = max(half, BLOCK)
+    for dtype in ("float16", "float32"):
+        for rows in (1, 4, 8):
+            name = f"product, {rows} by {side}^2 of 4 bits, {dtype}"
+            made.append(weights_row(name, pool, rows, side, dtype, quick=quick))
     return made

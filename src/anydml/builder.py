@@ -152,7 +152,7 @@ class Graph:
 
     def _node(self, source: Source) -> Node:
         assert source.node is not None  # noqa: S101 - for type checkers: it is no input
-        return replace(source.node, name=source.name)
+        return replace(source.node, name=source.name) if source.name else source.node
 
     def _outputs(self, outputs: object) -> list[Expression]:
         given = [outputs] if isinstance(outputs, Expression) else outputs

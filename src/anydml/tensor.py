@@ -132,7 +132,9 @@ class TensorDesc:
     @property
     def extent(self) -> int:
         """The elements from the lowest to the highest that the tensor touches, gaps included."""
-        below, above = span(self.sizes, self.element_strides)
+        if self.strides is None:
+            return self.element_count
+        below, above = span(self.sizes, self.strides)
         return above - below + 1
 
     @property

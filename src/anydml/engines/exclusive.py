@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 class _Exclusive:
     __slots__ = ("_launch", "_lock", "_subject")
 
-    def __init__(self, launch: Callable[[], Any], subject: str) -> None:
-        self._launch, self._subject = launch, subject
-        self._lock = make_lock()
+    def __init__(self, launch: Callable[[], Any], subject: str, lock: Any) -> None:
+        self._launch, self._subject, self._lock = launch, subject, lock
 
     def __call__(self) -> Any:
         lock = self._lock
@@ -28,6 +27,6 @@ class _Exclusive:
             return self._launch()
 
 
-def one_at_a_time(launch: Callable[[], Any], subject: str) -> Callable[[], Any]:
-    """The same launch, for which a second thread waits until the first is done."""
-    return _Exclusive(launch, subject)
+def one_at_a_time(launch: Callable[[], Any], subject: str, lock: Any = None) -> Callable[[], Any]:
+    """The same launch, for which a second thread waits until the first is done; so does every launch with its lock."""
+    return _Exclusive(launch, subject, lock or make_lock())

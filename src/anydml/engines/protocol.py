@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.enums import DataType
     from anydml.ir.verbs import Map, Primitive, Reduce
     from anydml.memory import Buffer
 
@@ -31,6 +32,15 @@ def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
     return found
 
 
+def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
+    """A row of launches that is run again and again, in a quicker way where an engine has one.
+
+    None of them may have the host look at what is computed.
+    """
+    make: Callable[[Callable[[], Any]], Callable[[], Any]] | None = getattr(engine, "replayed", None)
+    return launch if make is None else make(launch)
+
+
 def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
     """An operator's primitives as one program, which writes the last one's target alone; None where there is none.
 
@@ -46,8 +56,8 @@ class Engine(Protocol):
     name: str
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
-    reads_weights: bool
-    """Whether products of a few rows are quicker with weights of few bits as they lie than with what they stand for."""
+    reads_weights: tuple[DataType, ...]
+    """The types of rows of which a few are multiplied with weights of few bits as they lie."""
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""

@@ -31,9 +31,9 @@ def find_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> list[Fault
             faults += wrong
             sound[name].append(None if wrong else edge)
     kept = {name: tuple(edge for edge in edges if edge is not None) for name, edges in sound.items()}
-    in_range = replace(graph, **kept)  # type: ignore[arg-type]  # the edges alone
-    labels = {name: [_label(name, n, e) for n, e in enumerate(edges) if e is not None] for name, edges in sound.items()}
     is_whole = all(len(kept[name]) == len(getattr(graph, name)) for name in kept)
+    in_range = graph if is_whole else replace(graph, **kept)  # type: ignore[arg-type]  # the edges alone
+    labels = {name: [_label(name, n, e) for n, e in enumerate(edges) if e is not None] for name, edges in sound.items()}
     faults += _feeding_faults(in_range, labels, is_whole)
     faults += _input_faults(in_range, labels["input_edges"])
     faults += _intermediate_faults(in_range, labels["intermediate_edges"])

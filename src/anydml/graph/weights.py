@@ -34,12 +34,12 @@ FEW = 8
 """Rows up to which weights are read as they lie."""
 
 
-def read_weights(recipe: Recipe) -> Recipe:
-    """A map that dequantises goes if one product of a few rows reads it: the product reads what the map reads.
+def read_weights(recipe: Recipe, types: Collection[DataType]) -> Recipe:
+    """A map that dequantises goes if one product of a few rows of some types reads it, which reads what the map reads.
 
     Weights that are constants are laid out along what is summed first, where they do not lie so.
     """
-    if not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
+    if not types or not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
         return recipe
     makers = {view.tensor: step for step in recipe.steps for view in step.targets}
     readers: dict[str, set[int]] = {}
@@ -59,7 +59,7 @@ def read_weights(recipe: Recipe) -> Recipe:
         found = [_followed(view, makers, alone) for view in step.sources] if isinstance(step.primitive, Reduce) else []
         # Of two factors of few bits the weights are what is not computed: the other may be rows that are rounded.
         for slot, (path, seen) in sorted(enumerate(found), key=lambda one: _is_computed(recipe, one[1][0])):
-            if merged is None and seen is not None and path:
+            if merged is None and seen is not None and seen.data_type in types and path:
                 follow = functools.partial(_followed, makers=makers, alone=alone)
                 merged, away = _merged(step, slot, seen, path[-1], known, stores, follow)
                 gone |= {one.target.tensor for one in (*path, *away)} if merged else set()
@@ -112,7 +112,7 @@ def _merged(
     """
     product, made = step.primitive, maker.primitive
     assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
-    found, weights = match_contraction(product), load(slot, DataType.FLOAT32)
+    found, weights = match_contraction(product), load(slot, view.data_type).to(DataType.FLOAT32)
     if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
         return None, []
     is_left = found.left is weights
@@ -126,9 +126,11 @@ def _merged(
         or made.also
         or fetched(product.value)
         or _is_odd(product.value, weights, summed)
+        or _is_odd(product.value, load(slot, view.data_type), summed)
     )
     is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
-    parts = match_dequantised(*made.value.args) if made.value.op == "mul" else None
+    value = made.value.args[0] if view.data_type is DataType.FLOAT16 else made.value  # which it is rounded to
+    parts = match_dequantised(*value.args) if value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
         return None, []
     place = find_place(made.target, view, column[0], summed)
@@ -165,7 +167,7 @@ def _merged(
         other = rewrite(rounded.parts.number * rounded.parts.scale, lambda node: own.get(node, node))
     half = coordinate(summed + len(cut) - 1)
     number = rewrite(parts.number, lambda node: loads.get(node, half if node.op == "coordinate" else node))
-    total = fold("sum", other * number * loads[parts.scale])
+    total = fold("sum", other * number * loads[parts.scale].to(DataType.FLOAT32))
     value = rewrite(product.value, lambda node: total if node is found.fold else node)
     target = product.target
     more = len(cut) - 1

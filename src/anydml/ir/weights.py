@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Reduce
 
 BYTE, F32 = DataType.UINT8, DataType.FLOAT32
+ROWS = (F32, DataType.FLOAT16)
+"""The types of rows and scales."""
 BLOCKS = (32, 64, 128)
 """Weights that share a scale, or a multiple of the last; a scale for all of them may be for a multiple of the first."""
 MOST = 32 * 1024
@@ -42,7 +44,7 @@ class Dequantised(NamedTuple):
     number: Expr
     """x - z."""
     scale: Expr
-    """A load."""
+    """A load, of FLOAT32 or FLOAT16."""
     byte: Expr
     """The load of x, or of the byte that has it in one half."""
     data_type: DataType
@@ -61,7 +63,8 @@ class Dequantised(NamedTuple):
 
 def match_dequantised(number: Expr, scale: Expr) -> Dequantised | None:
     """The parts of what DEQUANTIZE computes of weights of 4 and 8 bits; None for others."""
-    if scale.op != "load" or scale.type is not F32 or number.type is not F32 or number.op != "cast":
+    scale = scale.args[0] if scale.op == "cast" and scale.args[0].type is DataType.FLOAT16 else scale
+    if scale.op != "load" or scale.type not in ROWS or number.type is not F32 or number.op != "cast":
         return None
     (whole,) = number.args
     x, zero = whole.args if whole.op == "sub" else (whole, None)

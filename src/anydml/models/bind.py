@@ -169,6 +169,7 @@ class Binder:
             [one for one in inputs if one.field in near],
             [one for one in outputs if one.field in near],
             in_place=desc.in_place,
+            shares=desc.shares(),
         )
 
 

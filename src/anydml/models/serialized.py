@@ -87,6 +87,10 @@ class GraphProgram:
     """What errors call it."""
     in_place: bool = False
 
+    def shares(self) -> dict[str, str]:
+        """No output has an input's memory."""
+        return {}
+
     def inputs(self) -> dict[str, TensorDesc]:
         """The inputs by name."""
         return _known(slot_names(self.graph)[0], input_descs(self.graph))

@@ -243,6 +243,10 @@ class Attention(Computed):
 
     # Verbs
 
+    def shares(self) -> dict[str, str]:
+        """A cache of a fixed size stays where it is: the past's memory may be the present's."""
+        return {present: past for past, present in _PAST.items()} if _LENGTHS in self.inputs() else {}
+
     def lower(self) -> tuple[Primitive, ...]:
         """Two products with a softmax between them."""
         of = self.heads()

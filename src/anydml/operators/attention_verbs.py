@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType
 from anydml.enums import MultiheadAttentionMaskType as Mask
 from anydml.ir.attending import Attend
-from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
+from anydml.ir.choosing import Scatter
+from anydml.ir.expressions import const, coordinate, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.operators.computed import wide
@@ -125,7 +126,7 @@ def _sum(view: View, bias: View, target: View) -> Map:
 
 def _brought(
     parts: Parts, name: str, new: View | None, bias: View | None, past: View | None, present: View | None
-) -> tuple[View, list[Map]]:
+) -> tuple[View, list[Primitive]]:
     """All keys or values as (batch, heads, keys, size), and what brings them together."""
     of = parts.of
     if parts.lengths is not None and new is not None:
@@ -138,7 +139,7 @@ def _brought(
     sizes = (of.batch, of.shared, of.total, new.sizes[3])
     whole = present if present is not None else temporary(name, new.data_type, sizes)
     late = whole.window((0, 0, of.cached, 0), (1,) * 4, new.sizes)
-    steps = [copy_of(new, late) if bias is None else _sum(new, bias, late)]
+    steps: list[Primitive] = [copy_of(new, late) if bias is None else _sum(new, bias, late)]
     if past is not None:
         steps.append(copy_of(past, whole.window((0,) * 4, (1,) * 4, past.sizes)))
     return whole, steps
@@ -146,30 +147,25 @@ def _brought(
 
 def _cached(
     parts: Parts, name: str, new: View, bias: View | None, past: View | None, present: View | None
-) -> tuple[View, list[Map]]:
-    """A cache with the new keys or values in it, from where the lengths say."""
+) -> tuple[View, list[Primitive]]:
+    """A cache with the new keys or values in it, from where the lengths say: in its place only those are written."""
     of = parts.of
+    steps: list[Primitive] = []
     sizes, kind = (of.batch, of.shared, of.total, new.sizes[3]), new.data_type
     target = present if present is not None else temporary(name, kind, sizes)
-    old = past if past is not None else target if present is not None else None
-    assert parts.lengths is not None  # noqa: S101 - for type checkers: there are some
-    place = coordinate(2) - _length(parts, 0)
-    lengths = replace(parts.lengths, sizes=sizes, strides=(*parts.lengths.strides, 0, 0, 0))
-    if of.keys == 1:  # repeated, and not fetched
-        sources = [lengths, replace(new, sizes=sizes, strides=(*new.strides[:2], 0, new.strides[3]))]
-        element = load(1, kind)
-    else:
-        sources = [lengths, new]
-        near = minimum(maximum(place, 0), given(of.keys - 1, INT64))
-        element = fetch(1, kind, [coordinate(0), coordinate(1), near, coordinate(3)])
+    old = past if past is not None else target
+    if old is target and of.total == of.keys:  # all of it is new
+        return target, [copy_of(new, target) if bias is None else _sum(new, bias, target)]
     if bias is not None:
-        sources.append(_along(bias, target))
-        element = (wide(element) + wide(load(2, kind))).to(kind)
-    if old is not None and of.total > of.keys:  # else all of it is new
-        kept = load(len(sources), kind)
-        element = where((place >= 0) & (place < given(of.keys, INT64)), element, kept)
-        sources.append(old)
-    return target, [Map(tuple(sources), target, element)]
+        new, step = _biased(new, bias, f"new {name}")
+        steps.append(step)
+    assert parts.lengths is not None  # noqa: S101 - for type checkers: there are some
+    lengths = replace(parts.lengths, sizes=(of.batch, of.keys, 1), strides=(*parts.lengths.strides, 0, 0))
+    places = temporary(f"places of {name}", INT64, lengths.sizes)
+    steps.append(Map((lengths,), places, _length(parts, 0) + coordinate(1)))
+    base, updates, rows = map(_heads, (old, new, target))
+    steps.append(Scatter((base, places, updates), rows, 1))
+    return target, steps
 
 
 def _length(parts: Parts, slot: int) -> Expr:

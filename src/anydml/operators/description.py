@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping  # noqa: TC003 - read at run time
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,7 +18,7 @@ from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run ti
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
@@ -28,6 +27,22 @@ if TYPE_CHECKING:
 OPERATORS: dict[OperatorType, type[OperatorDesc]] = {}
 """The description class of each operator that is built: a subclass of `OperatorDesc` enters itself."""
 _KINDS = {kind.name.replace("_", ""): kind for kind in OperatorType}
+_FACTS: dict[str, Callable[[type[OperatorDesc]], object]] = {
+    "support": lambda cls: support_of(cls.type, cls.other_types),
+    "in_place": lambda cls: runs_in_place(cls.type),
+}
+
+
+class _Fact:
+    """What the reference says of an operator, read when somebody asks for it: for all of them it takes 20 ms."""
+
+    def __init__(self, owner: type[OperatorDesc], name: str, find: Callable[[type[OperatorDesc]], object]) -> None:
+        self.owner, self.name, self.find = owner, name, find
+
+    def __get__(self, instance: object, cls: type[OperatorDesc]) -> object:
+        found = self.find(self.owner)
+        setattr(self.owner, self.name, found)
+        return found
 
 
 class OperatorDesc(Record, abc.ABC):
@@ -74,10 +89,15 @@ class OperatorDesc(Record, abc.ABC):
         kind = cls.__dict__.get("type") or _KINDS.get(cls.__name__.upper())
         if kind is not None:
             cls.type = kind
-            cls.support, cls.in_place = support_of(kind, cls.other_types), runs_in_place(kind)
+            for name, find in _FACTS.items():
+                setattr(cls, name, _Fact(cls, name, find))
             OPERATORS.setdefault(kind, cls)
 
     # What subclasses say
+
+    def shares(self) -> Mapping[str, str]:
+        """By output, the input whose very memory it may be bound to, where an operator runs in place in part alone."""
+        return {}
 
     @abc.abstractmethod
     def rules(self) -> Iterator[Fault]:
@@ -182,7 +202,7 @@ class OperatorDesc(Record, abc.ABC):
             raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
         implied = {name: output for name, output in zip(cls.output_names(), outputs, strict=True) if name in names}
         implied = {name: output for name, output in implied.items() if name not in others}
-        return replace(draft, **implied)
+        return draft.completed(implied)
 
     @classmethod
     def infer(cls, **others: Any) -> Self:

@@ -72,9 +72,11 @@ class Resampled(Moved):
         if not self.is_linear and all(axis.is_kept or axis.repeats for axis in axes):
             yield from self._repeated(source, target, axes)
             return
-        walks = [] if axes[inner].is_kept else axes[inner].walks(is_linear=self.is_linear)
+        moved = [k for k, axis in enumerate(axes) if not axis.is_kept]
+        alone = moved[0] if self.is_linear and len(moved) == 1 else inner  # whole rows are weighted by the same parts
+        walks = [] if axes[alone].is_kept else axes[alone].walks(is_linear=self.is_linear)
         for walk in walks:
-            yield self._walked(source, target, axes, inner, walk)
+            yield self._walked(source, target, axes, alone, walk)
         if walks:
             return
         tables = [] if axes[inner].is_kept or axes[inner].size > _MOST_IN_TABLE else self._tables(axes[inner], target)

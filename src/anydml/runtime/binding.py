@@ -12,7 +12,7 @@ from anydml.memory import HOST, layout_of, packed_strides, share_elements, witho
 from anydml.parse import UINT64_MAX, read_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.memory import Buffer
     from anydml.tensor import TensorDesc
@@ -192,12 +192,15 @@ def bind_range(
     return Bound(field, whole._replace(address=whole.address + offset, size=size), 0, whole)
 
 
-def hazards(inputs: Sequence[Bound], outputs: Sequence[Bound], *, in_place: bool) -> Iterator[Fault]:
+def hazards(
+    inputs: Sequence[Bound], outputs: Sequence[Bound], *, in_place: bool, shares: Mapping[str, str] | None = None
+) -> Iterator[Fault]:
     """Find memory that is written while something else uses it.
 
     Outputs never touch one another. An input may touch an output only where both are the same place in the same
-    layout and the operator runs in place. Inputs may share what they like.
+    layout and the operator runs in place, or shares its memory with that input. Inputs may share what they like.
     """
+    pairs = shares or {}
     for i, output in enumerate(outputs):
         for other in outputs[:i]:
             if output.touches(other):
@@ -205,7 +208,8 @@ def hazards(inputs: Sequence[Bound], outputs: Sequence[Bound], *, in_place: bool
                 yield Fault(field=output.field, rule=rule, value=output.memory.address)
         for given in inputs:
             if output.touches(given):
-                yield from _shared_place(given, output, in_place=in_place)
+                may = in_place or pairs.get(output.field) == given.field
+                yield from _shared_place(given, output, in_place=may)
 
 
 def _shared_place(given: Bound, output: Bound, *, in_place: bool) -> Iterator[Fault]:

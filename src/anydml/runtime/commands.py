@@ -108,7 +108,7 @@ def _unbound(operator: Compiled, bindings: Bindings) -> Iterator[Fault]:
 
 
 def _collisions(operator: Compiled, attached: Attached) -> Iterator[Fault]:
-    yield from hazards(attached.inputs, attached.outputs, in_place=operator.in_place)
+    yield from hazards(attached.inputs, attached.outputs, in_place=operator.in_place, shares=operator.shares)
     pairs = [(attached.persistent, other) for other in attached.outputs]
     pairs += [(attached.temporary, other) for other in (*attached.inputs, *attached.outputs)]
     if attached.persistent:

@@ -91,7 +91,7 @@ class CompiledOperator(Compiled):
         self.operator = created
         self.desc = desc
         self.name = desc.type.name
-        self.in_place = desc.in_place
+        self.in_place, self.shares = desc.in_place, desc.shares()
         self.word = functools.partial(_word_index_fault, desc)
         super().__init__(created.device, flags, desc.inputs(), desc.outputs())
         for what, slots in (("inputs", desc.input_slots()), ("outputs", desc.output_slots())):

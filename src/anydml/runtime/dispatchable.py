@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import functools
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -16,6 +18,7 @@ from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout
+from anydml.runtime.common import Common
 from anydml.runtime.launches import one_or_all
 from anydml.runtime.owned import Persistent, kept_layout
 
@@ -46,6 +49,8 @@ class Compiled(abc.ABC):
     """Words an index outside its dimension. It holds on to no memory."""
     in_place = False
     """Whether the output may be bound to the very memory of the input."""
+    shares: Mapping[str, str] = MappingProxyType({})
+    """By output, the input whose very memory it may be bound to beside."""
     temporary_size = 0
     """Bytes of scratch memory that a dispatch needs."""
 
@@ -138,6 +143,10 @@ class Compiled(abc.ABC):
         with at_home(self.memory):
             return self.reserve(self.temporary_size, "TemporaryResource")
 
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """What is launched in turns with the scratch memory of a binding, for those who run it again and again."""
+        return launch
+
     def look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
         """Look at arrays for inputs."""
         named = zip(fields, arrays, strict=True)
@@ -194,22 +203,34 @@ class Compiled(abc.ABC):
         addresses = tuple([plain_address(array) for array in arrays])
         is_host = self.memory == HOST
         memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
-        if (launch := self._launches.get(addresses)) is not None:
+        launch = self._launches.get(addresses)
+        if launch is not None and not (self.temporary_size and is_capturing()):  # a capture has scratch memory alone
             return BoundOperator(self.name, self.word, launch, (memory, self.persistent), out)
         if not is_fresh and not self._is_apart(arrays, addresses):
             return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
-        arena = self.reserve_scratch()
+        is_kept = not (is_host or is_capturing())  # PyTorch gives one tensor's memory to the next: addresses come back
+        common = self._common if is_kept and is_fresh and self.temporary_size else None
+        arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
-        if arena is not None:
-            launch = one_at_a_time(in_turns(launch, arena), self.name)
-        elif self.in_place and len(set(addresses)) < len(addresses):
-            launch = one_at_a_time(launch, self.name)
-        elif not (is_host or is_capturing()):  # PyTorch gives one tensor's memory to the next: addresses come back
+        if common is not None:
+            launch = common.taken_by(self.again(launch))
+        elif arena is not None:
+            launch, is_kept = one_at_a_time(in_turns(self.again(launch), arena), self.name), False
+        elif (self.in_place or self.shares) and len(set(addresses)) < len(addresses):
+            launch, is_kept = one_at_a_time(launch, self.name), False
+        if is_kept:
             if len(self._launches) >= MOST_KNOWN:
                 self._launches.clear()
             self._launches[addresses] = launch
         return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
+
+    @functools.cached_property
+    def _common(self) -> Common:
+        """Scratch memory of all runs into fresh arrays of a GPU."""
+        memory = self.reserve_scratch()
+        assert memory is not None  # noqa: S101 - for type checkers: there is a size
+        return Common(memory, self.name)
 
     def _is_apart(self, arrays: Sequence[Any], addresses: tuple[int, ...]) -> bool:
         """Whether plain arrays are aligned, and each output writable and apart from all else, or in its place."""
@@ -220,9 +241,11 @@ class Compiled(abc.ABC):
             if not is_writable or (target.alignment and written % target.alignment):
                 return False
             low, high = written + target.below, written + target.above
+            other = self.shares.get(target.field)
             for layout, address in zip(layouts[:i], addresses, strict=False):
                 is_apart = low >= address + layout.above or address + layout.below >= high
-                if not is_apart and not (address == written and layout.key == target.key and self.in_place):
+                may = self.in_place or layout.field == other
+                if not is_apart and not (address == written and layout.key == target.key and may):
                     return False
                 if layout.alignment and address % layout.alignment:
                     return False
@@ -243,7 +266,7 @@ class Compiled(abc.ABC):
             for (field, desc), seen in zip(self.outputs.items(), outputs, strict=True)
         ]
         if not faults:
-            faults += hazards(sources, targets, in_place=self.in_place)
+            faults += hazards(sources, targets, in_place=self.in_place, shares=self.shares)
         raise_binding_faults(self.name, faults)
         arena = self.reserve_scratch()
         return self.attach((*sources, *targets), self.persistent, arena, out, is_reserved=True)
@@ -263,9 +286,9 @@ class Compiled(abc.ABC):
         """
         launch = self.launch(self.with_owned({b.field: b.address for b in bound}, persistent), temporary)
         if is_reserved and temporary is not None:
-            launch = in_turns(launch, temporary)
+            launch = in_turns(self.again(launch), temporary)
         launch = on_callers_stream(launch, [b.memory for b in bound])
-        if temporary is not None or (self.in_place and len({b.address for b in bound}) < len(bound)):
+        if temporary is not None or ((self.in_place or self.shares) and len({b.address for b in bound}) < len(bound)):
             launch = one_at_a_time(launch, self.name)
         return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.protocol import replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
@@ -15,6 +17,7 @@ from anydml.graph.guard import guard
 from anydml.graph.lower import lower
 from anydml.graph.recipe import Recipe
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
+from anydml.ir.choosing import Scatter
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
@@ -79,12 +82,13 @@ class CompiledGraph(Compiled):
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
         self.lowered = lower(desc, device.engine.takes)
         """A step for every node that an output needs."""
-        given = read_weights(self.lowered) if device.engine.reads_weights else self.lowered
+        given = read_weights(self.lowered, device.engine.reads_weights)
         rest = attend(simplify(given), device.engine.takes) if optimise else given
         self.once, always = split_constants(rest) if optimise else (_NOTHING, rest)
         """What hangs on constants alone, and was computed when the graph was compiled."""
         self.recipe = together(guard(always)) if optimise else guard(always)
         """The steps that a dispatch takes."""
+        self.shares = _shares(self.recipe, {store: name for name, store in self._stores.items()})
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes
         room = sys.maxsize if max_memory is None else self._check_memory(max_memory)
@@ -127,6 +131,11 @@ class CompiledGraph(Compiled):
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn."""
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
+
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
+        has_checks = any(step.primitive.checks for step in self.recipe.steps)
+        return launch if has_checks else replayed(self.device.engine, launch)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
@@ -204,6 +213,19 @@ class CompiledGraph(Compiled):
         inputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.inputs.items())
         outputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.outputs.items())
         return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.recipe.steps)}, engine={self.device.name!r})"
+
+
+def _shares(recipe: Recipe, names: Mapping[str, str]) -> dict[str, str]:
+    """By output, the input that it is but for what is scattered into it, where nothing else reads that."""
+    found: dict[str, str] = {}
+    read = Counter(view.tensor for step in recipe.steps for view in step.sources)
+    for step in recipe.steps:
+        primitive = step.primitive
+        if isinstance(primitive, Scatter) and primitive.source.named(primitive.target.tensor) == primitive.target:
+            base, target = primitive.source.tensor, primitive.target.tensor
+            if read[base] == 1 and recipe.stores[base].kind == "input" and recipe.stores[target].kind == "output":
+                found[names[target]] = names[base]
+    return found
 
 
 def _known(desc: TensorDesc | None) -> TensorDesc:

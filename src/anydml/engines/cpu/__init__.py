@@ -69,7 +69,7 @@ class CpuEngine:
 
     name = "cpu"
     memory = HOST
-    reads_weights = True
+    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:

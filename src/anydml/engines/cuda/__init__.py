@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.repeated import compile_repeat
+from anydml.enums import DataType
 from anydml.ir.attending import Attend
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
 
@@ -56,7 +59,7 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights = False
+    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32, DataType.FLOAT16)
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
@@ -78,6 +81,12 @@ class CudaEngine:
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures)
+
+    def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
+        from anydml.engines.cuda.replay import Replay
+
+        return launch if is_interpreted() else Replay(launch, self.index)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

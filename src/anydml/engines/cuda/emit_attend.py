@@ -46,8 +46,11 @@ def leaves_of(primitive: Attend) -> list[Expr]:
     return [node for op in ("load", "coordinate") for node in nodes if node.op == op and node is not SUM]
 
 
-def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]]) -> EmittedAttention:
-    """A kernel; `spans` says if a view varies from query to query, and from key to key."""
+def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool) -> EmittedAttention:
+    """A kernel; `spans` says if a view varies from query to query, and from key to key.
+
+    `has_rest` where tiles do not fill the keys, or queries do not see them all: those come in a loop of their own.
+    """
     leaves, (score, limit) = leaves_of(primitive), trees_of(primitive)
     given = [node for node in walk(*(tree for tree in (score, limit) if tree is not None)) if node.op == "given"]
     last = TENSORS + len(leaves)
@@ -71,39 +74,49 @@ def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]]) ->
     writer.say(f"query = {_tile(0, 'row, term, queries, size', 0, 2)}")
     for node, name in zip(given, chosen, strict=True):
         writer.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
+    writer.say("whole = stop // TILE.keys")
     if limit is not None:
         writer.compute(limit)
-        writer.say(f"limit = tl.broadcast_to({writer.names[limit]}, (TILE.rows, 1))")
-        writer.say("stop = tl.minimum(tl.max(tl.where(is_row, limit, 0)), stop).to(tl.int32)")
+        writer.say(f"limit = tl.broadcast_to(tl.minimum({writer.names[limit]}, stop).to(tl.int32), (TILE.rows, 1))")
+        writer.say("whole = tl.min(tl.where(is_row, limit, stop)) // TILE.keys")
+        writer.say("stop = tl.max(tl.where(is_row, limit, 0))")
     writer.say('top = tl.full((TILE.rows,), float("-inf"), tl.float32)', "sums = tl.full((TILE.rows,), 0, tl.float32)")
     writer.say("total = tl.full((TILE.rows, TILE.value_size), 0, tl.float32)")
-    writer.say("for step in range(0, (stop + TILE.keys - 1) // TILE.keys):")
-    writer.indent = "        "
-    even = 1 if limit is None else 4
-    writer.say("column = step * TILE.keys + tl.arange(0, TILE.keys)", "is_column = (column < stop)[None, :]")
-    writer.say(f"key = {_tile(1, 'column, term, stop, size', even, 2)}")
-    writer.put(SUM, "tl.dot(query, key.T, input_precision=TILE.precision)")
-    writer.compute(score)
-    x = f"tl.broadcast_to({writer.names[score]}, (TILE.rows, TILE.keys))"
-    seen = "is_column" if limit is None else "is_column & (column[None, :] < limit)"
-    writer.say(f"x = {x}")
-    if limit is None:
-        writer.say("if not TILE.is_even[1]:", '    x = tl.where(is_column, x, float("-inf"))')
-    else:
-        writer.say(f'x = tl.where({seen}, x, float("-inf"))')
-    writer.say("power, top, sums, total = attention.soften(x, top, sums, total)")
-    writer.say(f"value = {_tile(2, 'column, number, stop, value_size', even, 3)}")
-    writer.say("total = tl.dot(power.to(value.dtype), value, total, input_precision=TILE.precision)")
-    writer.indent = "    "
+    outside = dict(writer.names)
+    for is_whole in (True, False) if has_rest else (True,):
+        writer.say(f"for step in range({'0, whole' if is_whole else 'whole, (stop + TILE.keys - 1) // TILE.keys'}):")
+        writer.indent, writer.names = "        ", dict(outside)
+        _write_keys(writer, score, None if is_whole else "is_column" if limit is None else LIMITED)
+        writer.indent = "    "
     writer.say("found = (total / sums[:, None]).to(target.dtype.element_ty)")
     place = writer.place("target", last, True, True, "number")
     writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
     return EmittedAttention(function_of("\n".join(writer.lines) + "\n"), tuple(given))
 
 
+LIMITED = "is_column & (column[None, :] < limit)"
+"""The keys that a query sees."""
+
+
+def _write_keys(writer: _Writer, score: Expr, seen: str | None) -> None:
+    """Some keys: all that there are, or those that are seen."""
+    even = 4 if seen else 5
+    writer.say("column = step * TILE.keys + tl.arange(0, TILE.keys)", "is_column = (column < stop)[None, :]")
+    writer.say(f"key = {_tile(1, 'column, term, stop, size', even, 2)}")
+    writer.put(SUM, "tl.dot(query, key.T, input_precision=TILE.precision)")
+    writer.has_all = seen is None
+    writer.compute(score)
+    writer.say(f"x = tl.broadcast_to({writer.names[score]}, (TILE.rows, TILE.keys))")
+    if seen:
+        writer.say(f'x = tl.where({seen}, x, float("-inf"))')
+    writer.say("power, top, sums, total = attention.soften(x, top, sums, total)")
+    writer.say(f"value = {_tile(2, 'column, number, stop, value_size', even, 3)}")
+    writer.say("total = tl.dot(power.to(value.dtype), value, total, input_precision=TILE.precision)")
+
+
 def _tile(view: int, what: str, rows: int, columns: int) -> str:
-    """A tile; numbers say which of the sizes it goes along, 4 for one that it may not fill."""
-    even = [f"TILE.is_even[{number}]" if number < 4 else "False" for number in (rows, columns)]
+    """A tile; numbers say which of the sizes it goes along: it fills 5, and may not fill 4."""
+    even = [f"TILE.is_even[{number}]" if number < 4 else str(number == 5) for number in (rows, columns)]
     return f"attention.tile(at{view}, {what}, strides{view}, {', '.join(even)}, TILE.is_long, LINE{view})"
 
 
@@ -113,6 +126,8 @@ class _Writer:
         self.names: dict[Expr, str] = {}
         self.lines: list[str] = []
         self.indent = ""
+        self.has_all = False
+        """Whether there are keys for all of a tile."""
 
     def say(self, *lines: str) -> None:
         self.lines += [self.indent + line for line in lines]
@@ -139,7 +154,8 @@ class _Writer:
                 continue
             view, spans = self.leaves[node], self.spans(self.leaves[node])
             base = f"p{view}" if node.op == "load" else f"start{view}.to(tl.int64)"
-            inside = [name for name, varies in zip(("is_row", "is_column"), spans, strict=True) if varies]
+            masks = ("is_row", "" if self.has_all else "is_column")
+            inside = [name for name, varies in zip(masks, spans, strict=True) if varies and name]
             masked = f", mask={' & '.join(inside)}, other=0" if inside else ""
             place = self.place(base, view, *spans)
             self.put(node, f"tl.load({place}{masked})" if node.op == "load" else place)

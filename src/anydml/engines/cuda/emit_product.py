@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.patterns import Contraction
 
-Way: TypeAlias = Literal["blocks", "pointers", "computed"]
-"""How factors are read: blocks by descriptor, elements by pointer, or elements that they are then computed from."""
+Way: TypeAlias = Literal["blocks", "pointers", "lines", "computed"]
+"""How factors are read: blocks by descriptor, elements by pointer, elements that are multiplied one by one, or elements
+that factors are then computed from."""
 AROUND = {"left": ("row", "term"), "right": ("term", "column"), "rest": ("row", "column")}
 """By part of the expression, what goes down a tile of it, and what goes across."""
 
@@ -79,11 +80,12 @@ def emit_product(
         writer.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
     if way == "blocks":
         writer.say(f"total = products.multiply_blocks(p0, p1, high, wide, matrix, shape, apart, {kind}, TILE)")
-    elif way == "pointers":
+    elif way in ("pointers", "lines"):
         for view in (0, 1):
             writer.say(f"at{view} = products.to_matrix(p{view}, matrix, sizes, matrix{view}, LINE{view}.align)")
         ends = f"shape, strides0, strides1, {kind}, TILE, LINE0, LINE1"
-        writer.say(f"total = products.multiply(at0, at1, row, column, {ends})")
+        multiply = "multiply" if way == "pointers" else "multiply_lines"
+        writer.say(f"total = products.{multiply}(at0, at1, row, column, {ends})")
     else:
         writer.loop(found, kind, is_small)
     writer.names[found.fold] = "total"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.protocol import Program
+    from anydml.enums import DataType
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
 
@@ -32,7 +33,7 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
-    reads_weights = False
+    reads_weights: tuple[DataType, ...] = ()
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol

@@ -46,19 +46,30 @@ def roi_align(node: Node) -> list[Value]:
     if samples:
         counts["maximum_samples_per_output"] = samples
     inputs = [x, convert(node, rois, x.element), retyped(node, convert(node, images, INT64), UINT64)]
-    return [
-        node.tracer.apply(
-            dml.roi_align1,
-            inputs,
-            shape,
-            shape,
-            ReduceFunction.AVERAGE,
-            spatial_scale_x=scale,
-            spatial_scale_y=scale,
-            input_pixel_offset=0.5 if is_half else 0.0,
-            **counts,
-        )
-    ]
+    aligned = node.tracer.apply(
+        dml.roi_align1,
+        inputs,
+        shape,
+        shape,
+        ReduceFunction.AVERAGE,
+        spatial_scale_x=scale,
+        spatial_scale_y=scale,
+        input_pixel_offset=0.5 if is_half else 0.0,
+        **counts,
+    )
+    is_some = is_half and not samples and 0 not in shape
+    return [_none_of_empty(node, aligned, rois) if is_some else aligned]
+
+
+def _none_of_empty(node: Node, found: Value, rois: Value) -> Value:
+    """0 for regions without a sample, as ONNX has it where their number is that of elements; ROI_ALIGN1 has one."""
+    count = rois.shape[0]
+    low, high = (convert(node, take(node, rois, [0, k], [count, 2], [1, 1]), FLOAT) for k in (0, 2))
+    size = compute(node, dml.subtract, high, low)
+    least = reduce(node, size, ReduceFunction.MIN, (1,))
+    is_empty = compute(node, dml.logical_less_than_or_equal, least, Value.of(FLOAT, 0), element=BOOL)
+    is_empty = node.tracer.reshape(is_empty, (count, 1, 1, 1))
+    return compute(node, dml.if_, is_empty, Value.of(found.element, 0), found, element=found.element)
 
 
 def _largest(node: Node, x: Value, rois: Value, images: Value, shape: tuple[int, ...], *, is_half: bool) -> Value:

@@ -285,10 +285,15 @@ def _write_panel(text: Steps) -> None:
         text.invoke(
             "@stage", "left_zero", "left_zero_bases", 0, "i", 1, "height", "left_zero_views - 1", "left_zeros", 0
         )
-        text.invoke(
-            "mend", "results", "result_pitch", "height", "columns", "left_totals", "left_zeros", "right_totals",
-            "right_zeros", "steps",
-        )  # fmt: skip
+        # What lies in the target already, and the others.
+        for at, pitch, start, end in (
+            ("target_base + i * target_across + n0 * 4", "target_across", "n0", "direct"),
+            ("results + (direct - n0) * 4", "result_pitch", "direct", "n1"),
+        ):
+            text.invoke(
+                "mend", at, pitch, "height", f"{end} - {start}", "left_totals", "left_zeros",
+                f"right_totals + ({start} - n0) * 4", f"right_zeros + ({start} - n0) * 4", "steps", "mends",
+            )  # fmt: skip
     with text.when("k0 + steps == k and direct < n1"):
         _finish(text, "i", "direct", "height", "results + (direct - n0) * 4")
 

@@ -162,7 +162,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels 
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
-    is_direct = is_direct and not skinny and not (octets and octets.zeros)
+    is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes, is_ahead=bool(ahead))
     if octets:
@@ -192,7 +192,7 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels 
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
-    mending = (len(zeros), *octets.kernels, *(places[3:5] if zeros else (0, 0))) if octets else (0,) * 6
+    mending = (octets.mends, *octets.kernels, *(places[3:5] if zeros else (0, 0))) if octets else (0,) * 6
     fixed = (
         sides.m, sides.n, sides.k, units.rows, units.columns, row_panels, column_panels, tile.rows, columns,
         units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,

@@ -6,7 +6,8 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.kernels.octets import Octets, make_mend, make_octets, make_total
+from anydml.engines.cpu.kernels.mend import make_mend
+from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
 from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
 from anydml.engines.cpu.tiles import has_dots
 from anydml.enums import DataType
@@ -26,6 +27,8 @@ class OctetPlan(NamedTuple):
     """With what packs each."""
     zeros: tuple[Section, ...]
     """Of both zero points; empty where there is nothing to mend."""
+    mends: int
+    """0 where there is nothing to mend; 1 where columns have one zero point, else 2."""
     kernels: tuple[int, ...]
     """That add up each factor's bytes, and that mend sums."""
     right: Expr
@@ -71,6 +74,7 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         zeros.append((zero - offset, across))
     kernels = (*totals, get_kernel("mend", make_mend).address)
     if all(value.op == "const" and not value.value for value in (_folded(value) for value, _ in zeros)):
-        return OctetPlan(tuple(factors), (), kernels, leaf, flips)
+        return OctetPlan(tuple(factors), (), 0, kernels, leaf, flips)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
-    return OctetPlan(tuple(factors), sections, kernels, leaf, flips)
+    is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
+    return OctetPlan(tuple(factors), sections, 1 if is_one else 2, kernels, leaf, flips)

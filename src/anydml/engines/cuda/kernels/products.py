@@ -5,6 +5,7 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
+from anydml.engines.cuda.kernels import arithmetic
 from anydml.engines.cuda.kernels.places import far, known, place
 
 GROUP = tl.constexpr(8)
@@ -30,6 +31,8 @@ class Product(NamedTuple):
     """Whether neighbours in the left matrix are of different rows, where blocks are read by descriptor."""
     is_right_turned: bool = False
     """Whether neighbours in the right matrix are of one column."""
+    stages: int = 1
+    """Of a loop that is no product of the hardware's."""
 
 
 @triton.jit
@@ -108,6 +111,41 @@ def multiply(
         left += left_step
         right += right_step
     return total
+
+
+@triton.jit
+def multiply_lines(
+    left, right, row, column, shape, left_strides, right_strides, KIND: tl.constexpr, TILE: tl.constexpr,
+    LEFT: tl.constexpr, RIGHT: tl.constexpr,
+):  # fmt: skip
+    """The same of a few rows, which each thread adds up for itself: the time is that of reading the right matrix."""
+    term = tl.arange(0, TILE.depth)
+    is_row, is_column = there(row, column, shape, TILE)
+    left_places = apart(row, left_strides[0], LEFT.row_step, LEFT.align, TILE)[:, None]
+    left_places += apart(term, left_strides[1], LEFT.step, LEFT.align, TILE)[None, :]
+    right_places = apart(column, right_strides[1], RIGHT.step, RIGHT.align, TILE)[None, :]
+    right_places += apart(term, right_strides[0], RIGHT.row_step, RIGHT.align, TILE)[:, None]
+    if TILE.is_right_turned:
+        right_places, is_column = tl.trans(right_places), tl.trans(is_column)
+        total = tl.full((TILE.rows, TILE.columns, TILE.depth), 0, KIND)
+    else:
+        total = tl.full((TILE.rows, TILE.depth, TILE.columns), 0, KIND)
+    one = tl.full((), TILE.depth, tl.int64)
+    left_step = far(one, left_strides[1], LEFT.step, LEFT.align)
+    right_step = far(one, right_strides[0], RIGHT.row_step, RIGHT.align)
+    for step in tl.range(0, (shape[2].to(tl.int32) + TILE.depth - 1) // TILE.depth, num_stages=TILE.stages):
+        more = step * TILE.depth + term < known(shape[2], TILE.aligns[2]).to(tl.int32)
+        a = tl.load(left + left_places, mask=is_row & more[None, :], other=0).to(KIND)
+        if TILE.is_right_turned:
+            b = tl.load(right + right_places, mask=is_column & more[None, :], other=0).to(KIND)
+            x = tl.broadcast_to(a[:, None, :], total.shape)
+        else:
+            b = tl.load(right + right_places, mask=is_column & more[:, None], other=0).to(KIND)
+            x = tl.broadcast_to(a[:, :, None], total.shape)
+        total = arithmetic.fma(x, tl.broadcast_to(b[None, :, :], total.shape), total)
+        left += left_step
+        right += right_step
+    return tl.sum(total, 2 if TILE.is_right_turned else 1)
 
 
 @triton.jit

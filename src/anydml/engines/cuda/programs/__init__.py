@@ -16,6 +16,7 @@ from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
+from anydml.engines.cuda.programs.weights import WeightsProgram
 from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
@@ -41,6 +42,7 @@ __all__ = [
     "ScaleProgram",
     "ScanProgram",
     "ScatterProgram",
+    "WeightsProgram",
     "plan",
 ]
 
@@ -61,7 +63,7 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
-    Reduce: (ProductProgram.plan, ReduceProgram.plan),
+    Reduce: (WeightsProgram.plan, ProductProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
     Sort: (OrderProgram.plan,),

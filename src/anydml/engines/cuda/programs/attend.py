@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 FEWEST = 16
 """Queries from which on one pass is worth it: fewer are quicker as products of few rows."""
-SMALLEST, LARGEST = 16, 256
-"""Numbers of a query or a value: what the hardware multiplies at once, and for how many there is room."""
+SMALLEST = 16
+"""Numbers that the hardware multiplies at once."""
+LARGEST = {DataType.FLOAT16: 256, DataType.FLOAT32: 128}
+"""Numbers of a query or a value for which there is room: 8 heads of 1024 x 256 in FLOAT32 take 313 us in one pass, and
+PyTorch 217."""
 
 
 class Shape(NamedTuple):
@@ -43,29 +46,30 @@ def takes_attend(primitive: Attend) -> bool:
     """Whether the hardware multiplies these numbers, and there are queries enough."""
     kinds = {view.data_type for view in (*primitive.sources[:TENSORS], primitive.target)}
     is_plain = not any(node.op == "fetch" for node in walk(primitive.seen))
-    is_large = primitive.scores[-2] >= FEWEST and all(primitive.scores) and min(primitive.depths) > 0
-    return (
-        kinds in ({DataType.FLOAT16}, {DataType.FLOAT32}) and is_plain and is_large and max(primitive.depths) <= LARGEST
-    )
+    is_large = primitive.scores[-2] >= FEWEST and all(primitive.scores)
+    most = LARGEST.get(primitive.target.data_type, 0)
+    return len(kinds) == 1 and is_plain and is_large and min(primitive.depths) > 0 and max(primitive.depths) <= most
 
 
 def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
-    """The cut for a type and a size.
+    """The cut for a type and a size, as measured on a H200.
 
-    Measured on a H200: 32 heads of 2048 x 128 in FLOAT16 take 159 us with 128 queries, and 171 with 64, where PyTorch
-    takes 209 by its own kernel and 124 by cuDNN's; 12 of 512 x 64 take 6.3 us with 64, and PyTorch 9.2. In FLOAT32 they
-    take 1.08 ms, and PyTorch 1.56.
+    32 heads of 2048 x 128 in FLOAT16 take 153 us with 128 queries at once and 160 with 64, where PyTorch takes 204 by
+    its flash attention and 123 by cuDNN's; 12 of 512 x 64 take 5.9 us, and PyTorch 11.9 and 9.1. In FLOAT32 those take
+    1.04 ms and 30 us, and PyTorch 1.55 ms and 55 us.
     """
     if IS_INTERPRETED:
         return Shape(16, 16, 1, 1)
     *batch, queries, _ = primitive.scores
     width = max(map(ceil_power, primitive.depths))
-    if primitive.target.data_type is DataType.FLOAT32:
-        return Shape(128, 64, 8, 2) if width == 128 else Shape(64, 32, 4, 1) if width > 128 else Shape(64, 64, 4, 2)
     is_many = math.prod(batch) * -(-queries // 128) >= multiprocessors
+    if primitive.target.data_type is DataType.FLOAT32:
+        return Shape(128, 64, 8, 1) if width > 64 else Shape(128, 32, 8, 2) if is_many else Shape(32, 64, 4, 2)
     if width > 128:
-        return Shape(64, 32, 4, 2)
-    return Shape(128, 64, 8, 3) if is_many and width == 128 else Shape(64, 64, 4, 3)
+        return Shape(128, 64, 8, 2)
+    if is_many:
+        return Shape(128, 64, 8, 3)
+    return Shape(64, 64, 4, 3) if width > 64 else Shape(64, 128, 4, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,9 @@ class AttendProgram:
             align = 1 if view is None else alignment_of((*own, *(step for step in pair if step_of(step) == 2)))
             numbers += [over(pair, align), over(own[::-1], align)]
             lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
-        made = emit_attend(primitive, lambda view: (pairs[view][0] != 0, pairs[view][1] != 0))
         shape = shape_of(primitive, figures.multiprocessors)
+        has_rest = primitive.limit is not None or primitive.scores[-1] % shape.keys != 0
+        made = emit_attend(primitive, lambda view: (pairs[view][0] != 0, pairs[view][1] != 0), has_rest=has_rest)
         sizes = (*primitive.scores[-2:], *primitive.depths)
         cuts = (shape.rows, shape.keys, *(max(ceil_power(size), SMALLEST) for size in primitive.depths))
         fit = list(zip(sizes, cuts, strict=True))

@@ -11,7 +11,7 @@ from anydml.engines.cuda.emit_product import AROUND, Parts, emit_product
 from anydml.engines.cuda.kernels.products import Product
 from anydml.engines.cuda.kernels.rows import Line
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
-from anydml.engines.cuda.programs.product_shapes import SKINNY, shape_of
+from anydml.engines.cuda.programs.product_shapes import FEW, SKINNY, shape_of
 from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
@@ -137,6 +137,8 @@ class ProductProgram:
     matrices: Matrices
     shape: Shape
     is_computed: bool
+    is_tall: bool
+    """Whether neighbours in the right matrix are of one column."""
     figures: Figures
     kernels: dict[Way, Kernel] = field(default_factory=dict, repr=False)
     """By how factors are read, made when they are first asked for."""
@@ -162,7 +164,7 @@ class ProductProgram:
             return None
         is_tall = abs(matrices.strides(len(matrices.parts.left))["term"]) == 1
         shape = shape_of(matrices.shape, matrices.batch.count, kind, figures, is_tall=is_tall)
-        program = cls(primitive.value, found, matrices, shape, kind is None, figures)
+        program = cls(primitive.value, found, matrices, shape, kind is None, is_tall, figures)
         program.kernel(program.way()).prepare()
         return program
 
@@ -170,6 +172,8 @@ class ProductProgram:
         """How factors are read: blocks by descriptor where rows of both are 16 bytes' multiples."""
         if self.is_computed:
             return "computed"
+        if self.shape.rows <= FEW:
+            return "lines"
         if IS_INTERPRETED or self.shape.rows <= SKINNY or self.figures.target.arch < 90:
             return "pointers"
         return "blocks" if all(self._lines(view) is not None for view in (0, 1)) else "pointers"
@@ -227,9 +231,10 @@ class ProductProgram:
             precision=shape.precision,
             aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # of three
             is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # of three
-            is_long=way == "pointers" and max(map(self._reach, (0, 1))) >= 2**31,
+            is_long=way in ("pointers", "lines") and max(map(self._reach, (0, 1))) >= 2**31,
             is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
-            is_right_turned=way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
+            is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
+            stages=shape.stages if way == "lines" else 1,
         )
         apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks
         starts = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if not is_memory]
@@ -245,7 +250,7 @@ class ProductProgram:
         tiles = math.prod(-(-size // cut) for size, cut in cuts[:2])
         return Kernel(
             made.function, tuple(pointers), fixed, constants, tiles * found.batch.count, shape.warps, self.figures,
-            fuses=False, stages=shape.stages,
+            fuses=False, stages=1 if way == "lines" else shape.stages,
         )  # fmt: skip
 
     def _block(self, view: int) -> Block:

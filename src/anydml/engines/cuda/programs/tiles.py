@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 SMALL_TILE = 512
 """Elements below which a tile is not worth a program, and elements are counted one by one."""
-MOST_THREADS = 256
-"""Of a program: 8 warps."""
 WIDEST = 8
 """Bytes of the widest word that elements are moved in together."""
 
@@ -124,14 +122,12 @@ class Walk:
 def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: bool = False) -> Walk:
     """Cut the walk of views that are read, and one that is written, the last.
 
-    `widths` are bytes of an element, 0 of a coordinate. A heavy computation has fewer elements a thread.
+    `widths` are bytes of an element, 0 of a coordinate. A heavy computation has more elements a thread.
     """
     *read, target = range(len(widths))
     sources = [view for view in read if widths[view]]
     cut = _cut(loops, sources)
     most = max(figures.tile // max(*widths, 4), 16)
-    if is_heavy:
-        most = min(most, MOST_THREADS * ALIGNMENT // min(filter(None, widths)))
     shape = _shape(cut, loops, most)
     if is_flat := _is_small(loops, math.prod(shape)):
         cut, shape = Cut(None, None, tuple(range(len(loops.sizes)))[::-1]), (min(most, 1024), 1)
@@ -163,7 +159,7 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: 
     sizes = cut.others(loops.sizes) if cut.outer else (1,)
     rows = [over(row, align) for pair, other, align in views for row in (pair, other)]
     programs = math.prod(blocks) * (1 if is_flat else math.prod(sizes))
-    warps = warps_for(inner * middle, 8 if is_flat else 4)
+    warps = warps_for(inner * middle, 16 if is_heavy else 8 if is_flat else 4)
     return Walk(tile, reaches, ((n0, n1), blocks, sizes, *rows), programs, warps)
 
 

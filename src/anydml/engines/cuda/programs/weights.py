@@ -1,0 +1,169 @@
+"""Products of a few rows with weights of few bits, planned: the weights are read as they lie."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anydml.engines.cuda.emit import bits_of, bounded
+from anydml.engines.cuda.emit_weights import WeightsForm, emit_weights
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.programs.reduce import ReduceProgram
+from anydml.engines.cuda.programs.shapes import ceil_power, kind_of
+from anydml.ir.numerics import expand
+from anydml.ir.plan import Loops, simplify
+from anydml.ir.trees import rewrite, walk
+from anydml.ir.weights import match_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.views import View
+    from anydml.ir.weights import Weights
+
+WORD = 4
+"""Bytes."""
+MOST_ROWS = 8
+"""Of a program, each with sums of its own."""
+
+
+THREADS = 8 if IS_INTERPRETED else 128
+COLUMNS = 4 if IS_INTERPRETED else 8
+"""Of a program."""
+
+
+class Step(NamedTuple):
+    """What the compiler knows of a step: the columns, and the words of each."""
+
+    columns: int
+    units: int
+    block: int
+    """Words that share a scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsProgram:
+    """A product, planned."""
+
+    kernel: Kernel
+    bases: tuple[tuple[str, int], ...]
+    """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
+    primitive: Reduce
+
+    @classmethod
+    def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
+        """For weights of whole columns along the sum; None for others."""
+        primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
+        found, value = match_weights(primitive), primitive.value
+        if found is None or primitive.checks or not all(primitive.sizes):
+            return None
+        planned = _form(primitive, found)
+        if planned is None:
+            return None
+        form, lefts, rests, loops, units, block = planned
+        if any(node.op in ("coordinate", "fetch") for node in walk(value, known=(found.fold,))):
+            return None
+        made, given = emit_weights(value, found, lefts, rests, form)
+        rows, columns = loops
+        tile = min(ceil_power(units), THREADS)
+        leaves = [node for node in (found.right.byte, found.right.scale, found.right.zero) if node is not None]
+        leaves = [node for node in leaves if node.op == "load"]
+        views = [primitive.sources[int(node.value)] for node in (*leaves, *lefts, *rests)] + [primitive.target]
+        first = len(primitive.sizes) - primitive.depth
+        strides: list[tuple[int, ...]] = []
+        for k, view in enumerate(views):
+            row, column, along = sum(rows.strides[k]), sum(columns.strides[k]), sum(view.strides[first : first + 1])
+            if k == 0:
+                strides.append((column // WORD, 1))
+            elif k < len(leaves):
+                strides.append((column, along))
+            else:
+                strides.append((row, along) if k < len(leaves) + len(lefts) else (row, column))
+        numbers: Numbers = (columns.count, units, *strides, *map(bits_of, given))
+        kinds = ["i32", *(kind_of(view.data_type) for view in views[1:])]
+        warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
+        constants = {"TILE": Step(COLUMNS, tile, block)}
+        kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
+        kernel.prepare()
+        offsets = columns.offsets
+        bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
+        return cls(kernel, tuple(bases), primitive)
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in; weights that do not begin with a word are read one by one."""
+        addresses = [places[tensor] + offset for tensor, offset in self.bases]
+        if addresses[0] % WORD:
+            return ReduceProgram.plan(self.primitive, self.kernel.figures).bind(places)
+        return self.kernel.launch(addresses)
+
+
+def _form(
+    primitive: Reduce, found: Weights
+) -> tuple[WeightsForm, list[Expr], list[Expr], tuple[Loops, Loops], int, int] | None:
+    """What the kernel is written for, the loads of the left factor and of the rest, the walks, units, units a block."""
+    right, sizes, depth = found.right, primitive.sizes, primitive.depth
+    kept = len(sizes) - depth
+    is_paired = right.data_type.is_half_byte
+    blocks, *inner = sizes[kept:]
+    length = math.prod(inner)
+    each = 2 * WORD if is_paired else WORD
+    if depth != 2 + is_paired or length % each or (is_paired and (inner[1] != 2 or right.half != len(sizes) - 1)):
+        return None
+
+    def along(node: Expr) -> tuple[int, ...]:
+        return primitive.sources[int(node.value)].strides[kept:]
+
+    whole = (length // 2, 1, 0) if is_paired else (length, 1)
+    loads = [node for node in (right.scale, right.zero) if node is not None and node.op == "load"]
+    first = int(blocks == 1)
+    if along(right.byte)[first:] != whole[first:] or any(any(along(node)[1:]) for node in loads):
+        return None
+    nodes = list(walk(found.left))
+    lefts = [node for node in nodes if node.op == "load"]
+    if not lefts or any(node.op in ("coordinate", "fetch") for node in nodes):
+        return None
+    by_element = (length, 2, 1) if is_paired else (length, 1)
+    is_by_block = [not any(along(node)[1:]) for node in lefts]
+    if any(not by and along(node)[first:] != by_element[first:] for node, by in zip(lefts, is_by_block, strict=True)):
+        return None
+    rests = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "load"]
+    views = [primitive.sources[int(node.value)] for node in (right.byte, *loads, *lefts, *rests)] + [primitive.target]
+    loops = _walks(views, sizes[:kept], 1 + len(loads), len(lefts))
+    if loops is None or loops[0].count > MOST_ROWS or sum(loops[1].strides[0]) % WORD:
+        return None
+    zero = 0.0 if right.zero is None or right.zero.op == "load" else float(right.zero.value)
+    flip = 0
+    if right.data_type.is_signed:  # -8 to 7 is 0 to 15 less 8
+        flip, zero = (-0x77777778, zero + 8) if is_paired else (-0x7F7F7F80, zero + 128)
+        if any(node is right.zero for node in loads):
+            return None
+    units = blocks * length // each
+    tile, rows = min(ceil_power(units), THREADS), loops[0].count
+    times = min(-(-units // tile), 4 if rows == 1 else 2 if rows == 2 else 1)
+    bits = 4 if is_paired else 8
+    form = WeightsForm(rows, bits, flip, zero, times, units % (times * tile) == 0, tuple(is_by_block))
+    return form, lefts, rests, loops, units, length // each
+
+
+def _walks(views: list[View], sizes: tuple[int, ...], own: int, lefts: int) -> tuple[Loops, Loops] | None:
+    """The walk of all views by row and by column, one dimension each; None where there are more."""
+    wide = [k for k, size in enumerate(sizes) if size > 1]
+    columns = [k for k in wide if any(view.strides[k] for view in views[:own])]
+    rows = [k for k in wide if k not in columns]
+    if any(view.strides[k] for view in views[own : own + lefts] for k in columns):
+        return None
+    offsets = tuple(view.offset for view in views)
+    made = []
+    for group, lead in ((rows, own), (columns, 0)):
+        strides = tuple(tuple(view.strides[k] for k in group) for view in views)
+        loops = simplify(Loops(tuple(sizes[k] for k in group), strides, offsets), lead)
+        if len(loops.sizes) > 1:
+            return None
+        offsets = loops.offsets
+        made.append(loops)
+    return made[0], made[1]
