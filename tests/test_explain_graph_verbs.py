@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import anydml as dml
-from anydml.explain import explain_desc, explain_graph
+from anydml.explain import build, explain, explain_desc, explain_graph, graph_words
 from anydml.explain.graph_layout import arrange
 from anydml.ir import expressions as e
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Scan
 from graph_pictures import SVG, boxes, texts, told
 from recipes import recipe, view
 from test_graph_explain import X
+
+if TYPE_CHECKING:
+    import pytest
 
 T, F32 = dml.TensorDesc, dml.DataType.FLOAT32
 
@@ -52,6 +56,20 @@ def test_every_verb_has_its_words() -> None:
     assert does(dml.fill_value_constant([2], -0.5, graph=g)) == ["fill [2] with -0.5"]
     assert does(dml.fill_value_sequence([2], 5, -2, "uint8", graph=g)) == ["fill [2] with 5, -2 more each time"]
     assert does(dml.split(x, [2, 4], 0)) == ["copy [2,8] from x[:2, :]", "copy [4,8] from x[2:, :]"]
+
+
+def test_a_verb_without_words_of_its_own_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(build._TALES, Scan)
+    monkeypatch.delitem(graph_words._VERBS, Scan)
+    x = T("float32", (2, 2))
+    picture = explain(dml.CumulativeSummation(input_tensor=x, output_tensor=x, axis=1))
+    assert picture.summary == "computes 4 elements: scan of input"
+    assert picture.sentences[-1] == "output[1,1] = scan of input = 7"
+    large = T("float32", (500, 500))
+    picture = explain(dml.CumulativeSummation(input_tensor=large, output_tensor=large, axis=1))
+    assert picture.sentences[0] == "output[0,0] = scan of input = …"
+    g = dml.Graph("reference")
+    assert does(dml.cumulative_summation(g.input(X, "x"), 1)) == ["scan x"]
 
 
 def test_parts_of_a_tensor_are_told_and_become_their_own_passes() -> None:

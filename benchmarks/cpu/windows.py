@@ -42,6 +42,14 @@ CONVOLUTIONS = {
     "3 x 3 depthwise by 2, 144 at 56": Window(144, 144, 56, 3, stride=2, groups=144),
     "3 x 3 depthwise, 384 at 14": Window(384, 384, 14, 3, groups=384),
 }
+BYTES = {
+    name: CONVOLUTIONS[name]
+    for name in (
+        "3 x 3, 64 to 64 at 56", "1 x 1, 64 to 256 at 56", "7 x 7 by 2, 3 to 64 at 224", "3 x 3 depthwise, 144 at 56",
+        "3 x 3 depthwise by 2, 144 at 56", "3 x 3 depthwise, 384 at 14",
+    )
+}  # fmt: skip
+"""Those that are measured in UINT8 by INT8 too."""
 POOLINGS = {
     "largest of 3 x 3 by 2, 64 at 112": ("max", Window(64, 64, 112, 3, stride=2)),
     "largest of 2 x 2 by 2, 64 at 56": ("max", Window(64, 64, 56, 2, stride=2)),
@@ -81,6 +89,40 @@ def convolution_row(name: str, w: Window, batch: int, rng: np.random.Generator, 
     )  # fmt: skip
 
 
+def bytes_row(name: str, w: Window, batch: int, rng: np.random.Generator, **options: Any) -> CpuRow:
+    """A convolution of UINT8 by INT8, with a scale for each filter, quantised. All but the input is given ahead."""
+    shape = (w.outputs, w.inputs // w.groups, w.side, w.side)
+    x = rng.integers(0, 256, (batch, w.inputs, w.pixels, w.pixels)).astype(np.uint8)
+    one, each = (1, 1, 1, 1), (1, w.outputs, 1, 1)
+    scale = np.float32(0.05 * np.sqrt(np.prod(shape[1:])))
+    owned = {
+        "input_scale_tensor": np.full(one, 0.02, "f"), "input_zero_point_tensor": np.full(one, 120, np.uint8),
+        "filter_tensor": rng.integers(-128, 128, shape).astype(np.int8),
+        "filter_scale_tensor": rng.random(each, np.float32) * np.float32(0.01) + np.float32(0.001),
+        "filter_zero_point_tensor": np.zeros(each, np.int8),
+        "bias_tensor": rng.integers(-1000, 1000, each).astype(np.int32),
+        "output_scale_tensor": np.full(one, scale), "output_zero_point_tensor": np.full(one, 128, np.uint8),
+    }  # fmt: skip
+    flags = dml.TensorFlags.OWNED_BY_DML
+    tensors = {k: dml.TensorDesc(str(v.dtype), v.shape, flags=flags) for k, v in owned.items()}
+    desc = dml.QuantizedLinearConvolution.infer(
+        input_tensor=dml.TensorDesc.of(x), **tensors, strides=w.stride, dilations=w.dilation, start_padding=w.padding,
+        end_padding=w.padding, group_count=w.groups,
+    )  # fmt: skip
+    attributes = {
+        "strides": [w.stride] * 2, "dilations": [w.dilation] * 2, "pads": [w.padding] * 4, "group": w.groups,
+    }  # fmt: skip
+    numbers = [v if v.shape == shape else v.reshape(-1) if v.size > 1 else v.reshape(()) for v in owned.values()]
+    bias = numbers.pop(5)
+    sizes = desc.output_tensor.sizes
+    return CpuRow(
+        name=name, family="product", inputs=[x], owned=list(owned.values()), desc=desc, numpy=None, torch=None,
+        onnx={"op": "QLinearConv", "constants": [*numbers, bias], "attributes": attributes}, exact=False, atol=1.0,
+        lines=x.nbytes + int(np.prod(shape)) + int(np.prod(sizes)),
+        flops=2 * int(np.prod(sizes)) * int(np.prod(shape[1:])), **options,
+    )  # fmt: skip
+
+
 def pooling_row(name: str, way: str, w: Window, batch: int, rng: np.random.Generator, **options: Any) -> CpuRow:
     """The largest or the mean of windows; padding is not counted. Its limit is memory."""
     x = rng.random((batch, w.inputs, w.pixels, w.pixels), np.float32)
@@ -116,6 +158,9 @@ def windows(
             goal = 3.0 if w.groups == w.inputs else 1.05
             own = w._replace(pixels=pixels) if pixels else w
             made.append(partial(convolution_row, f"convolution, {name}{images}", own, batch, rng, goal=goal))
+        for name, w in BYTES.items():
+            own = w._replace(pixels=pixels) if pixels else w
+            made.append(partial(bytes_row, f"convolution of bytes, {name}{images}", own, batch, rng, goal=1.0))
         for name, (way, w) in POOLINGS.items():
             own = w._replace(pixels=max(pixels, w.side)) if pixels else w
             made.append(partial(pooling_row, f"pooling, {name}{images}", way, own, batch, rng, goal=1.0))

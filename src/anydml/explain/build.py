@@ -22,6 +22,7 @@ from anydml.explain.indexed import IndexedTale
 from anydml.explain.moved import MovedTale, match_moved
 from anydml.explain.parted import PartedTale
 from anydml.explain.picture import Element, Picture
+from anydml.explain.plain import PlainTale
 from anydml.explain.scanned import ScannedTale
 from anydml.explain.strided import StridedTale
 from anydml.explain.tale import Tale, lower_packed
@@ -166,7 +167,7 @@ def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
         for match, kind in _PATTERNS:
             if (found := match(primitive)) is not None:
                 return kind, found
-    return _TALES[type(primitive)], primitive
+    return _TALES.get(type(primitive), PlainTale), primitive
 
 
 def _draw(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anydml.explain.formula import Formula, name_index
 from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
-from anydml.explain.view_words import word_sizes, word_view
+from anydml.explain.view_words import word_sizes, word_verb, word_view
 from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
@@ -57,14 +57,14 @@ def word_step(step: Step, layouts: Mapping[str, View], names: Mapping[str, str])
 
 
 def _word_target(primitive: Primitive, words: _Words, *, is_only: bool) -> str:
-    parts, target = _VERBS[type(primitive)].told(primitive, words)
+    parts, target = _VERBS.get(type(primitive), _ANY).told(primitive, words)
     where = words.of(target)
     return ", ".join(parts) + ("" if is_only and where == words.names[target.tensor] else f", into {where}")
 
 
 def word_kind(step: Step) -> str:
     """What a step does in a word or two."""
-    return _VERBS[type(step.primitive)].kind(step.primitive)
+    return _VERBS.get(type(step.primitive), _ANY).kind(step.primitive)
 
 
 # Each verb: what it does and how, in a few words each, and the view that it writes
@@ -251,6 +251,10 @@ def _tell_repeat(primitive: Repeat, words: _Words) -> tuple[list[str], View]:
     return [f"{word_count(primitive.sizes[0], 'time')} in turn: {'; '.join(told)}"], last
 
 
+def _tell_any(primitive: Primitive, words: _Words) -> tuple[list[str], View]:
+    return [f"{word_verb(primitive)} {', '.join(map(words.of, primitive.sources))}"], primitive.target
+
+
 class _Verb(NamedTuple):
     kind: Callable[[Any], str]
     told: Callable[[Any, _Words], tuple[list[str], View]]
@@ -260,11 +264,13 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Map: _Verb(_map_kind, _tell_map),
     Reduce: _Verb(_reduce_kind, _tell_reduce),
     Scan: _Verb(lambda scan: f"running {scan.function}", _tell_scan),
-    Scatter: _Verb(lambda _: "scatter", _tell_scatter),
+    Scatter: _Verb(word_verb, _tell_scatter),
     Sort: _Verb(lambda _: "order", _tell_sort),
-    Repeat: _Verb(lambda _: "repeat", _tell_repeat),
+    Repeat: _Verb(word_verb, _tell_repeat),
     Attend: _Verb(lambda _: "attention", _tell_attend),
 }
+_ANY = _Verb(word_verb, _tell_any)
+"""Of a verb that has no words of its own."""
 
 
 # Names and numbers

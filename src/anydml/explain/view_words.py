@@ -1,4 +1,4 @@
-"""Views in words: as NumPy would slice them."""
+"""Views in words, as NumPy would slice them, and verbs by their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.graph.views import Trace
+    from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
+
+
+def word_verb(primitive: Primitive) -> str:
+    """A verb's name, as a word in a sentence."""
+    return type(primitive).__name__.lower()
 
 
 def word_view(view: View, whole: View | None, name: str) -> str:

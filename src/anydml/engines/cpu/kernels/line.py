@@ -1,8 +1,8 @@
 """Lines: what happens along one innermost dimension, written in LLVM itself.
 
 A line is `kernel(words, source, target, count, source step, target step)`; its address stands among the words of the
-kernel that walks the dimensions outside, and its parameters behind it. Numba takes 0.4 s and more for a kernel, LLVM
-some hundredths for a line: there is one for each pair of types, and the walk is compiled once for all of them.
+kernel that walks the dimensions outside, and its parameters behind it. A walk takes 0.1 s to compile, a
+line 0.02: there is one for each pair of types, and the walk is compiled once for all of them.
 """
 
 from __future__ import annotations

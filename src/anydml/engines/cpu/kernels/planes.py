@@ -11,18 +11,21 @@ from anydml.engines.cpu.kernels.taps import MOST
 WORDS = (
     "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
     "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
-    "source_rows", "source_line", "source_down", "frame_size", "fill", "x_at", "weights_at", "zero_at", "result_at",
+    "source_rows", "source_line", "source_down", "frame_size", "fill", "bytes", "x_at", "weights_at", "result_at",
     "fill_at", "rank",
 )  # fmt: skip
-"""After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Weights
-are copied, or where there is a `zero_at` computed, with the zero point there; those that are bytes go to `dots`, where
-there is that. Results are written by the taps' kernel
-where `is_direct`; otherwise they are computed from folds in the scratch, all of a part at once where `is_whole`, or row
-by row.
+"""After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Results
+are written by the taps' kernel where `is_direct`; otherwise they are computed from folds in the scratch, all of a part
+at once where `is_whole`, or row by row. Bytes go to `dots`, if it is there, where weights less their zero point are
+bytes still.
 
 Where `frame` is not 0 lines of as many bytes are made of the input's, with margins: those of a part, `lines` for each
 row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the
 first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`."""
+
+WEIGHTS, WEIGHTS_SIGNED, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED, ZERO, ZERO_SIGNED = (1 << k for k in range(6))
+"""What `bytes` is made of: whether weights are bytes, have signs, have a zero point, which has a sign; likewise for the
+input's zero point. Their section has the weights, and those that are there."""
 
 
 def make_planes(scratch: int, results: int) -> str:
@@ -30,12 +33,13 @@ def make_planes(scratch: int, results: int) -> str:
     text = Steps()
     for i, name in enumerate(WORDS):
         text.read(name, f"words + {8 * (HEADER + i)}")
-    for name in ("x", "weights", "zero", "result", "filler"):
+    for name in ("x", "weights", "result", "filler"):
         text.let(name, f"words + {'fill' if name == 'filler' else name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
     text.read("views", "result + 8")
     text.room("places", VIEWS)
     text.room("weight", MOST // 2 + 1)
+    text.room("zeros", 2)
     take_scratch(text, scratch)
     text.room("chosen", 1)
     text.put("chosen", "taps")
@@ -101,24 +105,40 @@ def _make_lines(text: Steps) -> None:
 
 def _bring_weights(text: Steps) -> None:
     text.invoke("@bases", "weights", "rank", "places + 8", "weights_bases")
-    with text.when("zero_at == 0"):
-        text.read("source", "weights_bases")
-        with text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
-            found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
-            text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
-    with text.when("zero_at != 0"):
-        text.read("weight_views", "weights + 8")
-        text.invoke(
-            "@stage", "weights", "weights_bases", 0, 0, "tap_rows", "tap_columns", "weight_views - 1", "weight",
-            "tap_columns * 4",
-        )  # fmt: skip
-        with text.when("dots != 0"):
-            text.put("chosen", "dots")
-            with text.loop("t", 0, "tap_rows * tap_columns"):
-                found = text.new(f"load i32, ptr {text.place('weight + t * 4')}, align 4")
-                text.add(f"%tap = sext i32 {found} to i64")
-                with text.when("tap < 0 - 128 or tap > 127"):
-                    text.put("chosen", "taps")
-        text.invoke("@bases", "zero", "rank", "places + 8", "zero_bases")
-        text.read("zero_views", "zero + 8")
-        text.invoke("@stage", "zero", "zero_bases", 0, 0, 1, 1, "zero_views - 1", f"weight + {4 * MOST}", 0)
+    text.read("source", "weights_bases")
+    with text.when("bytes == 0"), text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
+        found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
+        text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
+    with text.when("bytes"):
+        _bring_bytes(text)
+
+
+def _bring_bytes(text: Steps) -> None:
+    """Weights less their zero point, and the input's; kernels are chosen by whether those are bytes still."""
+    text.put("zeros", 0)
+    text.put("zeros + 8", 0)
+    with text.when(f"bytes & {WEIGHTS_ZERO}"):
+        text.read("zero_at", "weights_bases + 8")
+        text.put("zeros", _byte(text, "zero_at", WEIGHTS_ZERO_SIGNED))
+    with text.when(f"bytes & {ZERO}"):
+        text.read("other_at", f"weights_bases + 8 + (8 if bytes & {WEIGHTS_ZERO} else 0)")
+        text.put("zeros + 8", _byte(text, "other_at", ZERO_SIGNED))
+    text.read("less", "zeros")
+    text.read("zero", "zeros + 8")
+    text.add(f"store i32 {text.new('trunc i64 %zero to i32')}, ptr {text.place(f'weight + {4 * MOST}')}, align 4")
+    text.put("chosen", "dots if dots != 0 else taps")
+    with text.loop("h", 0, "tap_rows"), text.loop("w", 0, "tap_columns"):
+        number = _byte(text, "source + h * weight_down + w * weight_beside", WEIGHTS_SIGNED)
+        text.let("tap", f"{number} - less")
+        place = text.place("weight + (h * tap_columns + w) * 4")
+        text.add(f"store i32 {text.new('trunc i64 %tap to i32')}, ptr {place}, align 4")
+        with text.when("tap < 0 - 128 or tap > 127"):
+            text.put("chosen", "taps")
+
+
+def _byte(text: Steps, place: str, sign: int) -> str:
+    """The byte at an address, as a name that lines take: with its sign where a bit of `bytes` says so."""
+    found = text.new(f"load i8, ptr {text.place(place)}, align 1")
+    numbers = [text.new(f"{widen} i8 {found} to i64") for widen in ("sext", "zext")]
+    test = text.new(f"icmp ne i64 {text.value(f'bytes & {sign}')}, 0")
+    return text.new(f"select i1 {test}, i64 {numbers[0]}, i64 {numbers[1]}")[1:]

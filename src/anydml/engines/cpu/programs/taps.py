@@ -11,13 +11,22 @@ from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import RESULT, SCRATCH
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.nodes import kind_of
-from anydml.engines.cpu.kernels.planes import WORDS, make_planes
+from anydml.engines.cpu.kernels.planes import (
+    WEIGHTS,
+    WEIGHTS_SIGNED,
+    WEIGHTS_ZERO,
+    WEIGHTS_ZERO_SIGNED,
+    WORDS,
+    ZERO,
+    ZERO_SIGNED,
+    make_planes,
+)
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, Taps, make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.programs.contract import FLOPS, ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
-from anydml.engines.cpu.programs.sides import NOWHERE, Sides, byte_less_zero
+from anydml.engines.cpu.programs.sides import Sides, byte_less_zero
 from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
@@ -92,7 +101,8 @@ def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram 
     batch = tuple(k for k in wide if k < kept and k not in plane)
     if len(plane) < 2 or not 1 <= len(folded) <= 2 or len(batch) > OUTER_RANK:
         return None
-    others = ((found.weight, plane), (found.zero, (*plane, *folded)))
+    less = byte_less_zero(found.weight)[1] if found.zero is not None else None  # type: ignore[arg-type, index]  # there are weights
+    others = ((found.weight, plane), (found.zero, (*plane, *folded)), (less, folded))
     if any(one is not None and not varies_along(one, primitive.sources).isdisjoint(over) for one, over in others):
         return None
     both = (found.x, found.x)  # weights have no part in how a plane lies
@@ -132,8 +142,8 @@ def _match(primitive: Reduce) -> _Found | None:
     x, weight = sorted(term.args, key=lambda arg: -len(varies_along(arg, primitive.sources).intersection(kept)))
     if fold.type is F32:
         return _Found("fma", x, weight, fold) if x.op == weight.op == "load" else None
-    byte = byte_less_zero(x)
-    is_ours = byte is not None and byte_less_zero(weight) is not None
+    byte, other = byte_less_zero(x), byte_less_zero(weight)
+    is_ours = byte is not None and other is not None and _is_plain(byte[1]) and _is_plain(other[1])
     return _Found("fma", byte[0], weight, fold, byte[1]) if byte and is_ours else None
 
 
@@ -204,22 +214,21 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
         elements = frame.filler(len(sizes))
         filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
         bound = frame.lie(x, sides.batch) or x
-    weights, zero, counts, pair = _weights(sides, found, taps)
+    weights, bits, counts, pair = _weights(sides, found, taps)
     result = sides.result(is_written=taps.ending is None)
-    sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, zero, result, filler)
+    sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, result, filler)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
-    places[2] = places[2] if found.zero is not None else 0
-    places[4] = places[4] if filler.tensors else 0
+    places[3] = places[3] if filler.tensors else 0
     kernel = get_kernel(taps.name, functools.partial(make_taps, taps))
     dots = 0
     if suits(taps) and has_dots(tile_for("i32", MOST).lanes):
         dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
         height, line, parts, x.strides[rows], _pitch(sides, x), *counts,
-        *pair, kernel.address, dots, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing,
-        *places[:5],
+        *pair, kernel.address, dots, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing, bits,
+        *places[:4],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS
@@ -227,16 +236,32 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     return ContractProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
 
 
-def _weights(sides: Sides, found: _Found, taps: Taps) -> tuple[Section, Section, tuple[int, int], tuple[int, int]]:
-    """The sections of weights and of the zero point, rows and columns of weights, and how far those lie apart."""
-    none, counts, weight = sides.section((), [], [], []), (taps.rows, taps.columns), found.weight
+def _weights(sides: Sides, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
+    """Weights and zero points, what they are, rows and columns of weights, and how far those lie apart."""
+    weight = found.weight
     if weight is None:
-        return none, none, (0, 0), (0, 0)
-    if found.zero is None:
-        lie = sides.lie(weight)
-        return sides.section((), [lie], [0], [0]), none, counts, _pair(sides, lie)
-    inner, outer = sides.folded[-1:], sides.folded[-2:-1]
-    pairs = [_pair(sides, lie) for lie in sides.lies(weight)]
-    if all(below == beside * taps.columns for below, beside in pairs):  # all are in one row
-        counts, inner, outer = (1, taps.rows * taps.columns), sides.folded, outer[:0]
-    return sides.mapped(weight, inner, outer, NOWHERE, 4), sides.mapped(found.zero, (), (), NOWHERE, 4), counts, (0, 0)
+        return sides.section((), [], [], []), 0, (0, 0), (0, 0)
+    leaf, less = byte_less_zero(weight) or (weight, None)
+    bits, leaves = 0, [leaf]
+    if found.zero is not None:
+        bits = WEIGHTS | (WEIGHTS_SIGNED if leaf.type is DataType.INT8 else 0)
+        for zero, own, sign in ((less, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED), (found.zero, ZERO, ZERO_SIGNED)):
+            if (number := _number(zero)) is not None:
+                leaves.append(number)
+                bits |= own | (sign if number.type is DataType.INT8 else 0)
+    lies, none = [sides.lie(one) for one in leaves], [0] * len(leaves)
+    pair, counts = _pair(sides, lies[0]), (taps.rows, taps.columns)
+    if pair[0] == pair[1] * taps.columns:  # all are in one row
+        counts = (1, taps.rows * taps.columns)
+    return sides.section((), lies, none, none), bits, counts, pair
+
+
+def _number(zero: Expr | None) -> Expr | None:
+    """The load of a zero point; None where it is 0."""
+    return None if zero is None or zero.op == "const" else zero.args[0] if zero.op == "cast" else zero
+
+
+def _is_plain(zero: Expr) -> bool:
+    """Whether a zero point is 0, or a byte."""
+    number = _number(zero)
+    return number is None or (number.op == "load" and number.type in (DataType.INT8, DataType.UINT8))
