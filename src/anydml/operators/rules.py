@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from anydml.errors import Fault
 from anydml.operators.fields import dml_name
 
@@ -89,4 +91,5 @@ def not_negative(desc: OperatorDesc, name: str) -> Iterator[Fault]:
     value: float = getattr(desc, name)
     if not value >= 0:
         field = dml_name(name)
-        yield Fault(field=field, rule=f"{field} must be at least 0", value=value, found=str(value))
+        written = str(np.float32(value))  # -1e-05, and not the digits of a float64 that no caller wrote
+        yield Fault(field=field, rule=f"{field} must be at least 0", value=value, found=written)
