@@ -103,7 +103,7 @@ def test_convolutions(name: str, is_last: bool, dtype: str) -> None:
     y = laid_out((batch, groups * outer, *counts), dtype, is_last=is_last)
     desc = dml.Convolution(
         input_tensor=x, filter_tensor=w, bias_tensor=bias, output_tensor=y, strides=strides, start_padding=pads,
-        end_padding=pads, dilations=dilations, group_count=groups, fused_activation="relu",
+        end_padding=pads, dilations=dilations, group_count=groups, fused_activation=dml.FusedActivation("relu"),
     )  # fmt: skip
     inputs = [numbers(tensor, seed) for seed, tensor in enumerate((x, w, bias))]
     made, (got,), (wanted,) = answers(desc, inputs)
