@@ -159,7 +159,7 @@ def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
     primitive = primitives[0]
     if all(map(is_copy, primitives)):
         return (StridedTale if len(primitives) == 1 else PartedTale), primitive
-    if len(primitives) > 1:
+    if len(primitives) > 1 or len(primitive.targets) > 1:
         return FoldedTale, primitive
     if isinstance(primitive, Map):
         if match_filled(primitive):

@@ -66,7 +66,8 @@ class FoldedTale(Tale):
     verb = "goes into"
 
     def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
-        self._steps: tuple[Computation, ...] = primitive if isinstance(primitive, tuple) else (primitive,)
+        steps = primitive if isinstance(primitive, tuple) else (primitive,)
+        self._steps: tuple[Computation, ...] = tuple(one for step in steps for one in step.apart())
         self._values, self._outputs = values, desc.outputs()
         self._sizes = {name: tensor.sizes for name, tensor in desc.tensors().items()}
         for step in self._steps:
@@ -76,7 +77,10 @@ class FoldedTale(Tale):
         self._read = 0
         count = sum(math.prod(tensor.sizes) for tensor in self._outputs.values())
         self._shown = {step: _shown(step) for step in self._steps}
-        told = dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)
+        self._words = desc.in_words
+        told = [f"{spoken(name)} = {words}" for name, words in self._words.items() if name in self._outputs]
+        if not told:
+            told = [*dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)]
         self.summary = f"computes {count} element{'' if count == 1 else 's'}: {', '.join(told)}"
         self._count = count
 
@@ -153,6 +157,8 @@ class FoldedTale(Tale):
             says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
         except _TooMuch:
             says.append(_UNKNOWN)
+        if element.tensor in self._words:
+            says = [str(element), self._words[element.tensor], value]
         told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
         sources = tuple(itertools.islice(dict.fromkeys(self._sources(row)), _MOST_SOURCES))
         return Landing(value, told, sources)

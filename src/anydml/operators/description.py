@@ -72,6 +72,8 @@ class OperatorDesc(Record, abc.ABC):
 
     fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
+    in_words: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """By output, what an element is, where its formula is more than a picture's reader wants to know."""
     shares_rank: ClassVar[bool] = False
     """Whether a function adds leading sizes of 1, so that all inputs have as many dimensions as the first."""
     result_rank: ClassVar[int | None] = None

@@ -43,6 +43,10 @@ class RandomGenerator(Computed):
     # The page's example of a counter subtracts: its numbers before and after stand in each other's place.
 
     implies_output = False
+    in_words = {  # noqa: RUF012 - nobody writes to it
+        "OutputTensor": "a word that Philox makes of a counter and the key of input_state",
+        "OutputStateTensor": "input_state, its counter greater by one for every four numbers",
+    }
 
     input_state_tensor: Input
     output_tensor: Output
