@@ -12,8 +12,8 @@ import numpy as np
 from anydml.engines.reference.evaluate import evaluate
 from anydml.explain.formula import ROW, Formula, name_index
 from anydml.explain.picture import Element, spoken, written
-from anydml.explain.tale import Landing, Tale, first_few
-from anydml.explain.values import SpreadValues, coordinate_of, number_of, write_value
+from anydml.explain.tale import Landing, Tale, chained, computing, first_few
+from anydml.explain.values import coordinate_of, number_of, spread, write_value
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.trees import fetched, loads, moved, rewrite, walk
 
@@ -77,11 +77,8 @@ class FoldedTale(Tale):
         self._read = 0
         count = sum(math.prod(tensor.sizes) for tensor in self._outputs.values())
         self._shown = {step: _shown(step) for step in self._steps}
-        self._words = desc.in_words
-        told = [f"{spoken(name)} = {words}" for name, words in self._words.items() if name in self._outputs]
-        if not told:
-            told = [*dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)]
-        self.summary = f"computes {count} element{'' if count == 1 else 's'}: {', '.join(told)}"
+        told = dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)
+        self.summary = computing(desc, count, ", ".join(told))
         self._count = count
 
     def _told(self, step: Computation) -> str:
@@ -95,7 +92,7 @@ class FoldedTale(Tale):
     @classmethod
     def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:  # noqa: ARG003 - as the base has it
         """Numbers around 0 for what is computed with."""
-        return SpreadValues(tensor, list(desc.inputs()).index(field), is_truth=False)
+        return spread(field, tensor, list(desc.inputs()).index(field))
 
     # What is computed
 
@@ -157,11 +154,8 @@ class FoldedTale(Tale):
             says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
         except _TooMuch:
             says.append(_UNKNOWN)
-        if element.tensor in self._words:
-            says = [str(element), self._words[element.tensor], value]
-        told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
         sources = tuple(itertools.islice(dict.fromkeys(self._sources(row)), _MOST_SOURCES))
-        return Landing(value, told, sources)
+        return Landing(value, chained(says), sources)
 
     def _name(self, row: _Row, node: Expr) -> str:
         """What a leaf is called: an element, or the part of a tensor that a row goes through."""

@@ -32,7 +32,6 @@ class _Scatter(Computed):
     """What the two share: the output is like the input, and the updates are of its type."""
 
     typed_like = {"UpdatesTensor": "InputTensor", "OutputTensor": "InputTensor"}  # noqa: RUF012 - nobody writes to it
-    in_words = {"OutputTensor": "the last of updates that indices send here, else input"}  # noqa: RUF012 - as above
 
     input_tensor: Input
     indices_tensor: Input

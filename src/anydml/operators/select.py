@@ -36,11 +36,6 @@ class TopK(Computed):
 
     # The page says that K must be less than the size of the axis; ONNX's TopK may have as many, and so may this.
 
-    in_words = {  # noqa: RUF012 - nobody writes to it
-        "OutputValueTensor": "the next of input in its order along the axis",
-        "OutputIndexTensor": "where that one lies",
-    }
-
     input_tensor: Input
     output_value_tensor: Output
     output_index_tensor: Output
@@ -149,11 +144,6 @@ class NonzeroCoordinates(Computed):
     A row has a coordinate for each of the input's last dimensions, as many as OutputCoordinatesTensor has columns. Rows
     past the count are 0. NaN is not 0, and -0 is.
     """
-
-    in_words = {  # noqa: RUF012 - nobody writes to it
-        "OutputCountTensor": "how many of input are not 0",
-        "OutputCoordinatesTensor": "a coordinate of the next of input that is not 0, and 0 after the last",
-    }
 
     input_tensor: Input
     output_count_tensor: Output

@@ -143,7 +143,8 @@ def _sides(primitive: Reduce) -> Sides | None:
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.
-    is_alone = sides.windows is not None and sides.m == 1 and found.sizes[sides.columns[-1]] >= LINE
+    line = found.sizes[sides.columns[-1]] if sides.columns else 1
+    is_alone = sides.windows is not None and sides.m == 1 and line >= LINE
     is_ours = sides.m * sides.n > 1 and not is_alone and not sides.unmerged and len(sides.batch) <= OUTER_RANK
     return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 

@@ -38,6 +38,7 @@ ACROSS = 256
 """Bytes of neighbouring rows in a tile, where they are the neighbours in memory."""
 EACH = 32
 """Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
+MOST_WARPS = 8
 LARGE, MOST_REGISTERS = 8192, 128
 """Elements of a tile past which a thread has so many registers, and two programs a multiprocessor: layer norm of rows
 of 16,384 FLOAT16 is at 0.91 of copy speed, with 16 warps and no limit at 0.54."""
@@ -125,7 +126,7 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Sh
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
     each = EACH // 4 if chunks > 1 or walk.is_across else EACH
-    warps = min(max(rows * long // (32 * each), 1), 8)
+    warps = min(max(rows * long // (32 * each), 1), MOST_WARPS)
     return Shape(rows, long, parts, warps)
 
 
