@@ -66,7 +66,8 @@ class FoldedTale(Tale):
     verb = "goes into"
 
     def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
-        self._steps: tuple[Computation, ...] = primitive if isinstance(primitive, tuple) else (primitive,)
+        steps = primitive if isinstance(primitive, tuple) else (primitive,)
+        self._steps: tuple[Computation, ...] = tuple(one for step in steps for one in step.apart())
         self._values, self._outputs = values, desc.outputs()
         self._sizes = {name: tensor.sizes for name, tensor in desc.tensors().items()}
         for step in self._steps:

@@ -99,7 +99,7 @@ class Kernel:
         def start() -> None:
             run(programs, 1, 1, current_stream(index), loaded, *fixed)
 
-        return start if torch.cuda.device_count() == 1 else _on_device(start, index)
+        return start if torch.cuda.device_count() == 1 else on_device(start, index)
 
     def _compiled(self, aligned: tuple[bool, ...]) -> Any:
         names = self.function.arg_names
@@ -138,7 +138,7 @@ class Kernel:
         def start() -> None:
             launch(programs, 1, 1, current_stream(index), loaded, *fixed, *given)
 
-        return start if torch.cuda.device_count() == 1 else _on_device(start, index)
+        return start if torch.cuda.device_count() == 1 else on_device(start, index)
 
     def _interpreted(self, addresses: Sequence[int], constants: tuple[Any, ...]) -> Callable[[], Any]:
         memory = [
@@ -207,7 +207,7 @@ def _interpret(run: Callable[..., Any], *arguments: Any) -> None:
         run(*arguments)
 
 
-def _on_device(start: Callable[[], None], index: int) -> Callable[[], None]:
+def on_device(start: Callable[[], None], index: int) -> Callable[[], None]:
     """The same on a machine of several devices, whichever is current when it is launched."""
 
     def start_there() -> None:
