@@ -9,8 +9,8 @@ from anydml.engines.cpu.kernels.steps import Steps
 def make_mend() -> str:
     """`kernel(c, pitch, rows, columns, ra, za, rb, zb, count, mends)`: what zero points add to sums is taken off them.
 
-    The columns' zero points are one where `mends` is 1. Filters have none as a rule: then only a number is taken off, or
-    where it is 0 only what the row's own adds: 256 x 256 x 256 takes 251 us so, and 264 as any other (Arm Neoverse-N1).
+    The columns' zero points are one where `mends` is 1. Filters have none as a rule: then only a number is taken off,
+    or where it is 0 only what the row's own adds: 256 x 256 x 256 takes 251 us so, and 264 as others (Neoverse-N1).
     """
     text = Steps()
     with text.loop("i", 0, "rows"):
