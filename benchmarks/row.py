@@ -19,7 +19,7 @@ class Row:
 
     name: str
     family: str
-    """`slice`, `gather`, `scan`, `chain`, `map`, `reduce`, `product` or `image`; `tiny`, `launch` or `compile` of
+    """`slice`, `gather`, `scan`, `chain`, `map`, `reduce`, `product`, `image` or `choosing`; `tiny`, `launch` or `compile` of
     a size where only the call counts."""
     desc: dml.OperatorDesc
     """What is computed; of a chain, the one operator that it amounts to."""
@@ -55,7 +55,8 @@ class Row:
 
     @property
     def output(self) -> dml.TensorDesc:
-        tensor: dml.TensorDesc = self.desc.tensors()["OutputTensor"]
+        """The first, where there are several."""
+        tensor: dml.TensorDesc = next(iter(self.desc.outputs().values()))
         return tensor
 
     @property

@@ -93,18 +93,25 @@ def spellings() -> list[str]:
     return [f"_{key} = {key} | Literal[{', '.join(map(repr, names[key]))}]" for key in sorted(names)]
 
 
-def parameters(cls: type[OperatorDesc], tensors: dict[str, str]) -> str:
-    """The parameters of a function, given the types of the inputs by their names."""
+def parameters(cls: type[OperatorDesc], tensors: dict[str, str], asked: str) -> str:
+    """The parameters of a function, given the types of the inputs by their names, and of what asks for an output."""
     hints = get_type_hints(cls, include_extras=True)
+    optional = set(map(argument_name, cls.optional_outputs()))
     parts = []
     for name, default in arguments_of(cls).items():
-        hint = tensors.get(name) or written(hints.get(name, bool if default is False else Sequence[int]))
+        hint = tensors.get(name) or (asked if name in optional else written(hints.get(name, Sequence[int])))
         if name == "axes":
             hint = f"int | {hint}"
         if default is None and "None" not in hint:
             hint += " | None"
         parts.append(f"{name}: {hint}" if default is MISSING else f"{name}: {hint} = ...")
     return ", ".join(parts)
+
+
+def _are_typed_alike(cls: type[OperatorDesc]) -> bool:
+    """Whether all outputs have the types of the first: those of TOP_K's places are not those of its elements."""
+    kinds = [[row.tensors[dml_name(name)].data_types for row in cls.support] for name in cls.output_names()]
+    return all(kind == kinds[0] for kind in kinds)
 
 
 def declare(name: str, cls: type[OperatorDesc]) -> str:
@@ -118,32 +125,26 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     arrays = {field: "NDArray[_S]" if kept[field] else "NDArray[Any]" for field in inputs}
     made = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
     result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
-    many = "list[{}]" if cls.gives_several() else "{}"
-    returns_many = "{0} | list[{0}]" if cls.optional_outputs() else many
     number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
-    cases = (
-        (
-            arrays,
-            " | _Plain",
-            result,
-            f"out: {returns_many.format(result)} | None = None, device: _Device | None = None",
-        ),
-        (
-            dict.fromkeys(inputs, "_A"),
-            " | _Plain",
-            "_A",
-            f"out: {returns_many.format('_A')} | None = None, device: _Device | None = None",
-        ),
-        (dict.fromkeys(inputs, "Expression"), number, "Expression", "out: None = None, device: None = None"),
-        (dict.fromkeys(inputs, "Any"), "", "Any", "out: Any = None, device: _Device | None = None"),
+    several = result if _are_typed_alike(cls) else "NDArray[Any]"
+    both, nothing = "device: _Device | None = None", "out: None = None, device: None = None"
+    cases: tuple[tuple[dict[str, str], str, str, str, str], ...] = (
+        (arrays, " | _Plain", result, several, f"out: {{}} | None = None, {both}"),
+        (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "_A", f"out: {{}} | None = None, {both}"),
+        (dict.fromkeys(inputs, "Expression"), number, "Expression", "Expression", nothing),
+        (dict.fromkeys(inputs, "Any"), "", "Any", "Any", f"out: Any = None, {both}"),
     )
     lines: list[str] = []
-    for own, others, given, options in cases:
+    for own, others, one, many, options in cases:
         tensors = {argument: own[field] + others for field, argument in inputs.items()}
-        returned = given if given == "Any" else returns_many.format(given)
-        text = f"def {name}({parameters(cls, tensors)}, *, {options}) -> {returned}:"
-        said = f'\n    """{document(cls).splitlines()[0]}"""'
-        lines += ["@overload", f"{text} ..." if lines else text + said]
+        forms = [] if cls.gives_several() else [("Literal[False]" if cls.optional_outputs() else "bool", one)]
+        if cls.gives_several() or cls.optional_outputs():
+            forms.append(("bool", f"list[{many}]"))
+        for asked, returned in [("bool", "Any")] if one == "Any" else forms:
+            given = parameters(cls, tensors, asked)
+            text = f"def {name}({given}, *, {options.format(returned)}) -> {returned}:"
+            said = f'\n    """{document(cls).splitlines()[0]}"""'
+            lines += ["@overload", f"{text} ..." if lines else text + said]
     return "\n".join(lines)
 
 

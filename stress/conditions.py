@@ -76,7 +76,7 @@ class Limited(Condition):
     def under_condition(self) -> None:
         """Free, with little memory, without new threads."""
         numbers = self.take(items.LEAN, 12)
-        for threads in (MOST_THREADS, 2):  # the kernels of both: a new user may not be able to read Numba's files
+        for threads in (MOST_THREADS, 2):  # the kernels of both: a new user may not be able to read modules' files
             dml.set_num_threads(threads)
             for number in numbers:
                 self.do(number)

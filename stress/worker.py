@@ -136,7 +136,7 @@ class Worker:
             self.tell(note=note)
 
     def _load_all(self) -> None:
-        import numba  # noqa: F401 - an import that is interrupted is not anydml's affair
+        import llvmlite.binding  # noqa: F401 - an import that is interrupted is not anydml's affair
 
         threading.Thread(target=self._tick, daemon=True).start()
         if models.IS_THERE:

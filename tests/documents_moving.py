@@ -66,7 +66,7 @@ COLUMN_ROW_DEPTH = np.array([
 ]).reshape(1, 2, 4, 6)  # fmt: skip
 DIGITS = [[4, 7, 3, 7, 9], [1, 2, 8, 6, 9], [9, 4, 1, 8, 7], [4, 3, 4, 2, 4]]
 MOVING = [
-    # PADDING's page has no example.
+    # Those of PADDING's page are in test_document_examples.py.
     *_padding("CONSTANT", [[9, 1, 2, 3, 9, 9], [9, 4, 5, 6, 9, 9], [9] * 6], padding_value=9),
     *_padding("EDGE", [[1, 1, 2, 3, 3, 3], [4, 4, 5, 6, 6, 6], [4, 4, 5, 6, 6, 6]]),
     *_padding("REFLECTION", [[2, 1, 2, 3, 2, 1], [5, 4, 5, 6, 5, 4], [2, 1, 2, 3, 2, 1]]),

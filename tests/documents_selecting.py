@@ -115,7 +115,7 @@ SELECTING = [
       for cls, number, x, values, places, axis, k, more in TOPS),
     _mixed(dml.NonzeroCoordinates, "example 1", [[[[[1, 0, 0, 2], [0, 3, 0, 5]]]]],
            [[[[[4]]]], [[[[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3], *[[0, 0, 0]] * 4]]]], "data uint32 uint32"),
-    # Its fourth example has negative indices, which unsigned types have not: random cases draw those.
+    # Its fourth example, of negative indices, which unsigned types have not, is in test_document_examples.py.
     # The page of this one has a formula, and no example.
     _mixed(dml.AdamOptimizer, "of a first step", [[[[[1, 2]]]], [[[[0, 0]]]], [[[[0, 0]]]], [[[[4, -8]]]], [[[[1]]]]],
            [[[[[-1, 4]]]], [[[[4, -8]]]], [[[[16, 64]]]]], "data data data data uint32 data data data",

@@ -16,6 +16,7 @@ from benchmarks import figures, table
 from benchmarks.__main__ import main
 from benchmarks.chain import chains, twelve
 from benchmarks.chart import draw
+from benchmarks.cpu.choosing import choosing
 from benchmarks.cpu.measure import PEERS, measure
 from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, chain_row, gather_row, rows, scan_row, slice_row
@@ -224,6 +225,7 @@ def test_the_cpu_benchmark_has_the_chains() -> None:
 
 SMALL = (
     *products(np.random.default_rng(0), quick=True, side=24),
+    *choosing(np.random.default_rng(0), quick=True, side=24),
     *windows(np.random.default_rng(0), quick=True, pixels=8),
 )
 

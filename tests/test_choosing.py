@@ -78,6 +78,25 @@ def test_a_graph_scatters_into_what_nobody_reads_again(engine: str) -> None:
     assert (get(out) == 7).all()
 
 
+KINDS = ["float32", "float16", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_of_long_rows(kind: str) -> None:
+    """Of which the cpu engine looks at several elements at once: along rows and columns, with many that are equal."""
+    if kind.startswith("float"):
+        numbers = np.array([1.5, -2, 0, -0.0, np.nan, np.inf, -np.inf, 3], kind)
+    else:
+        numbers = np.array([*dml.DataType(kind).limits, 2, 3], kind)
+    top: Any = dml.top_k1
+    for shape, axis in (((3, 200), 1), ((200, 3), 0), ((1000,), 0)):
+        x = RNG.choice(numbers, shape)
+        for k, direction in ((1, "INCREASING"), (16, "DECREASING"), (16, "INCREASING"), (64, "DECREASING")):
+            found, wanted = (top(x, axis, k, direction, device=engine) for engine in ("cpu", "reference"))
+            for own, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(own, other)
+
+
 @pytest.mark.parametrize("k", [0, 5])
 def test_k_lies_in_the_axis(k: int) -> None:
     for function in (dml.top_k, dml.top_k1):

@@ -227,6 +227,32 @@ def test_the_facts_are_of_every_operator() -> None:
     assert len(named) == 177
 
 
+def test_every_operator_says_what_it_takes() -> None:
+    """From its first level on and not before; and what few have is run by a case, but for 4 bits: test_blocks.py."""
+    assert len(dml.OPERATORS) == 177
+    for cls in dml.OPERATORS.values():
+        found = {level: dml.support(cls, level) for level in FeatureLevel}
+        assert [level for level, row in found.items() if row] == [x for x in FeatureLevel if x >= cls.introduced()]
+        rows = [row.tensors.values() for row in found.values() if row]
+        assert all(tensor.data_types and tensor.dimension_counts for tensors in rows for tensor in tensors)
+    takers = {cls.type.name for cls in dml.OPERATORS.values() if _takes(cls, DataType.FLOAT64)}
+    of_cases = {
+        case.operator.type.name
+        for case in CASES
+        for level in levels_of(case)
+        for types in allowed(case, level)
+        if DataType.FLOAT64 in types
+    }
+    assert takers == of_cases
+    assert len(takers) == 32
+    for kind in (DataType.INT4, DataType.UINT4):
+        assert {cls for cls in dml.OPERATORS.values() if _takes(cls, kind)} == {dml.Quantize, dml.Dequantize}
+
+
+def _takes(cls: type[dml.OperatorDesc], kind: DataType) -> bool:
+    return any(kind in tensor.data_types for row in cls.support for tensor in row.tensors.values())
+
+
 def test_a_support_table_is_read_as_it_is_written() -> None:
     table = dml.Gather.support
     assert [str(row.level) for row in table] == ["4_1", "3_0", "2_1", "1_0"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
+
+import pytest
 
 import anydml as dml
 from anydml.explain import build, explain, explain_desc, explain_graph, graph_words
@@ -13,12 +14,10 @@ from anydml.ir import expressions as e
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Scan
+from cases import CASES
 from graph_pictures import SVG, boxes, texts, told
 from recipes import recipe, view
 from test_graph_explain import X
-
-if TYPE_CHECKING:
-    import pytest
 
 T, F32 = dml.TensorDesc, dml.DataType.FLOAT32
 
@@ -242,3 +241,22 @@ def test_a_pass_of_very_many_sources_is_told_in_few_words() -> None:
     picture = explain_graph(made, made, inputs=known, outputs={"y": T("float32", (4,))}, arena_bytes=0)
     assert len(picture.after[0].does) < 250
     ElementTree.fromstring(picture.svg())  # noqa: S314 - our own
+
+
+def test_a_graph_of_any_operator_is_drawn_as_one_box_of_its_own_passes() -> None:
+    for case in {case.operator: case for case in CASES}.values():
+        desc = case.desc(F32)
+        node = dml.OperatorNode(desc, "one")
+        inputs = [dml.InputEdge(k, 0, slot) for k, slot in enumerate(node.inputs)]
+        outputs = [dml.OutputEdge(0, slot, k) for k, slot in enumerate(node.outputs)]
+        picture = explain_desc(dml.GraphDesc(len(inputs), len(outputs), [node], inputs, outputs))
+        assert {one.operator for one in picture.before} == {desc.type.name}, desc
+        assert [box.name for box in arrange(picture).boxes if box.kind == "node"] == ["one"], desc
+        assert picture.svg()
+
+
+def test_outputs_that_are_no_list_are_told() -> None:
+    g = dml.Graph("reference")
+    x = dml.exp(g.input(X, "x"))
+    with pytest.raises(dml.DescriptionError, match=r"Graph: outputs must be one list: g.compile\(\[a, b\]\)"):
+        g.compile(x, x)  # type: ignore[arg-type]  # what people try

@@ -9,6 +9,8 @@ import pytest
 
 import anydml as dml
 from anydml.explain import Limits, explain
+from anydml.explain.text import as_ascii
+from anydml.operators import OPERATORS
 from test_explain_sources import EVERYTHING
 
 T = dml.TensorDesc
@@ -243,3 +245,17 @@ def test_grids_that_do_not_fit_in_one_row_fill_several() -> None:
         ["OutputTensor"],
     ]
     assert max(map(len, picture.text().splitlines())) <= 100
+
+
+def test_formulas_past_reading_give_way_to_what_the_operator_says_of_itself() -> None:
+    indices = T("uint32", (3, 4))
+    summary, *sentences = told(dml.Scatter.infer(input_tensor=X, indices_tensor=indices, updates_tensor=X, axis=0))
+    assert summary.startswith("computes 12 elements: a copy of the input with updates along an axis: Output[")
+    assert sentences[0] == "output[0,0] = -3"
+    for cls in OPERATORS.values():
+        assert as_ascii((cls.__doc__ or "").partition("\n")[0]).isascii(), cls  # for a terminal of ASCII alone
+
+
+def test_made_up_variances_are_positive() -> None:
+    tensors = dict.fromkeys([f"{name}_tensor" for name in ("input", "mean", "variance", "scale", "bias")], X)
+    assert "nan" not in " ".join(told(dml.BatchNormalization.infer(**tensors, epsilon=0.0)))

@@ -27,6 +27,7 @@ from scripts.examples import ATTRIBUTES, examples
 DERIVED = derived_classes()
 REFERENCE = dml.Device("reference")
 MUCH: Any = "much"
+MISSING_SIZES: Any = None
 X = np.array([[1.5, -2, 3], [-0.0, 5, 0.25]], "float32")
 
 
@@ -152,6 +153,22 @@ def test_the_stub_and_the_examples_are_up_to_date() -> None:
     assert write_stub.STUB.read_text() == write_stub.stub(), "write it anew with `make written`"
     assert write_stub.EXAMPLES.read_text() == write_stub.json_examples(), "write it anew with `make written`"
     assert set(examples()) == set(DERIVED)
+
+
+def test_the_stub_tells_what_comes_when_an_output_is_asked_for_and_of_which_type() -> None:
+    lstm, top_k = (write_stub.declare(name, DERIVED[name]) for name in ("lstm", "top_k"))
+    assert (
+        "output_single: Literal[False] = ..., output_cell_single: Literal[False] = ..., *, out: NDArray[_S] |" in lstm
+    )
+    assert "output_single: bool = ..., output_cell_single: bool = ..., *, out: list[NDArray[_S]] | None" in lstm
+    assert "-> list[NDArray[Any]]" in top_k  # of which the second has places, whatever the first's type
+
+
+def test_sizes_that_nothing_implies_must_be_given() -> None:
+    with pytest.raises(
+        dml.DescriptionError, match="RANDOM_GENERATOR: output_sizes must be given, since nothing implies"
+    ):
+        dml.random_generator(np.zeros((1, 1, 1, 6), "uint32"), MISSING_SIZES)
 
 
 BROADCASTS = [((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((1,), (2, 3)), ((), (2, 3)), ((2, 3), ()), ((), ()),

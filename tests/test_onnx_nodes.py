@@ -157,3 +157,25 @@ def test_outputs_that_are_not_computed_are_refused_when_they_are_read() -> None:
         dml.UnsupportedError, match=r"outputs\[1\] of node 'norm' \(BatchNormalization\), 'mean', is not"
     ):
         dml.onnx.load(model(norm, given, "y mean", ones)).run({"x": x})
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((3, 0), (0, 2)), ((0,), (0, 2)), ((3, 0), (0,)), ((0,), (0,)), ((2, 1, 3, 0), (4, 0, 2))]
+)
+def test_products_of_nothing_are_zeros_as_numpy_has_them(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    x, y = np.zeros(left, "float32"), np.zeros(right, "float32")  # ONNX Runtime's are other shapes, and not written
+    given = {"x": ("float32", left), "y": ("float32", right)}
+    found = dml.onnx.load(model(node("MatMul", "x y", "z"), given, "z")).run({"x": x, "y": y})["z"]
+    assert np.array_equal(found, x @ y)
+    if len(left) == len(right) == 2:
+        proto = model(node("Gemm", "x y c", "z"), given, "z", {"c": np.array([1, 2], "float32")})
+        assert np.array_equal(dml.onnx.load(proto).run({"x": x, "y": y})["z"], x @ y + [1, 2])
+        turned = {"x": ("float32", left[::-1]), "y": ("float32", right[::-1])}
+        proto = model(node("Gemm", "x y", "z", transA=1, transB=1), turned, "z")
+        assert np.array_equal(dml.onnx.load(proto).run({"x": x.T, "y": y.T})["z"], x @ y)
+
+
+def test_a_convolution_to_one_place_and_one_channel() -> None:
+    x, w = (np.arange(n, dtype="float32").reshape(1, 2, -1) for n in (14, 6))
+    conv = node("Conv", "x w", "y", dilations=[2], strides=[3])
+    assert_same(model(conv, {"x": ("float32", x.shape)}, "y", {"w": w}), {"x": x})

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.operators import OPERATORS
+from anydml.operators.fields import bare_name
+from cases import CASES
 from refusals import Broken, check_refusal
 
 T = dml.TensorDesc
@@ -162,3 +166,24 @@ def test_a_stride_without_meaning_may_be_of_any_size() -> None:
     )
     x = np.arange(4, dtype="float32").reshape(1, 4)
     np.testing.assert_array_equal(dml.Device().compile(desc)(x), x)
+
+
+def _replace(field: str, odd: dml.TensorDesc, name: str, other: dml.TensorDesc) -> dml.TensorDesc:
+    return odd if name == field else other
+
+
+def test_a_dimension_count_that_no_level_has_is_told_for_every_tensor_of_every_operator() -> None:
+    first = {case.operator: case for case in reversed(CASES)}
+    assert set(first) == set(OPERATORS.values())
+    for case in first.values():
+        desc = case.desc(dml.DataType.FLOAT32)
+        for field, tensor in desc.tensors().items():
+            counts = {n for row in desc.own_support() for n in row.tensors[bare_name(field)].dimension_counts}
+            for count in {1, 2, 3, 5, 8} - counts:
+                change = partial(_replace, field, T(tensor.data_type, (1,) * count))
+                broken = desc.with_tensors(change)
+                faults = [fault.field for fault in broken.check().faults]
+                assert any(name.endswith((".DimensionCount", ".Sizes")) for name in faults), (broken, faults)
+                given = {name: getattr(broken, name) for name in broken.field_types()}
+                implied = dict.fromkeys(broken.usual_outputs(), True) if broken.implies_output else {}
+                type(broken).draft(**{name: x for name, x in given.items() if name not in implied})

@@ -27,8 +27,11 @@ def ours(row: CpuRow, device: dml.Device) -> Contestant:
     graph = row.chain or row.formula
     if graph is not None and row.family == "compile":
         return lambda: graph.compile(device).bind(*row.inputs, out=out).dispatch(), lambda: out
-    compiled = device.compile(row.desc).initialize(*row.owned) if graph is None else graph.compile(device)
-    return compiled.bind(*row.inputs, out=out).dispatch, lambda: out
+    if graph is not None:
+        return graph.compile(device).bind(*row.inputs, out=out).dispatch, lambda: out
+    compiled = device.compile(row.desc).initialize(*row.owned)
+    others = [np.empty(one.sizes, one.data_type.dtype) for one in [*row.desc.outputs().values()][1:]]
+    return compiled.bind(*row.inputs, out=[out, *others] if others else out).dispatch, lambda: out
 
 
 def single(row: CpuRow, device: dml.Device) -> Contestant | None:
@@ -84,8 +87,9 @@ def onnx_model(row: CpuRow) -> tuple[Any, dict[str, np.ndarray]]:
     ]
     domain = row.onnx.get("domain", "")
     node = helper.make_node(
-        row.onnx["op"], [*feeds, *(c.name for c in constants)], ["y"], domain=domain, **row.onnx.get("attributes", {})
-    )
+        row.onnx["op"], [*feeds, *(c.name for c in constants)], row.onnx.get("outputs", ["y"]), domain=domain,
+        **row.onnx.get("attributes", {}),
+    )  # fmt: skip
     graph = helper.make_graph(
         [node], "g",
         [helper.make_tensor_value_info(name, kinds[str(a.dtype)], a.shape) for name, a in feeds.items()],

@@ -10,6 +10,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.cpu import contestants
+from benchmarks.cpu.choosing import choosing
 from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, rows
 from benchmarks.cpu.windows import windows
@@ -25,7 +26,8 @@ def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: 
     dml.set_num_threads(threads)
     device = dml.Device(engine)
     rng = np.random.default_rng(0)
-    for make in (*rows(quick, growth), *products(rng, quick, only=only), *windows(rng, quick, only=only)):
+    others = (make for rows_of in (products, windows, choosing) for make in rows_of(rng, quick, only=only))
+    for make in (*rows(quick, growth), *others):
         row = make()
         if only in row.name and (contestants.has_onnx() or not row.is_model):
             yield measure(row, device, threads, 3 if quick else 7, peers)

@@ -28,9 +28,10 @@ BLOCK = 32
 
 @dataclass(kw_only=True)
 class ReduceRow(CudaRow):
-    """A row that is one verb, given to the engine itself."""
+    """A row of sums, which are right within an error: one verb, given to the engine itself, or an operator."""
 
-    primitive: Reduce
+    primitive: Reduce | None = None
+    """None where the row is its whole operator."""
     moved: int
     """Bytes that are read and written."""
     error: float
@@ -42,6 +43,8 @@ class ReduceRow(CudaRow):
 
     def bind(self, engine: dml.Device, inputs: Sequence[Tensor], out: Tensor) -> Call:
         """Our call on a set."""
+        if self.primitive is None:
+            return engine.compile(self.desc).bind(*inputs, out=out).dispatch
         places = {f"x{slot}": x.data_ptr() for slot, x in enumerate(inputs)} | {"out": out.data_ptr()}
         return engine.engine.compile(self.primitive).bind(places)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks.chain import ALL, BACK, SECOND, chains, twelve
+from benchmarks.cuda.attention import attention_rows
 from benchmarks.cuda.kinds import CudaRow, chain_row, gather_row, launch_row, scan_row, slice_row
 from benchmarks.cuda.maps import MAPS, map_row
 from benchmarks.cuda.pool import Pool
@@ -72,6 +73,7 @@ def rows(pool: Pool, n: int = SIDE, *, quick: bool = False, growth: bool = True)
             name = f"map, {what}, {dtype}"
             made.append(map_row(name, pool, square, what, dtype, quick=what == "gelu" or dtype == "float32"))
     made += [*row_rows(pool, n * n // 4, quick=False), *product_rows(pool, n // 4, quick=False)]
+    made += attention_rows(pool, n, quick=False)
     if growth:
         for amount in (GIB >> 10, GIB >> 7, GIB >> 4, GIB >> 1, 4 * GIB, 8 * GIB):
             count = amount // 4 if quick else max(amount // 4 * n * n // SIDE**2, 4)

@@ -189,6 +189,9 @@ class Graph:
         sums and products of floats that are added up in parts for their length. Either way a node that no output
         depends on is not run, and the indices of every other gather are checked.
         """
+        if isinstance(flags, Expression):
+            rule = "outputs must be one list: g.compile([a, b])"
+            refuse(Fault(field="outputs", rule=rule, value=flags, found="a second Expression by itself"))
         compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise)
         for i, output in enumerate(self._outputs(outputs)):
             if output.is_scalar:

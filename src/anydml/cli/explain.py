@@ -154,7 +154,8 @@ def _example(cls: type[OperatorDesc]) -> str:
     """Options that say enough: sizes, and a number for each attribute that must be given."""
     needed = [option for option in options_of(cls) if option.required]
     several = [name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[PerDimension]]
-    numbers = (f"{option.opts[-1]} {'1,1' if option.name in several else 1}" for option in needed)
+    usual = {**dict.fromkeys(several, "1,1"), "axes": "3"}
+    numbers = (f"{option.opts[-1]} {usual.get(option.name or '', 1)}" for option in needed)
     return " ".join(["--sizes 1,1,2,3", *numbers])
 
 

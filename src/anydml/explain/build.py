@@ -30,7 +30,7 @@ from anydml.explain.turned import TurnedTale
 from anydml.explain.values import read_array, write_single
 from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_filled
-from anydml.ir.verbs import Map, Primitive, Reduce, Scan
+from anydml.ir.verbs import Computation, Map, Primitive, Reduce, Scan
 from anydml.operators import OperatorDesc, ScaleBias
 from anydml.operators.fields import bare_name, dml_name
 from anydml.operators.fused import FusedActivation
@@ -159,8 +159,9 @@ def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
     primitive = primitives[0]
     if all(map(is_copy, primitives)):
         return (StridedTale if len(primitives) == 1 else PartedTale), primitive
-    if len(primitives) > 1:
-        return FoldedTale, primitive
+    if len(primitives) > 1 or len(primitive.targets) > 1:
+        has_formulas = all(isinstance(one, Computation) for one in primitives)
+        return (FoldedTale if has_formulas else PlainTale), primitive
     if isinstance(primitive, Map):
         if match_filled(primitive):
             return FilledTale, primitive

@@ -11,8 +11,8 @@ from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
 from anydml.explain.place import Place
-from anydml.explain.tale import Landing, Tale, first_few, place_in
-from anydml.explain.values import SpreadValues, number_of, write_single, write_value
+from anydml.explain.tale import Landing, Tale, chained, computing, first_few, place_in
+from anydml.explain.values import number_of, spread, write_single, write_value
 from anydml.ir.expressions import load
 from anydml.ir.patterns import match_scaled
 from anydml.ir.trees import walk
@@ -51,7 +51,7 @@ class ComputedTale(Tale):
         self._is_conversion = simple is not None and simple.is_conversion
         if simple is None:
             formula = Formula(self._inner, self._name).text(self._name)
-            self.summary = f"computes {what}: {spoken(primitive.target.tensor)} = {formula}"
+            self.summary = computing(desc, self._count, f"{spoken(primitive.target.tensor)} = {formula}")
         elif simple.is_conversion:
             before, after = primitive.source.data_type.name, primitive.target.data_type.name
             self.summary = f"converts {what} from {before} to {after}"
@@ -74,7 +74,7 @@ class ComputedTale(Tale):
         if match_scaled(primitive):
             return super().made_up(desc, primitive, field, tensor, before)
         slot = [view.tensor for view in primitive.sources].index(field)
-        return SpreadValues(tensor, slot, is_truth=_is_truth(primitive.value, load(slot, tensor.data_type)))
+        return spread(field, tensor, slot, is_truth=_is_truth(primitive.value, load(slot, tensor.data_type)))
 
     def landing(self, element: Element) -> Landing:
         """One element, computed."""
@@ -87,7 +87,7 @@ class ComputedTale(Tale):
         change = "" if isinstance(after, np.floating) and not self._is_conversion else _change(before, after)
         if change or not self._is_conversion:
             says.append(write_value(before) if change else value)
-        told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
+        told = chained(says)
         is_marked = self._mark(place, after, change)
         sources = tuple(dict.fromkeys(map(place.element, self._read)))
         return Landing(value, f"{told}, {change}: {value}" if change else told, sources, hue=int(is_marked))

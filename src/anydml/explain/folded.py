@@ -12,8 +12,8 @@ import numpy as np
 from anydml.engines.reference.evaluate import evaluate
 from anydml.explain.formula import ROW, Formula, name_index
 from anydml.explain.picture import Element, spoken, written
-from anydml.explain.tale import Landing, Tale, first_few
-from anydml.explain.values import SpreadValues, coordinate_of, number_of, write_value
+from anydml.explain.tale import Landing, Tale, chained, computing, first_few
+from anydml.explain.values import coordinate_of, number_of, spread, write_value
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.trees import fetched, loads, moved, rewrite, walk
 
@@ -66,7 +66,8 @@ class FoldedTale(Tale):
     verb = "goes into"
 
     def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
-        self._steps: tuple[Computation, ...] = primitive if isinstance(primitive, tuple) else (primitive,)
+        steps = primitive if isinstance(primitive, tuple) else (primitive,)
+        self._steps: tuple[Computation, ...] = tuple(one for step in steps for one in step.apart())
         self._values, self._outputs = values, desc.outputs()
         self._sizes = {name: tensor.sizes for name, tensor in desc.tensors().items()}
         for step in self._steps:
@@ -77,7 +78,7 @@ class FoldedTale(Tale):
         count = sum(math.prod(tensor.sizes) for tensor in self._outputs.values())
         self._shown = {step: _shown(step) for step in self._steps}
         told = dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)
-        self.summary = f"computes {count} element{'' if count == 1 else 's'}: {', '.join(told)}"
+        self.summary = computing(desc, count, ", ".join(told))
         self._count = count
 
     def _told(self, step: Computation) -> str:
@@ -91,7 +92,7 @@ class FoldedTale(Tale):
     @classmethod
     def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:  # noqa: ARG003 - as the base has it
         """Numbers around 0 for what is computed with."""
-        return SpreadValues(tensor, list(desc.inputs()).index(field), is_truth=False)
+        return spread(field, tensor, list(desc.inputs()).index(field))
 
     # What is computed
 
@@ -153,9 +154,8 @@ class FoldedTale(Tale):
             says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
         except _TooMuch:
             says.append(_UNKNOWN)
-        told = " = ".join(text for k, text in enumerate(says) if text != says[k - 1])
         sources = tuple(itertools.islice(dict.fromkeys(self._sources(row)), _MOST_SOURCES))
-        return Landing(value, told, sources)
+        return Landing(value, chained(says), sources)
 
     def _name(self, row: _Row, node: Expr) -> str:
         """What a leaf is called: an element, or the part of a tensor that a row goes through."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LONGEST = 72
 """Of a formula, in characters: what would make it longer is left out."""
 _LEFT_OUT = "…"
+_LONGEST_TOLD = 300
+"""Of the formulas of all steps."""
 ROW = "row"
 """The leaf that stands for a load in a fold: all that is read along a row."""
 _NAMED = ("load", ROW, "coordinate")
@@ -35,6 +37,11 @@ _SIGNS = {"/": _PRODUCT, "%": _PRODUCT, "<<": _SHIFT, ">>": _SHIFT}
 """Of the functions that are written between their arguments."""
 _UNCHAINED = (_TEST, _BITS)
 """Levels of which two stand beside one another in brackets alone: `(a & b) | c`."""
+
+
+def is_readable(text: str) -> bool:
+    """Whether a formula says more than what is left out of it hides: one gap is a detail, two are a riddle."""
+    return text.count(_LEFT_OUT) < 2 and len(text) <= _LONGEST_TOLD
 
 
 class _Shape(NamedTuple):

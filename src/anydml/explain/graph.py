@@ -91,7 +91,8 @@ def _wholes(desc: GraphDesc, before: Recipe) -> dict[str, TensorDesc]:
         if any(step.target.tensor in shared for step in of_node):
             outputs = dict(node.outputs.values())
             pairs = zip(of_node, node.desc.lower(), strict=False)  # copies of its result come after
-            found |= {step.target.tensor: outputs[own.target.tensor] for step, own in pairs}
+            kinds = ((step.target.tensor, outputs.get(own.target.tensor)) for step, own in pairs)
+            found |= {name: kind for name, kind in kinds if kind is not None}  # temporaries have no description
     return found
 
 

@@ -86,9 +86,14 @@ def arrange(picture: GraphPicture) -> Plan:
     hues = _hues(picture)
     groups = group_passes(picture.before)
     nodes = [_node_box(picture, numbers, hues) for numbers in groups]
-    writers = {picture.before[n].writes[0]: box for box, numbers in zip(nodes, groups, strict=True) for n in numbers}
+    writers = {
+        store: box
+        for box, numbers in zip(nodes, groups, strict=True)
+        for n in numbers
+        for store in picture.before[n].writes
+    }
     reads = {
-        box: list(dict.fromkeys(store for n in numbers for store in picture.before[n].reads))
+        box: [store for store in _read(picture, numbers) if writers.get(store) is not box]
         for box, numbers in zip(nodes, groups, strict=True)
     }
     sources: dict[str, Box] = {}
@@ -99,8 +104,10 @@ def arrange(picture: GraphPicture) -> Plan:
     outputs = {s: _plain_box("output", t) for s, t in picture.tensors.items() if t.kind == "output" and s in writers}
     givers = {**sources, **writers}
     given: dict[Box, list[Tensor]] = {}
+    taken = {*outputs, *(store for stores in reads.values() for store in stores)}
     for store, box in givers.items():
-        given.setdefault(box, []).append(picture.tensors[store])
+        if store in taken or store in sources:  # others a node keeps between its own passes
+            given.setdefault(box, []).append(picture.tensors[store])
     for box, tensors in given.items():
         box.label = _label(tensors)
     links: list[tuple[str, Box, int, int]] = [
@@ -147,6 +154,11 @@ def _merged(several: Sequence[Became]) -> Became:
     """What became of all of a node's passes together."""
     numbers = sorted({number for one in several for number in one.passes})
     return Became(tuple(numbers), any(one.is_once for one in several))
+
+
+def _read(picture: GraphPicture, numbers: Sequence[int]) -> list[str]:
+    """The stores that passes read, each once."""
+    return list(dict.fromkeys(store for n in numbers for store in picture.before[n].reads))
 
 
 def _plain_box(kind: str, tensor: Tensor) -> Box:

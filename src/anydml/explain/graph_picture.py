@@ -154,13 +154,14 @@ def group_passes(passes: Sequence[Pass]) -> list[list[int]]:
     written: dict[tuple[str, ...], set[str]] = {}
     for number, one in enumerate(passes):
         results = written.setdefault(one.nodes, set())
-        is_copy = not results.isdisjoint(one.reads)
+        is_copy = one.does.startswith("copy ") and not results.isdisjoint(one.reads)
         if one.nodes in homes and not is_copy:
             homes[one.nodes].append(number)
         else:
             groups.append([number])
             homes.setdefault(one.nodes, groups[-1])
-        results.update(one.writes)
+        # What a node keeps between its own passes, which is named for it, is no result.
+        results.update(store for store in one.writes if not store.startswith(f"{one.nodes[0]}'s "))
     return groups
 
 

@@ -29,8 +29,9 @@ class PlainTale(Tale):
     """Each element's value, and the tensors that it comes from."""
 
     def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
-        read = ", ".join(dict.fromkeys(spoken(view.tensor) for view in primitive.sources))
-        self._how = f"{word_verb(primitive)} of {read}"
+        steps = primitive if isinstance(primitive, tuple) else (primitive,)
+        read = ", ".join(dict.fromkeys(spoken(view.tensor) for step in steps for view in step.sources))
+        self._how = f"{', '.join(dict.fromkeys(map(word_verb, steps)))} of {read}"
         self._count = sum(math.prod(tensor.sizes) for tensor in desc.outputs().values())
         self.summary = f"computes {self._count} element{'' if self._count == 1 else 's'}: {self._how}"
         self._found: dict[str, np.ndarray[Any, Any]] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.explain.formula import is_readable
 from anydml.explain.picture import Element
 from anydml.explain.values import CountedValues, coordinate_of
 from anydml.tensor import TensorDesc
@@ -97,6 +98,24 @@ class Tale(abc.ABC):
     def notes(self) -> Iterator[str]:
         """What is worth knowing beyond the elements that are drawn."""
         yield from ()
+
+
+_AS_FORMULAS = str.maketrans({"·": " * ", "²": " ** 2"})
+"""As formulas have them; on a terminal of ASCII alone these are marks of elements."""
+
+
+def computing(desc: OperatorDesc, count: int, told: str) -> str:
+    """A summary: so many elements, by a formula, or where that is past reading by what the operator says of itself."""
+    if not is_readable(told):
+        told = (desc.__doc__ or "").partition("\n")[0].rstrip(".").translate(_AS_FORMULAS)
+        told = told[:1].lower() + told[1:] if told[1:2].islower() or told[1:2] == " " else told
+    return f"computes {count} element{'' if count == 1 else 's'}: {told}"
+
+
+def chained(texts: Sequence[str]) -> str:
+    """An element, what it is in names and in numbers, and its value; nothing twice, and no formula past reading."""
+    kept = [text for k, text in enumerate(texts) if k in (0, len(texts) - 1) or is_readable(text)]
+    return " = ".join(text for k, text in enumerate(kept) if text != kept[k - 1])
 
 
 def lower_packed(desc: OperatorDesc) -> tuple[Primitive, ...]:

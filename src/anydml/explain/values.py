@@ -112,6 +112,15 @@ class SpreadValues:
         return make((number - count // 2) / (2 if kind.is_float else 1))
 
 
+_POSITIVE = ("VarianceTensor", "SecondMomentTensor")
+"""How the fields' names end that a root is taken of: below 0 there is nothing to be seen but NaN."""
+
+
+def spread(field: str, tensor: TensorDesc, slot: int, *, is_truth: bool = False) -> SpreadValues:
+    """Numbers for an input to compute with, of which a root is taken where its name says so."""
+    return SpreadValues(tensor, slot | 1 if field.endswith(_POSITIVE) else slot, is_truth)
+
+
 @dataclass(frozen=True, slots=True)
 class CountedLengths:
     """Lengths that grow shorter from line to line, and begin again: the first leaves something as it is."""

@@ -14,7 +14,7 @@ from anydml.beside import read_json
 from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
-from anydml.errors import show
+from anydml.errors import DescriptionError, Fault, show
 from anydml.operator_type import OperatorType
 from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
 from anydml.operators.folding import AlongAxes, Folding
@@ -150,6 +150,9 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         values = dict(zip(names, attributes, strict=True))
         spreading = values if broadcasts else None
         sizes = values.pop(_OUTPUT_SIZES, None)
+        if sizes is None and out is None and not cls.implies_output:
+            rule = "output_sizes must be given, since nothing implies them"
+            raise DescriptionError(cls.type.name, Fault(field=_OUTPUT_SIZES, rule=rule, found="None"))
         asked = [name for name in optional_outputs if values.pop(argument_name(name))]
         results = (*cls.usual_outputs(), *asked) if asked else None
         call = make_call(

@@ -128,7 +128,8 @@ def _merged(
         or _is_odd(product.value, weights, summed)
         or _is_odd(product.value, load(slot, view.data_type), summed)
     )
-    is_few = math.prod(found.sizes[k] for k in few) <= FEW and len(column) == 1
+    most = FEW if view.data_type is DataType.FLOAT32 else FEW // 2  # more have units for products on a GPU
+    is_few = math.prod(found.sizes[k] for k in few) <= most and len(column) == 1
     value = made.value.args[0] if view.data_type is DataType.FLOAT16 else made.value  # which it is rounded to
     parts = match_dequantised(*value.args) if value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:

@@ -69,8 +69,9 @@ ELEMENT_TYPES: Mapping[int, ElementType] = {
     TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
-INT32, INT64, UINT64, FLOAT, DOUBLE, BOOL = (
-    ELEMENT_TYPES[TensorProto.DataType.Value(name)] for name in ("INT32", "INT64", "UINT64", "FLOAT", "DOUBLE", "BOOL")
+INT32, INT64, UINT32, UINT64, FLOAT, DOUBLE, BOOL = (
+    ELEMENT_TYPES[TensorProto.DataType.Value(name)]
+    for name in ("INT32", "INT64", "UINT32", "UINT64", "FLOAT", "DOUBLE", "BOOL")
 )
 
 

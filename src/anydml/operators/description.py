@@ -13,7 +13,7 @@ from anydml.operator_type import OperatorType
 from anydml.operators.facts import runs_in_place, support_of
 from anydml.operators.fields import dml_name
 from anydml.operators.record import Record
-from anydml.operators.reports import Report, level_faults, own_faults
+from anydml.operators.reports import Report, has_odd_input, level_faults, own_faults
 from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run time
 from anydml.tensor import TensorDesc
 
@@ -194,7 +194,7 @@ class OperatorDesc(Record, abc.ABC):
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
         others = {name: value for name, value in others.items() if name not in names or value is not True}
         draft = cls(**{**dict.fromkeys(names, stand_in), **others})
-        if stand_in is None or all(name in others for name in names) or any(draft.rules()):
+        if stand_in is None or all(name in others for name in names) or any(draft.rules()) or has_odd_input(draft):
             return draft
         try:
             outputs = draft.implied_outputs()

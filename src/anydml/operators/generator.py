@@ -65,10 +65,18 @@ class RandomGenerator(Computed):
 
     def lower(self) -> tuple[Map, ...]:
         """A map of each counter, which writes the four words; one for what is left over, and one for the state."""
+        sizes, strides = self.output_tensor.sizes, self.output_tensor.element_strides
+        return self._maps(math.prod(sizes) // _WORDS * _WORDS if strides == packed_strides(sizes) else 0)
+
+    def told(self) -> tuple[Map, ...]:
+        """Each word by itself."""
+        return self._maps(0)
+
+    def _maps(self, whole: int) -> tuple[Map, ...]:
+        """So many words are written four at a time, and the others one by one."""
         target = View.of("OutputTensor", self.output_tensor)
         count = math.prod(target.sizes)
         counter, key = _state()
-        whole = count - count % _WORDS if target.strides == packed_strides(target.sizes) else 0
         made: list[Map] = []
         if whole:
             first = View(target.tensor, UINT32, (whole // _WORDS,), (_WORDS,), target.offset)

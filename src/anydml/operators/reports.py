@@ -49,8 +49,17 @@ def own_faults(desc: OperatorDesc) -> Iterator[Fault]:
             rule = f"{field}.Strides must give every coordinate an element of its own"
             found = f"strides {tensor.element_strides} for sizes {tensor.sizes}"
             yield Fault(field=f"{field}.Strides", rule=rule, value=tensor.element_strides, found=found)
-    if not faults:
+    if not faults and not has_odd_input(desc):
         yield from desc.output_rules()
+
+
+def has_odd_input(desc: OperatorDesc) -> bool:
+    """Whether an input has a dimension count of no level, which implies no output: a check of a level tells it."""
+    support = desc.own_support()
+    return any(
+        support.first_with(bare_name(field), dimension_count=tensor.dimension_count) is None
+        for field, tensor in desc.inputs().items()
+    )
 
 
 def level_faults(desc: OperatorDesc, level: FeatureLevel, where: str, *, adds_float64: bool) -> Iterator[Fault]:

@@ -13,7 +13,7 @@ from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from anydml.errors import IndexRangeError
     from anydml.tensor import TensorDesc
@@ -71,6 +71,30 @@ class Layout:
         key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
         alignment = max(tensor.guaranteed_base_offset_alignment, 0 if memory == HOST else width)
         return cls(field, key, below, above, alignment)
+
+
+def are_apart(
+    layouts: Sequence[Layout],
+    addresses: Sequence[int],
+    outputs: Collection[str],
+    shares: Mapping[str, str],
+    in_place: bool,
+) -> bool:
+    """Whether plain arrays, the outputs last, are aligned, and each output is apart from all else, or in its place."""
+    for i in range(len(layouts) - len(outputs), len(layouts)):
+        target, written = layouts[i], addresses[i]
+        if target.alignment and written % target.alignment:
+            return False
+        low, high = written + target.below, written + target.above
+        other = shares.get(target.field)
+        for layout, address in zip(layouts[:i], addresses, strict=False):
+            is_apart = low >= address + layout.above or address + layout.below >= high
+            may = in_place or layout.field == other
+            if not is_apart and not (address == written and layout.key == target.key and may):
+                return False
+            if layout.alignment and address % layout.alignment:
+                return False
+    return True
 
 
 MOST_KNOWN = 64

@@ -17,7 +17,7 @@ from anydml.engines.exclusive import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.memory import HOST
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
-from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout
+from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
 from anydml.runtime.common import Common
 from anydml.runtime.launches import one_or_all
 from anydml.runtime.owned import Persistent, kept_layout
@@ -206,8 +206,10 @@ class Compiled(abc.ABC):
         launch = self._launches.get(addresses)
         if launch is not None and not (self.temporary_size and is_capturing()):  # a capture has scratch memory alone
             return BoundOperator(self.name, self.word, launch, (memory, self.persistent), out)
-        if not is_fresh and not self._is_apart(arrays, addresses):
-            return None
+        if not is_fresh:
+            is_writable = not is_host or all(array.flags.writeable for array in arrays[-len(self.outputs) :])
+            if not is_writable or not are_apart(self._layouts, addresses, self.outputs, self.shares, self.in_place):
+                return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
         is_kept = not (is_host or is_capturing())  # PyTorch gives one tensor's memory to the next: addresses come back
         common = self._common if is_kept and is_fresh and self.temporary_size else None
@@ -231,25 +233,6 @@ class Compiled(abc.ABC):
         memory = self.reserve_scratch()
         assert memory is not None  # noqa: S101 - for type checkers: there is a size
         return Common(memory, self.name)
-
-    def _is_apart(self, arrays: Sequence[Any], addresses: tuple[int, ...]) -> bool:
-        """Whether plain arrays are aligned, and each output writable and apart from all else, or in its place."""
-        layouts, is_host = self._layouts, self.memory == HOST
-        for i in range(len(layouts) - len(self.outputs), len(layouts)):
-            target, written = layouts[i], addresses[i]
-            is_writable = not is_host or arrays[i].flags.writeable
-            if not is_writable or (target.alignment and written % target.alignment):
-                return False
-            low, high = written + target.below, written + target.above
-            other = self.shares.get(target.field)
-            for layout, address in zip(layouts[:i], addresses, strict=False):
-                is_apart = low >= address + layout.above or address + layout.below >= high
-                may = self.in_place or layout.field == other
-                if not is_apart and not (address == written and layout.key == target.key and may):
-                    return False
-                if layout.alignment and address % layout.alignment:
-                    return False
-        return True
 
     def bind_views(self, inputs: Sequence[ArrayView], outputs: Sequence[ArrayView], out: object) -> BoundOperator:
         """Attach arrays that were looked at already, and scratch memory; a dispatch returns `out`."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from anydml.engines.cuda.launch import on_device
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,19 +21,20 @@ DIRECT = 2
 class Replay:
     """A row of launches, captured when it is run for the third time; captured by somebody else, it is launched."""
 
-    __slots__ = ("_graph", "_index", "_launch", "_left")
+    __slots__ = ("_graph", "_index", "_launch", "_left", "_replay")
 
     def __init__(self, launch: Callable[[], Any], index: int) -> None:
         self._launch, self._index = launch, index
         self._left = DIRECT
         self._graph: Any = None
+        self._replay: Callable[[], None] = launch
 
     def __call__(self) -> None:
         """Launch all of them."""
         if torch.cuda.is_current_stream_capturing():
             self._launch()
         elif self._graph is not None:
-            self._graph.replay()
+            self._replay()
         elif self._left:
             self._left -= 1
             self._launch()
@@ -50,5 +53,6 @@ class Replay:
                 finally:
                     graph.capture_end()
                 self._graph = graph
+                self._replay = graph.replay if torch.cuda.device_count() == 1 else on_device(graph.replay, self._index)
             except RuntimeError:
                 self._left = -1

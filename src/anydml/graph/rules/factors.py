@@ -24,7 +24,9 @@ def factor(made: Map, reader: Computation, *, is_first: bool) -> Computation | N
 
     What comes after a reduce, and is not first, is better computed as that writes.
     """
-    may = unpacks(made) or (is_first and _is_read_rarely(made, reader))
+    # What is only repeated would be computed for each row: parts of cubic samples, 16 times.
+    is_wider = any(view.data_type.size_in_bytes < made.target.data_type.size_in_bytes for view in made.sources)
+    may = (unpacks(made) and is_wider) or (is_first and _is_read_rarely(made, reader))
     merged = inlined(made, reader) if may else None
     return merged if merged is not None and match_contraction(merged) else None
 

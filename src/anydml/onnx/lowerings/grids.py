@@ -15,7 +15,7 @@ from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.lowerings.reducing import reduce
 from anydml.onnx.lowerings.slicing import take
-from anydml.onnx.types import BOOL, FLOAT, INT32, INT64
+from anydml.onnx.types import BOOL, FLOAT, INT64, UINT32
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def sampled(node: Node, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
     """What images have at places, times the parts: a dimension of channels, then those of the places."""
     sizes, strides = x.shape[2:], packed_strides(x.shape[2:])
     area = math.prod(sizes)
-    element = INT32 if x.shape[0] * area < 2**31 else INT64
+    element = UINT32 if x.shape[0] * area < 2**31 else INT64
     place = compute(node, dml.multiply, convert(node, image, element), Value.of(element, area))
     for tap, stride in zip(taps, strides, strict=True):
         along = convert(node, tap.places, element)
@@ -109,10 +109,15 @@ def sampled(node: Node, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
     by_channel = node.tracer.restride(x, (x.shape[1], x.shape[0], area), (area, x.shape[1] * area, 1))
     flat = node.tracer.reshape(by_channel, (x.shape[1], x.shape[0] * area))
     found = node.tracer.apply(dml.gather, [flat, place], (x.shape[1], *place.shape), 1, IndexMode.CLAMP)
-    for part in _products(node, dml.multiply, [tap.parts for tap in taps]):
-        found = compute(node, dml.multiply, found, part)
+    parts = _products(node, dml.multiply, [tap.parts for tap in taps])
+    # Elements and parts apart, each before they are multiplied: sums of products are quick, and a part may be NaN.
     for inside in _products(node, dml.logical_and, [tap.inside for tap in taps]):
-        found = compute(node, dml.if_, inside, found, Value.of(found.element, 0), element=found.element)
+        found, *parts = (
+            compute(node, dml.if_, inside, one, Value.of(one.element, 0), element=one.element)
+            for one in (found, *parts)
+        )
+    for part in parts:
+        found = compute(node, dml.multiply, found, part)
     return found
 
 

@@ -10,12 +10,12 @@ from anydml.enums import DataType
 from anydml.onnx.lowerings.elementwise import common_shape
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.types import FLOAT, element_of
+from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.onnx.nodes import Node
-    from anydml.onnx.values import Value
 
 _MOST_DIMENSIONS = 4
 """Of GEMM and its kin."""
@@ -28,7 +28,18 @@ def matmul(node: Node) -> list[Value]:
 
 def multiply(node: Node, a: Value, b: Value) -> Value:
     """NumPy's matrix product of two tensors, of any number of dimensions."""
+    if a.shape and b.shape:
+        a, b = _with_steps(node, a, len(a.shape) - 1, b, max(len(b.shape) - 2, 0))
     return matrices(node, a, b, lambda x, y, shape: node.tracer.apply(dml.gemm, [x, y], shape))
+
+
+def _with_steps(node: Node, a: Value, k: int, b: Value, j: int) -> tuple[Value, Value]:
+    """Two factors; where they have nothing to be added up, which DirectML has no tensors for, a step of zeros."""
+    if a.shape[k] or b.shape[j]:
+        return a, b
+    sizes = ((one, (*one.shape[:axis], 1, *one.shape[axis + 1 :])) for one, axis in ((a, k), (b, j)))
+    x, y = (spread(node, Value.of(one.element, 0), shape) for one, shape in sizes)
+    return x, y
 
 
 def matrices(node: Node, a: Value, b: Value, run: Callable[[Value, Value, tuple[int, ...]], Value]) -> Value:
@@ -77,6 +88,7 @@ def gemm(node: Node) -> list[Value]:
     def call(first: Any, second: Any, third: Any = None, **named: Any) -> Any:
         return dml.gemm(first, second, third, **named)
 
+    a, b = _with_steps(node, a, 1 - turned[0], b, int(turned[1]))
     given = [a, b] if c is None else [a, b, c]
     return [node.tracer.apply(call, given, (rows, columns), **options)]
 

@@ -11,11 +11,15 @@ from typing import Any
 from llvmlite import ir
 
 from anydml.engines.cpu.kernels.outer import FIRST, find_row
-from anydml.engines.cpu.language import I64, load_word, make_load, make_stack, make_store, scratch, store_word
+from anydml.engines.cpu.language import I64, POINTER, load_word, make_load, make_stack, make_store, scratch, store_word
+from anydml.engines.cpu.translate import word
 
 MOST = 64
 """Elements that may be wanted: each takes its place among them by a walk past the smaller ones."""
 OUTER = FIRST + 8 * 7
+BLOCK = 16
+"""Elements that are looked at together: as soon as all places are taken, most blocks have none that comes before the
+last. The 16 largest of 2^20 take 0.33 ms so, and 1.8 one by one (one thread of an Arm Neoverse-N1)."""
 _INFINITIES = {16: 0x7C00, 32: 0x7F800000}
 
 
@@ -47,9 +51,41 @@ def make_key(kind: str) -> Any:
     return real
 
 
+def make_passes(kind: str, largest: bool) -> Any:
+    """passes(source, offset, other): whether of a block some element may come before the other one, as NaN may."""
+    bits = int(kind[1:])
+    scalar = ir.FloatType() if kind == "f32" else ir.IntType(bits)
+    sign = ">" if largest else "<"
+
+    @word
+    def passes(builder: Any, source: Any, offset: Any, other: Any) -> Any:
+        if kind == "f16":  # which not every processor compares
+            return ir.Constant(I64, 1)
+        base = builder.inttoptr(source, POINTER)
+        vector = ir.VectorType(scalar, BLOCK)
+        block, limit = (
+            builder.load(builder.gep(base, [at], source_etype=ir.IntType(8)), typ=typ)
+            for at, typ in ((offset, vector), (other, scalar))
+        )
+        block.align = limit.align = 1
+        spread = builder.insert_element(ir.Constant(vector, ir.Undefined), limit, ir.Constant(ir.IntType(32), 0))
+        none = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), None)
+        spread = builder.shuffle_vector(spread, spread, none)
+        if kind[0] == "f":
+            found = builder.fcmp_unordered(sign, block, spread)
+        else:
+            found = (builder.icmp_unsigned if kind[0] == "u" else builder.icmp_signed)(sign, block, spread)
+        name, kinds = f"llvm.vector.reduce.or.v{BLOCK}i1", ir.FunctionType(ir.IntType(1), [found.type])
+        any_of = builder.module.globals.get(name) or ir.Function(builder.module, kinds, name)
+        return builder.zext(builder.call(any_of, [found]), I64)
+
+    return passes
+
+
 def make_top(kind: str, result: str, largest: bool) -> Any:
     """The kernel; results are unsigned words of so many bits."""
-    key, stack = make_key(kind), make_stack(16 * MOST)
+    key, stack, passes = make_key(kind), make_stack(16 * MOST), make_passes(kind, largest)
+    element = int(kind[1:]) // 8
     width = int(result[1:])
     store = make_store(lambda builder, value: value if width == 64 else builder.trunc(value, ir.IntType(width)))
 
@@ -62,20 +98,28 @@ def make_top(kind: str, result: str, largest: bool) -> Any:
             source_on, target_on = find_row(words, OUTER, rank, unit, at)
             source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
             held, least = 0, 0
-            for i in range(count):
-                found = key(source, i * source_step)
-                if not largest:
-                    found = -1 - found
-                if held < wanted or found > least:
-                    p = held if held < wanted else wanted - 1
-                    while p > 0 and load_word(keys, 8 * (p - 1)) < found:
-                        store_word(keys, 8 * p, load_word(keys, 8 * (p - 1)))
-                        store_word(places, 8 * p, load_word(places, 8 * (p - 1)))
-                        p -= 1
-                    store_word(keys, 8 * p, found)
-                    store_word(places, 8 * p, i)
-                    held = held + 1 if held < wanted else held
-                    least = load_word(keys, 8 * (held - 1))
+            done = 0
+            while done < count:
+                size = 1
+                if held == wanted and source_step == element and count - done >= BLOCK:
+                    size = BLOCK
+                last = load_word(places, 8 * (wanted - 1)) if size > 1 else 0
+                if size == 1 or passes(source, done * source_step, last * source_step) != 0:
+                    for i in range(done, done + size):
+                        found = key(source, i * source_step)
+                        if not largest:
+                            found = -1 - found
+                        if held < wanted or found > least:
+                            p = held if held < wanted else wanted - 1
+                            while p > 0 and load_word(keys, 8 * (p - 1)) < found:
+                                store_word(keys, 8 * p, load_word(keys, 8 * (p - 1)))
+                                store_word(places, 8 * p, load_word(places, 8 * (p - 1)))
+                                p -= 1
+                            store_word(keys, 8 * p, found)
+                            store_word(places, 8 * p, i)
+                            held = held + 1 if held < wanted else held
+                            least = load_word(keys, 8 * (held - 1))
+                done += size
             for p in range(wanted):
                 store(target, p * target_step, load_word(places, 8 * p))
         return 0

@@ -55,8 +55,8 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
     """The cut for a type and a size, as measured on a H200.
 
     32 heads of 2048 x 128 in FLOAT16 take 153 us with 128 queries at once and 160 with 64, where PyTorch takes 204 by
-    its flash attention and 123 by cuDNN's; 12 of 512 x 64 take 5.9 us, and PyTorch 11.9 and 9.1. In FLOAT32 those take
-    1.04 ms and 30 us, and PyTorch 1.55 ms and 55 us.
+    its flash attention and 123 by cuDNN's; 12 of 512 x 64 take 5.9 us, and PyTorch 11.9 and 9.1. Causal, the former
+    take 129 and 118, and PyTorch 164 and 87. In FLOAT32 they take 1.05 ms and 30 us, and PyTorch 1.57 ms and 55 us.
     """
     if IS_INTERPRETED:
         return Shape(16, 16, 1, 1)
@@ -67,9 +67,9 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
         return Shape(128, 64, 8, 1) if width > 64 else Shape(128, 32, 8, 2) if is_many else Shape(32, 64, 4, 2)
     if width > 128:
         return Shape(128, 64, 8, 2)
-    if is_many:
+    if is_many and primitive.limit is None:
         return Shape(128, 64, 8, 3)
-    return Shape(64, 64, 4, 3) if width > 64 else Shape(64, 128, 4, 3)
+    return Shape(64, 64, 4, 3) if is_many or width > 64 else Shape(64, 128, 4, 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,6 +234,7 @@ class ProductProgram:
             is_long=way in ("pointers", "lines") and max(map(self._reach, (0, 1))) >= 2**31,
             is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
             is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
+            is_one_line=found.batch.count == 1 and found.shape[0] <= shape.rows,
             stages=shape.stages if way == "lines" else 1,
         )
         apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks

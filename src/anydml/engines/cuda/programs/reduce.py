@@ -38,9 +38,11 @@ ACROSS = 256
 """Bytes of neighbouring rows in a tile, where they are the neighbours in memory."""
 EACH = 32
 """Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
-LARGE, MOST_REGISTERS = 8192, 128
-"""Elements of a tile past which a thread has so many registers, and two programs a multiprocessor: layer norm of rows
-of 16,384 FLOAT16 is at 0.91 of copy speed, with 16 warps and no limit at 0.54."""
+LARGE, REGISTERS = 8192, {8: 128, 16: 64}
+"""Elements of a tile past which a thread has so many registers, by warps, and two programs a multiprocessor: layer norm
+of rows of 16,384 FLOAT16 is at 0.91 of copy speed, with 16 warps and no limit at 0.54."""
+SIMPLE = 24
+"""Operations past which such a tile has 16 warps: softmax of those rows is at 0.78 of copy speed, with 8 at 0.71."""
 PARTS = "partial folds {}"
 
 
@@ -104,7 +106,7 @@ class Shape:
     warps: int
 
 
-def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Shape:
+def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
     """Tiles of a few thousand elements, whole rows where they are read more than once.
 
     Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
@@ -125,7 +127,8 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, figures: Figures) -> Sh
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
     each = EACH // 4 if chunks > 1 or walk.is_across else EACH
-    warps = min(max(rows * long // (32 * each), 1), 8)
+    most = 16 if operations > SIMPLE and rows * long > LARGE else 8
+    warps = min(max(rows * long // (32 * each), 1), most)
     return Shape(rows, long, parts, warps)
 
 
@@ -151,7 +154,8 @@ class ReduceProgram:
             and levels == 1
             and not any(node.op in ("coordinate", "fetch") for node in walk_nodes(*values, known=folds))
         )
-        shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, figures)
+        operations = sum(bool(node.args) for node in walk_nodes(*values))
+        shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, operations, figures)
         if shape.parts == 1:
             return cls((_step(walk, shape, primitive, figures),), checks=primitive.checks)
         names = [PARTS.format(number) for number in range(len(folds))]
@@ -264,7 +268,7 @@ def _step(
     programs = -(-walk.rows.count // shape.rows) * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False,
-        registers=MOST_REGISTERS if shape.rows * shape.length > LARGE else None,
+        registers=REGISTERS.get(shape.warps) if shape.rows * shape.length > LARGE else None,
     )  # fmt: skip
     kernel.prepare()
     for check in primitive.checks:
