@@ -101,8 +101,10 @@ class CompiledOperator(Compiled):
         recipe = lower_operator(kept, self.device.engine.takes)
         if len(recipe.steps) > 1:
             from anydml.graph.optimise import optimise  # with all rules: 10 ms of import, where they are first needed
+            from anydml.graph.outside import read_outside
             from anydml.graph.rules.together import together
 
+            recipe = read_outside(recipe) if self.device.engine.reads_outside else recipe
             recipe = together(guard(optimise(recipe)))
         engine = self.device.engine
         dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))

@@ -67,6 +67,7 @@ class CompiledGraph(Compiled):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
         from anydml.graph.optimise import optimise as simplify  # with all rules: 10 ms of import, where they are needed
+        from anydml.graph.outside import read_outside
         from anydml.graph.rules.attend import attend
         from anydml.graph.rules.constants import split_constants
         from anydml.graph.rules.together import together
@@ -83,6 +84,7 @@ class CompiledGraph(Compiled):
         self.lowered = lower(desc, device.engine.takes)
         """A step for every node that an output needs."""
         given = read_weights(self.lowered, device.engine.reads_weights)
+        given = read_outside(given) if optimise and device.engine.reads_outside else given
         rest = attend(simplify(given), device.engine.takes) if optimise else given
         self.once, always = split_constants(rest) if optimise else (_NOTHING, rest)
         """What hangs on constants alone, and was computed when the graph was compiled."""

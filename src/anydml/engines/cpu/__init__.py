@@ -70,6 +70,7 @@ class CpuEngine:
     name = "cpu"
     memory = HOST
     reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
+    reads_outside = False
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:

@@ -60,6 +60,7 @@ class CudaEngine:
 
     name = "cuda"
     reads_weights: tuple[DataType, ...] = (DataType.FLOAT32, DataType.FLOAT16)
+    reads_outside = True
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
@@ -80,7 +81,7 @@ class CudaEngine:
 
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
-        return plan(primitive, self._figures)
+        return plan(primitive, self._figures, constants)
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""

@@ -13,7 +13,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.kernels import arithmetic, attention, products, rows, weights
+from anydml.engines.cuda.kernels import arithmetic, attention, products, rows, weights, windows
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
-    "attention": attention,
+    "attention": attention, "windows": windows,
     "NONE_OUTSIDE": NONE_OUTSIDE,
 }  # fmt: skip
 """What the text of a kernel refers to."""

@@ -34,6 +34,7 @@ class ReferenceEngine:
     name = "reference"
     memory = HOST
     reads_weights: tuple[DataType, ...] = ()
+    reads_outside = False
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol

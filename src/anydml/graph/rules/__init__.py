@@ -1,7 +1,8 @@
 """The rules, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself.
 
 But for sums and products of floats: in which order an engine adds them up may change with their layout and with what
-is computed beside them, as it may on another engine.
+is computed beside them, as it may on another engine. And but for attention that a graph spells out, of which
+`attend` says what may change.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _write_unit(text: Steps) -> None:
     with text.loop("q", 0, "count"):
         _place(text, "q")
         text.invoke(
-            "pack_query", "query_base + q_first * query_row", "query_row", "query_step", "panel", "size",
+            "pack_query", "query_base + q_first * query_row", "query_row", "query_step", "min(panel, queries)", "size",
             "query_memory + q * score_pitch * size",
         )  # fmt: skip
         with text.loop("q_lane", 0, "panel"):
@@ -126,8 +126,11 @@ def _write_unit(text: Steps) -> None:
 
 
 def _place(text: Steps, panel: str) -> None:
-    """The first query of a panel: the last panel has some of those before it, which it does not write."""
-    text.let(f"{panel}_first", f"min(first + {panel} * panel, queries - panel)")
+    """The first query of a panel: the last panel has some of those before it, which it does not write.
+
+    Where there are fewer than a panel has, what is computed of others is not written either.
+    """
+    text.let(f"{panel}_first", f"max(min(first + {panel} * panel, queries - panel), 0)")
 
 
 def _limit(text: Steps, query: str, name: str) -> None:
@@ -144,7 +147,7 @@ def _write_panel(text: Steps) -> None:
     _place(text, "p")
     text.let("state", "state_memory + p * score_pitch * 3")
     text.let("out", "out_memory + p * panel * out_pitch")
-    _limit(text, "p_first + panel - 1", "panel")
+    _limit(text, "min(p_first + panel, queries) - 1", "panel")
     _limit(text, "p_first", "all")
     text.let("here", "min(more, end_panel - chunk_at)")
     with text.when("here > 0"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.programs.attend import AttendProgram
 from anydml.engines.cuda.programs.copy import CopyProgram
@@ -16,7 +16,11 @@ from anydml.engines.cuda.programs.reverse import ReverseProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
+from anydml.engines.cuda.programs.taps import TapsProgram
+from anydml.engines.cuda.programs.top import TopProgram
 from anydml.engines.cuda.programs.weights import WeightsProgram
+from anydml.engines.cuda.programs.window import WindowProgram
+from anydml.engines.cuda.programs.winners import WinnersProgram
 from anydml.ir.attending import Attend
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
@@ -42,7 +46,11 @@ __all__ = [
     "ScaleProgram",
     "ScanProgram",
     "ScatterProgram",
+    "TapsProgram",
+    "TopProgram",
     "WeightsProgram",
+    "WindowProgram",
+    "WinnersProgram",
     "plan",
 ]
 
@@ -61,17 +69,23 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
     return None if simple is None else FillProgram.plan(simple, figures)
 
 
-SCHEDULES: dict[type[Primitive], tuple[Callable[[Any, Figures], Program | None], ...]] = {
+SCHEDULES: dict[type[Primitive], tuple[Callable[..., Program | None], ...]] = {
     Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
-    Reduce: (WeightsProgram.plan, ProductProgram.plan, ReduceProgram.plan),
+    Reduce: (WeightsProgram.plan, WindowProgram.plan, ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
-    Scatter: (ScatterProgram.plan,),
-    Sort: (OrderProgram.plan,),
+    Scatter: (WinnersProgram.plan, ScatterProgram.plan),
+    Sort: (TopProgram.plan, OrderProgram.plan),
     Attend: (AttendProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
+AHEAD = (WindowProgram.plan, TapsProgram.plan)
+"""Those that are told the constants, to lay them out ahead."""
 
 
-def plan(primitive: Primitive, figures: Figures) -> Program:
+def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = frozenset()) -> Program:
     """The first schedule that takes a primitive."""
-    return next(program for schedule in SCHEDULES[type(primitive)] if (program := schedule(primitive, figures)))
+    for schedule in SCHEDULES[type(primitive)]:
+        program = schedule(primitive, figures, *([constants] if schedule in AHEAD else []))
+        if program is not None:
+            return program
+    raise AssertionError("the last schedule takes everything")

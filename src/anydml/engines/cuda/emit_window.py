@@ -1,0 +1,235 @@
+"""From a sum of products over windows to a Triton function: a tile of places by channels a program.
+
+A program walks over the taps of a window, and for each over blocks of the innermost terms: the channels, as a rule. How
+a source is walked comes as tuples of strides, by group of dimensions, the fastest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from anydml.engines.cuda.emit import from_bits, function_of, text_of
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+
+Way: TypeAlias = Literal["taps", "terms"]
+"""How factors are read: tap by tap, or term by term where a tap has few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """How many dimensions there are of a kind."""
+
+    rows: int
+    terms: int
+    """Beside the innermost."""
+    limits: int
+    """Dimensions of the source that windows may lie outside of."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedWindow:
+    """A kernel, and what it is to be given."""
+
+    function: Any
+    """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
+    given: tuple[Expr, ...]
+
+
+def emit_window(
+    value: Expr,
+    fold: Expr,
+    way: Way,
+    ranks: Ranks,
+    dimensions: dict[int, str],
+    lines_of: Sequence[int],
+    is_turned: bool,
+) -> EmittedWindow:
+    """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
+
+    `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
+    `is_turned` where neighbours in the target are places: all that comes after the sum then goes by channel and place.
+    """
+    nodes = list(walk(value, known=(fold,)))
+    loads = [node for node in nodes if node.op == "load"]
+    given = [node for node in nodes if node.op == "given"]
+    pointers = ["p0", "p1", *(f"p{k}" for k in range(2, 2 + len(loads))), "target"]
+    views = range(len(loads) + 1)
+    numbers = [
+        "shape", "row_sizes", "left_rows", "left_terms", "left_more", "right_terms", "right_more",
+        *(f"{of}{k}" for k in range(ranks.limits) for of in ("limit_rows", "limit_terms", "limit_more")),
+        *(f"{of}{k}" for k in views for of in ("view_rows", "view_more")),
+    ]  # fmt: skip
+    chosen = [f"given{number}" for number in range(len(given))]
+    lines = [
+        "@triton.jit",
+        f"def generated_window({', '.join([*pointers, *numbers, *chosen, 'TILE: tl.constexpr'])}):",
+        *("    " + line for line in _head(ranks)),
+        *("    " + line for line in _loop(way, ranks)),
+    ]
+    names = {fold: "total"}
+    if is_turned:
+        lines.append("    total = tl.trans(total)")
+    across = {"row": "[None, :]", "column": "[:, None]"} if is_turned else {"row": "[:, None]", "column": "[None, :]"}
+    lines.append(f"    there = is_row{across['row']} & is_column{across['column']}")
+    for node, name in zip(given, chosen, strict=True):
+        names[node] = f"v{len(lines)}"
+        lines.append(f"    {names[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
+
+    def place(base: str, view: int) -> str:
+        row, count, align = weighted("r", f"view_rows{view}", ranks.rows), lines_of[view], f"TILE.aligns[{view + 2}]"
+        if count > 1:  # which the compiler cannot see: strides are multiples of it, but for that of neighbours
+            parts = [
+                f"tl.multiple_of(group * view_more{view}[1], [{count}])",
+                f"tl.max_contiguous(tl.multiple_of({row}, [{count}]), [{count}]){across['row']}",
+                f"tl.multiple_of(column * view_more{view}[0], [{count}]){across['column']}",
+            ]
+        else:
+            parts = [
+                f"group * view_more{view}[1] * {align}",
+                f"windows.far({row}, {align}){across['row']}",
+                f"windows.across(column, view_more{view}[0], TILE.steps[{view + 2}], {align}){across['column']}",
+            ]
+        return " + ".join([base, *parts])
+
+    for node in nodes:
+        if node in names:
+            continue
+        if node.op == "load":
+            view = loads.index(node)
+            text = f"tl.load({place(f'p{view + 2}', view)}, mask=there, other=0)"
+        elif node.op == "coordinate":
+            name = dimensions.get(int(node.value), "group")
+            text = f"{name}.to(tl.int64){'' if name == 'group' else across.get(name, across['row'])}"
+        else:
+            text = text_of(node, names)
+        names[node] = f"v{len(lines)}"
+        lines.append(f"    {names[node]} = {text}")
+    shape = "TILE.columns, TILE.rows" if is_turned else "TILE.rows, TILE.columns"
+    lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
+    lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
+    return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given))
+
+
+def weighted(coordinates: str, strides: str, rank: int, first: str = "") -> str:
+    """first + Σ coordinate·stride."""
+    parts = [f"{coordinates}{k} * {strides}[{k}].to({coordinates}{k}.dtype)" for k in range(rank)]
+    return " + ".join([*([first] if first else []), *parts]) or "0"
+
+
+def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
+    """A running number taken apart, the fastest first."""
+    lines = []
+    for k in range(rank):
+        if k == rank - 1:
+            lines.append(f"{coordinates}{k} = {number}")
+            break
+        size = f"{sizes}[{k}]" if sizes.startswith("TILE") else f"{sizes}[{k}].to(tl.int32)"
+        lines += [f"{coordinates}{k} = {number} % {size}", f"{number} = {number} // {size}"]
+    return lines
+
+
+def _head(ranks: Ranks) -> list[str]:
+    """This program's tile: its places and channels, and which of them there are."""
+    lines = [
+        "high, wide, group = windows.corner(shape, TILE)",
+        "row = high * TILE.rows + tl.arange(0, TILE.rows)",
+        "is_row = row < windows.known(shape[0], TILE.high)",
+        *split("row", "r", "row_sizes", ranks.rows),
+        "column = wide * TILE.columns + tl.arange(0, TILE.columns)",
+        "is_column = column < windows.known(shape[1], TILE.wide)",
+        *(f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)),
+        "left = p0 + group * left_more[1] * TILE.aligns[0]",
+        f"first = tl.where(is_row, {weighted('r', 'left_rows', ranks.rows)}, 0)",
+        "left += windows.far(first, TILE.aligns[0])[:, None]",
+        "right = p1 + group * right_more[2] * TILE.aligns[1]",
+        "last = tl.where(is_column, column, 0)",
+        "right += windows.across(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
+    ]
+    for k in range(ranks.limits):
+        first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
+        lines.append(f"place{k} = ({first}).to(tl.int32)")
+    return lines
+
+
+def _loop(way: Way, ranks: Ranks) -> list[str]:
+    """The sum of a tile, in TILE.kind."""
+    lines = ["total = tl.full((TILE.rows, TILE.columns), 0, tl.float32)"]
+    if way == "terms":
+        return [*lines, *_by_term(ranks)]
+    lines += [
+        "term = tl.arange(0, TILE.depth)",
+        "left += windows.across(term, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]",
+        "right += windows.across(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]",
+        "for step in range(0, shape[3].to(tl.int32)):",
+    ]
+    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
+    body += split("tap", "k", "TILE.taps", ranks.terms)
+    body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
+    # What differs from step to step is one number for the whole tile.
+    for name, side, step in (("at", "left", "TILE.steps[0]"), ("to", "right", "TILE.inner")):
+        align = f"TILE.aligns[{side == 'right':d}]"
+        shift = weighted("k", f"{side}_terms", ranks.terms)
+        deep = f"windows.across(deep, {side}_more[0], {step}, {align})"
+        body.append(f"{name} = {side} + (windows.far({shift}, {align}) + {deep})")
+    body.append("c = deep + term")
+    inside = []
+    for k in range(ranks.limits):
+        body.append(f"now{k} = place{k} + ({weighted('k', f'limit_terms{k}', ranks.terms)})")
+        inside.append(f"(now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))")
+    ok = " & ".join(["is_row", *inside])
+    body += [
+        "if TILE.is_even:",
+        f"    a = tl.load(at, mask=({ok})[:, None], other=0)",
+        "    b = tl.load(to) if TILE.is_filled else tl.load(to, mask=is_column[None, :], other=0)",
+        "else:",
+        f"    a = tl.load(at, mask=({ok})[:, None] & (c < windows.known(shape[2], TILE.align))[None, :], other=0)",
+        "    b = tl.load(to, mask=(c < windows.known(shape[2], TILE.align))[:, None] & is_column[None, :], other=0)",
+        _DOT,
+    ]
+    return [*lines, *("    " + line for line in body)]
+
+
+_DOT = "total = tl.dot(a, b, total, input_precision=TILE.precision)"
+
+
+def _by_term(ranks: Ranks) -> list[str]:
+    """All terms one after the other, each taken apart by itself."""
+    lines = ["for step in range(0, shape[3].to(tl.int32)):"]
+    body = [
+        "number = step * TILE.depth + tl.arange(0, TILE.depth)",
+        "is_term = number < shape[4]",
+        "c = number % shape[2].to(tl.int32)",
+        "tap = number // shape[2].to(tl.int32)",
+        *split("tap", "k", "TILE.taps", ranks.terms),
+        *(f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)),
+    ]
+    shift = weighted("k", "left_terms", ranks.terms)
+    body.append(f"at = left + (({shift} + c * left_more[0]) * TILE.aligns[0])[None, :]")
+    shift = weighted("k", "right_terms", ranks.terms)
+    body.append(f"to = right + (({shift} + c * right_more[0]) * TILE.aligns[1])[:, None]")
+    ok = "is_row[:, None] & is_term[None, :]"
+    for k in range(ranks.limits):
+        terms = f"{weighted('k', f'limit_terms{k}', ranks.terms)} + c * limit_more{k}[1].to(tl.int32)"
+        body.append(f"now{k} = place{k}[:, None] + ({terms})[None, :]")
+        ok += f" & (now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))"
+    body += [
+        f"a = tl.load(at, mask={ok}, other=0)",
+        "b = tl.load(to, mask=is_term[:, None] & is_column[None, :], other=0)",
+        _DOT,
+    ]
+    return [*lines, *("    " + line for line in body)]
+
+
+def names_of(rows: Sequence[int], columns: Sequence[int], groups: Sequence[int]) -> dict[int, str]:
+    """The coordinates of dimensions of the walk, by number; rows come the fastest first."""
+    return {
+        **{dimension: f"r{k}" for k, dimension in enumerate(rows)},
+        **dict.fromkeys(columns, "column"),
+        **dict.fromkeys(groups, "group"),
+    }

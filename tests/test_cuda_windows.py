@@ -1,0 +1,160 @@
+"""The cuda engine's convolutions, poolings, orders and scatters against the reference: on a GPU, or interpreted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cuda import is_interpreted
+from places import why_not_interpreted
+
+programs: Any = pytest.importorskip(
+    "anydml.engines.cuda.programs",
+    reason="Triton is not installed: make test EXTRAS='torch triton'",
+    exc_type=ImportError,
+)
+import torch  # noqa: E402 - it may be missing
+
+if reason := why_not_interpreted():
+    pytest.skip(reason, allow_module_level=True)
+
+CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")
+PLACE = "cpu" if is_interpreted() else "cuda"
+TIMES = 1 if is_interpreted() else 8
+"""How many times as many channels there are on a GPU."""
+RTOL = {"float16": 2e-3, "float32": 2e-6}
+LAST = {1: (0, 2, 1), 2: (0, 2, 3, 1), 3: (0, 2, 3, 4, 1)}
+
+
+def laid_out(sizes: tuple[int, ...], dtype: str, *, is_last: bool) -> dml.TensorDesc:
+    """A tensor whose channels lie beside one another, or not."""
+    if not is_last:
+        return dml.TensorDesc(dtype, sizes)
+    order = LAST[len(sizes) - 2]
+    steps = np.cumprod([1, *(sizes[k] for k in reversed(order))])[:-1][::-1]
+    strides = dict(zip(order, map(int, steps), strict=True))
+    return dml.TensorDesc(dtype, sizes, strides=tuple(strides[k] for k in range(len(sizes))))
+
+
+def answers(desc: dml.OperatorDesc, inputs: list[np.ndarray[Any, Any]]) -> tuple[Any, list[Any], list[Any]]:
+    """What an operator was compiled to on a GPU, and the first outputs of both engines."""
+    compiled, found = [], []
+    for device, place in ((CUDA, PLACE), (REFERENCE, "cpu")):
+        made = device.compile(desc)
+        outs = [
+            torch.zeros(
+                max(t.total_tensor_size_in_bytes // t.data_type.size_in_bytes, 1), dtype=_torch(t), device=place
+            )
+            for t in desc.outputs().values()
+        ]
+        views = [
+            out.as_strided(t.sizes, t.element_strides) for out, t in zip(outs, desc.outputs().values(), strict=True)
+        ]
+        given = [
+            torch.from_numpy(x).to(place).as_strided(t.sizes, t.element_strides)
+            for x, t in zip(inputs, desc.inputs().values(), strict=True)
+        ]
+        made.bind(*given, out=views if len(views) > 1 else views[0]).dispatch()
+        compiled.append(made)
+        found.append([view.cpu() for view in views])
+    return compiled[0], found[0], found[1]
+
+
+def _torch(tensor: dml.TensorDesc) -> Any:
+    return getattr(torch, tensor.data_type.dtype.name)
+
+
+def numbers(tensor: dml.TensorDesc, seed: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    count = tensor.total_tensor_size_in_bytes // tensor.data_type.size_in_bytes
+    return rng.standard_normal(count).astype(tensor.data_type.dtype)
+
+
+# batch, groups, channels of a group, of the result's, sizes, window, strides, padding, dilations
+GEOMETRIES: dict[str, tuple[Any, ...]] = {
+    "as usual": (2, 1, 20, 18, (5, 6), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "no padding": (1, 1, 17, 5, (6, 5), (2, 3), (2, 1), (0, 0), (1, 2)),
+    "three channels": (2, 1, 3, 9, (9, 8), (7, 7), (2, 2), (3, 3), (1, 1)),
+    "few, dilated": (1, 1, 5, 4, (6, 7), (2, 2), (1, 2), (2, 1), (1, 2)),
+    "one tap, apart": (2, 1, 19, 20, (6, 7), (1, 1), (2, 3), (0, 0), (1, 1)),
+    "groups": (2, 2, 16, 7, (4, 5), (3, 2), (1, 1), (2, 0), (1, 1)),
+    "depthwise": (2, 9, 1, 1, (6, 7), (3, 3), (2, 1), (1, 1), (1, 1)),
+    "depthwise, twice": (1, 5, 1, 2, (5, 5), (2, 3), (1, 1), (0, 1), (2, 1)),
+    "a line": (2, 1, 18, 6, (9,), (3,), (2,), (1,), (1,)),
+    "a volume": (1, 1, 16, 4, (3, 4, 3), (2, 2, 3), (1, 2, 1), (0, 1, 1), (1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize(("is_last", "dtype"), [(False, "float32"), (True, "float16")])
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_convolutions(name: str, is_last: bool, dtype: str) -> None:
+    batch, groups, inner, outer, sizes, window, strides, pads, dilations = GEOMETRIES[name]
+    inner, outer = (n * TIMES if n > 1 else n for n in (inner, outer))
+    counts = [
+        (size + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
+        for size, taps, stride, pad, dilation in zip(sizes, window, strides, pads, dilations, strict=True)
+    ]
+    x = laid_out((batch, groups * inner, *sizes), dtype, is_last=is_last)
+    w = laid_out((groups * outer, inner, *window), dtype, is_last=is_last)
+    bias = dml.TensorDesc(dtype, (1, groups * outer, *(1 for _ in sizes)))
+    y = laid_out((batch, groups * outer, *counts), dtype, is_last=is_last)
+    desc = dml.Convolution(
+        input_tensor=x, filter_tensor=w, bias_tensor=bias, output_tensor=y, strides=strides, start_padding=pads,
+        end_padding=pads, dilations=dilations, group_count=groups, fused_activation=dml.FusedActivation("relu"),
+    )  # fmt: skip
+    inputs = [numbers(tensor, seed) for seed, tensor in enumerate((x, w, bias))]
+    made, (got,), (wanted,) = answers(desc, inputs)
+    schedule = programs.TapsProgram if name.startswith("depthwise") else programs.WindowProgram
+    assert isinstance(made._programs[-1], schedule)
+    off = (got.double() - wanted.double()).abs().max() / wanted.double().abs().max()
+    assert off <= RTOL[dtype]
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize("pads", [(0, 0), (1, 1)])
+def test_poolings_take_one_step(pads: tuple[int, int], is_last: bool) -> None:
+    x = laid_out((2, 5 * TIMES, 7, 6), "float32", is_last=is_last)
+    y = laid_out((2, 5 * TIMES, *((size + 2 * pads[0] - 3) // 2 + 1 for size in (7, 6))), "float32", is_last=is_last)
+    shape = {"strides": (2, 2), "window_size": (3, 3), "start_padding": pads, "end_padding": pads}
+    given = numbers(x, 3)
+    given[::7] = np.nan
+    for desc in (
+        dml.MaxPooling(input_tensor=x, output_tensor=y, **shape),
+        dml.AveragePooling(input_tensor=x, output_tensor=y, include_padding=False, **shape),
+    ):
+        made, (got,), (wanted,) = answers(desc, [given])
+        assert [type(program) for program in made._programs] == [programs.TapsProgram]
+        assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint32", "int8"])
+def test_the_first_of_an_order(dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    for sizes, axis, k in (((3, 200), 1, 5), ((40, 3, 2), 0, 7), ((2, 33), 1, 33)):
+        x = (rng.standard_normal(sizes) * 30).astype("float32")
+        x = np.abs(x).astype(dtype) if dtype.startswith("u") else x.astype(dtype)
+        if dtype.startswith("float"):
+            for first, number in enumerate((np.nan, -0.0, 0.0, np.inf, -np.inf)):
+                x.flat[first::11] = number
+        for direction in ("increasing", "decreasing"):
+            desc = dml.TopK1.infer(input_tensor=dml.TensorDesc(dtype, sizes), axis=axis, k=k, axis_direction=direction)
+            made, got, wanted = answers(desc, [x.reshape(-1)])
+            assert isinstance(made._programs[0], programs.TopProgram)
+            assert np.array_equal(got[1], wanted[1])
+
+
+def test_of_many_tuples_the_last_one_stays() -> None:
+    rng = np.random.default_rng(6)
+    x, index = dml.TensorDesc("float32", (11, 3, 10)), dml.TensorDesc("int64", (1, 40, 2))
+    updates = dml.TensorDesc("float32", (1, 40, 10))
+    desc = dml.ScatterND.infer(
+        input_tensor=x, indices_tensor=index, updates_tensor=updates, input_dimension_count=3, indices_dimension_count=2
+    )
+    places = np.stack([rng.integers(-11, 11, 40), rng.integers(0, 3, 40)], 1)
+    inputs = [numbers(x, 1), places.reshape(-1), numbers(updates, 2)]
+    made, (got,), (wanted,) = answers(desc, inputs)
+    assert isinstance(made._programs[-1], programs.WinnersProgram)
+    assert np.array_equal(got, wanted)
