@@ -28,6 +28,8 @@ def show(value: object, limit: int = 120) -> str:
 
 def printable(text: str) -> str:
     """A name from a file or of one, as a terminal may show it: one line, and no control characters."""
+    if text.isprintable():  # nearly always; a model's nodes ask thousands of times
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -2,8 +2,7 @@
 
 A node is an operation of `OPERATIONS`, which every engine has, a leaf of `LEAVES`, a `fetch`, a fold of `FOLDS`, or a
 function of `FUNCTIONS`, which `numerics` writes out in operations: an engine calls `expand` first, but for the
-reference engine, which has NumPy's.
-Equal nodes are one object, so that what a tree computes twice is computed once, and comparing two trees takes no time.
+reference engine, which has NumPy's. Equal nodes are one object: a tree computes nothing twice, and is quick to compare.
 
 Types are explicit. Nothing is converted or rounded but where the tree says so: FLOAT32 operations round to FLOAT32,
 FLOAT16 is converted to FLOAT32 to be computed with, integers wrap. A type of None is a truth value.
@@ -54,20 +53,21 @@ _nodes: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDi
 class Expr:
     """A node of a tree. Equal ones are the same object; make them with the functions below."""
 
-    __slots__ = ("__weakref__", "args", "op", "type", "value")
+    __slots__ = ("__weakref__", "args", "below", "op", "type", "value")
 
     op: str
     type: DataType | None
     args: tuple[Expr, ...]
     value: Number
     """Of a constant the number, of a load or fetch the source's position, of a coordinate the dimension; else 0."""
+    below: tuple[Expr, ...] | None  # the other nodes of its tree, once that was walked
 
     def __new__(cls, op: str, type: DataType | None, args: tuple[Expr, ...] = (), value: Number = 0) -> Expr:  # noqa: D102, PYI034 - what the fields are
         key = (op, type, args, repr(value))  # 0.0 and -0.0 are equal, and 1 and 1.0
         found = _nodes.get(key)
         if found is None:
             found = super().__new__(cls)
-            found.op, found.type, found.args, found.value = op, type, args, value
+            found.op, found.type, found.args, found.value, found.below = op, type, args, value, None
             found = _nodes.setdefault(key, found)
         return found
 
