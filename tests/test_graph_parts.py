@@ -170,6 +170,21 @@ def test_a_part_that_is_written_after_the_last_gather_is_copied_too() -> None:
     assert [step.target for step in found.steps[3:]] == [FRONT, BACK]
 
 
+def test_parts_of_an_output_that_is_held_back_are_read_where_they_were_written() -> None:
+    """By the steps that write its other parts too; only what was there before them is read from the output itself."""
+    stores: dict[str, StoreKind] = WXY | {"i": "input"}
+    first, second, third = view("y", (4,)), view("y", (4,), None, 4), view("y", (4,), None, 8)
+    given = recipe(
+        stores,
+        copy_of(view("y", (4,), None, 20), first),
+        copy_of(first, second),
+        gathered(view("y", (2, 4)), view("i", (1, 1)), third),
+    )
+    found = guard(given)
+    assert [step.sources[0].tensor for step in found.steps[:3]] == ["y", "y held back", "y held back"]
+    assert {step.target.tensor for step in found.steps[:3]} == {"y held back"}
+
+
 # The arena
 
 

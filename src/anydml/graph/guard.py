@@ -52,9 +52,12 @@ def guard(recipe: Recipe) -> Recipe:
     def redirect(view: View) -> View:
         return replace(view, tensor=moved.get(view.tensor, view.tensor))
 
+    written: set[str] = set()
+
     def held_back(step: Step) -> Step:
-        own = step.target.tensor  # what a step keeps of its output is there, until that is copied
-        made = step.primitive.reading(lambda view: view if view.tensor == own else redirect(view))
+        # What the first step to write an output keeps of it is there; what others read of it is what was held back.
+        made = step.primitive.reading(lambda view: redirect(view) if view.tensor in written else view)
+        written.update(target.tensor for target in step.targets)
         return replace(step, primitive=made.writing(redirect))
 
     kept = list(map(held_back, steps))
