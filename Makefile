@@ -23,8 +23,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own; CI's debugging of
 # memory, which slows them by a fifth, has nothing to see there: NumPy does all of it.
-ENGINE_TESTS := tests/test_cuda_engine.py tests/test_cuda_maps.py tests/test_cuda_expressions.py tests/test_cuda_reduces.py tests/test_cuda_products.py tests/test_targets.py tests/test_documents.py tests/test_document_examples.py tests/test_random.py \
-  tests/test_precision.py tests/test_casts.py tests/test_graph_random.py
+ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressions cuda_reduces cuda_products \
+  cuda_windows one_pass targets documents document_examples random precision casts graph_random)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
 run: $(VENV)/ready

@@ -92,7 +92,8 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_convolutions(name: str, is_last: bool, dtype: str) -> None:
     batch, groups, inner, outer, sizes, window, strides, pads, dilations = GEOMETRIES[name]
-    inner, outer = (n * TIMES if n > 1 else n for n in (inner, outer))
+    if inner > 1:  # else depthwise
+        inner, outer = inner * TIMES, outer * TIMES
     counts = [
         (size + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
         for size, taps, stride, pad, dilation in zip(sizes, window, strides, pads, dilations, strict=True)
