@@ -160,6 +160,12 @@ def blocks_reversed() -> Map:
     return turned(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
 
 
+def four_at_once() -> Map:
+    """The four words that a counter gives, in four targets beside one another."""
+    state, numbers = dml.TensorDesc("uint32", (6,)), dml.TensorDesc("uint32", (N,))
+    return dml.RandomGenerator(input_state_tensor=state, output_tensor=numbers).lower()[0]
+
+
 def rows_fetched() -> Map:
     """Rows by indices that are checked, and a sum."""
     pick = gathered((N, N), (N, 1)).lower()[0]
@@ -181,8 +187,9 @@ def test_rows_that_are_fetched_move_sixteen_bytes_at_once_too() -> None:
         (mapped("uint8", "float32"), ("st",)),
         (filled(rows_of("uint8"), 1, 0), ("st",)),
         (blocks_reversed(), ("ld", "st")),
+        (four_at_once(), ("st",)),
     ],
-    ids=["to float16", "to float32", "constant", "blocks reversed"],
+    ids=["to float16", "to float32", "constant", "blocks reversed", "four at once"],
 )
 def test_what_is_in_rows_moves_sixteen_bytes_at_once(primitive: Primitive, accesses: tuple[str, ...]) -> None:
     text = assembly(kernels(primitive, 90)[0])

@@ -16,7 +16,7 @@ import triton.language as tl
 from anydml.engines.cuda.kernels import arithmetic, attention, products, rows, weights, windows
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
-from anydml.engines.cuda.kernels.tiles import begin, fetch, reach
+from anydml.engines.cuda.kernels.tiles import begin, fetch, put_four, reach
 from anydml.engines.cuda.programs.shapes import alignment_of
 from anydml.ir.expressions import Expr, maximum, minimum
 from anydml.ir.trees import rewrite, walk
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 NAMES = {
-    "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach,
+    "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach, "put_four": put_four,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
     "attention": attention, "windows": windows,
     "NONE_OUTSIDE": NONE_OUTSIDE,
@@ -77,8 +77,10 @@ class Emitted:
     """What is fetched, each by a pointer and its source's strides."""
 
 
-def emit(values: Sequence[Expr], sources: Sequence[View] = (), verdicts: int = 0) -> Emitted:
-    """A kernel for trees of operations alone, one for each target.
+def emit(
+    values: Sequence[Expr], sources: Sequence[View] = (), verdicts: int = 0, *, is_interleaved: bool = False
+) -> Emitted:
+    """A kernel for trees of operations alone, one for each target; of four that are interleaved, for the first.
 
     It writes nothing where one of so many verdicts finds a fault. Of the sources it must know the strides of those that
     are fetched from.
@@ -89,8 +91,8 @@ def emit(values: Sequence[Expr], sources: Sequence[View] = (), verdicts: int = 0
         [node for node in nodes if node.op == op] for op in ("load", "coordinate", "given", "fetch")
     )
     names = {node: f"v{number}" for number, node in enumerate(nodes)}
-    views = range(len(loads) + len(coordinates) + len(values))
-    targets = [f"target{number}" for number in range(len(values))]
+    targets = [f"target{number}" for number in range(1 if is_interleaved else len(values))]
+    views = range(len(loads) + len(coordinates) + len(targets))
     pointers = [*(f"p{view}" for view in range(len(loads))), *targets]
     fetched = {node: f"f{number}" for number, node in enumerate(fetches)}
     strides = [f"strides_{name}" for name in fetched.values()]
@@ -116,16 +118,18 @@ def emit(values: Sequence[Expr], sources: Sequence[View] = (), verdicts: int = 0
         elif node not in computed:
             computed[node] = text_of(node, names)
     parameters = [*pointers, *fetched.values(), *guards, *numbers, *starts, *chosen, *strides, *constants]
+    stored = places[-len(targets) :]
+    if is_interleaved:
+        stores = [f"put_four({stored[0]}, {', '.join(names[value] for value in values)}, mask, TILE)"]
+    else:
+        stores = [f"tl.store({at}, {names[value]}, mask=mask)" for at, value in zip(stored, values, strict=True)]
     lines = [
         "@triton.jit",
         f"def generated_map({', '.join(parameters)}):",
         *(f"    if tl.load({guard}) != NONE_OUTSIDE:\n        return" for guard in guards),
         "    row, first, number, mask = begin(counts, blocks, TILE)",
         *(f"    {names[node]} = {text}" for node, text in computed.items()),
-        *(
-            f"    tl.store({place}, {names[value]}, mask=mask)"
-            for place, value in zip(places[-len(values) :], values, strict=True)
-        ),
+        *(f"    {store}" for store in stores),
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
     operations = sum(bool(node.args) for node in nodes)

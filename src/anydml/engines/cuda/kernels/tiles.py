@@ -104,6 +104,20 @@ def fetch(view, row, first, number, mask, counts, steps, sizes, strides, TILE: t
 
 
 @triton.jit
+def put_four(target, a, b, c, d, mask, TILE: tl.constexpr):
+    """Store four results of each element beside one another: 16 bytes at once, where four stores leave gaps."""
+    a, b = tl.broadcast_to(a, mask.shape), tl.broadcast_to(b, mask.shape)
+    c, d = tl.broadcast_to(c, mask.shape), tl.broadcast_to(d, mask.shape)
+    numbers = tl.join(tl.join(a, c), tl.join(b, d))  # whose last two coordinates count a, b, c, d
+    if TILE.is_flat:
+        numbers = tl.reshape(numbers, [TILE.inner, 4])
+        tl.store(target[:, None] + tl.arange(0, 4)[None, :], numbers, mask=mask[:, None])
+    else:
+        numbers = tl.reshape(numbers, [TILE.middle, TILE.inner, 4])
+        tl.store(target[:, :, None] + tl.arange(0, 4)[None, None, :], numbers, mask=mask[:, :, None])
+
+
+@triton.jit
 def walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE: tl.constexpr):
     """Where the elements of this program lie in both views, and which of them there are.
 

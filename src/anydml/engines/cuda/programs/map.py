@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.emit import bits_of, emit, fetch_align
@@ -14,10 +14,11 @@ from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cuda.figures import Figures
     from anydml.ir.verbs import Check, Map
+    from anydml.ir.views import View
 
 SHORT = 16
 """Operations up to which a thread computes 8 numbers, and past them 16, in half the threads: gelu of FLOAT32 is then at
@@ -36,9 +37,11 @@ class MapProgram:
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> MapProgram:
         """Simplify, and compile the kernel for memory that is aligned."""
-        made = emit([expand(value) for value in primitive.values], primitive.sources, len(primitive.checks))
+        is_interleaved = _are_four_beside_one_another(primitive.targets)
+        values = [expand(value) for value in primitive.values]
+        made = emit(values, primitive.sources, len(primitive.checks), is_interleaved=is_interleaved)
         read = [primitive.sources[slot] for slot in made.slots]
-        targets, rank = primitive.targets, len(primitive.sizes)
+        targets, rank = primitive.targets[: 1 if is_interleaved else None], len(primitive.sizes)
         # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
         counted = [tuple(int(k == dimension) for k in range(rank)) for dimension in made.dimensions]
         rows = (*(view.strides for view in read), *counted, *(target.strides for target in targets))
@@ -78,3 +81,10 @@ class MapProgram:
         return bind_checked(
             self.checks, self.kernel.figures, places, lambda verdicts: self.kernel.launch((*addresses, *verdicts))
         )
+
+
+def _are_four_beside_one_another(targets: Sequence[View]) -> bool:
+    """Whether four results of an element follow one another in memory, in words of 4 bytes."""
+    first = targets[0]
+    wanted = [replace(first, offset=first.offset + k) for k in range(4)]
+    return list(targets) == wanted and first.data_type.size_in_bytes == 4
