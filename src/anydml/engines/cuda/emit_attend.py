@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.emit import bounded, from_bits, function_of, text_of
+from anydml.engines.cuda.emit_lines import Lines
 from anydml.enums import DataType
 from anydml.ir.expressions import load
 from anydml.ir.numerics import expand
@@ -120,22 +121,12 @@ def _tile(view: int, what: str, rows: int, columns: int) -> str:
     return f"attention.tile(at{view}, {what}, strides{view}, {', '.join(even)}, TILE.is_long, LINE{view})"
 
 
-class _Writer:
+class _Writer(Lines):
     def __init__(self, leaves: Iterable[Expr], spans: Callable[[int], tuple[bool, bool]]) -> None:
         self.leaves, self.spans = {leaf: view for view, leaf in enumerate(leaves, TENSORS)}, spans
-        self.names: dict[Expr, str] = {}
-        self.lines: list[str] = []
-        self.indent = ""
+        super().__init__()
         self.has_all = False
         """Whether there are keys for all of a tile."""
-
-    def say(self, *lines: str) -> None:
-        self.lines += [self.indent + line for line in lines]
-
-    def put(self, node: Expr, text: str) -> None:
-        name = f"v{len(self.lines)}"
-        self.say(f"{name} = {text}")
-        self.names[node] = name
 
     def place(self, base: str, view: int, down: bool, across: bool, column: str = "column") -> str:
         """Where a tile lies in a view."""

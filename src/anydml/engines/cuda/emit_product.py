@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from anydml.engines.cuda.emit import from_bits, function_of, text_of, type_of
+from anydml.engines.cuda.emit_lines import Lines
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -95,21 +96,11 @@ def emit_product(
     return EmittedProduct(function_of("\n".join(writer.lines) + "\n"), tuple(given))
 
 
-class _Writer:
+class _Writer(Lines):
     def __init__(self, parts: Parts, spans: Callable[[int], tuple[bool, bool]]) -> None:
         self.views: Sequence[tuple[str, Expr]] = parts.views
         self.spans = spans
-        self.names: dict[Expr, str] = {}
-        self.lines: list[str] = []
-        self.indent = ""
-
-    def say(self, *lines: str) -> None:
-        self.lines += [self.indent + line for line in lines]
-
-    def put(self, node: Expr, text: str) -> None:
-        name = f"v{len(self.lines)}"
-        self.say(f"{name} = {text}")
-        self.names[node] = name
+        super().__init__()
 
     def place(self, base: str, view: int, part: str, down: bool, across: bool) -> str:
         """Where a tile lies in a view."""

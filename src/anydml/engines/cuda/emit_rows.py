@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.engines.cuda.emit import bounded, constant, from_bits, function_of, text_of, type_of
+from anydml.engines.cuda.emit_lines import Lines
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, const
 from anydml.ir.trees import rewrite, walk
@@ -88,7 +88,7 @@ def emit_rows(
     )
 
 
-class _Writer:
+class _Writer(Lines):
     def __init__(
         self, values: list[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int
     ) -> None:
@@ -106,10 +106,7 @@ class _Writer:
             is_leaf, is_fold = node in self.views, node.op in FOLDS
             below = any(self.varies[arg] for arg in node.args)
             self.varies[node] = self.spans[node][1] if is_leaf else below and not is_fold
-        self.names: dict[Expr, str] = {}
-        self.lines: list[str] = []
-        self.indent = ""
-        self.fresh = itertools.count()
+        super().__init__()
 
     def text(self) -> str:
         written = self.folds if self.form.is_parted else self.values
@@ -144,14 +141,6 @@ class _Writer:
         else:
             self.chunks()
         return "\n".join(self.lines) + "\n"
-
-    def say(self, *lines: str) -> None:
-        self.lines += [self.indent + line for line in lines]
-
-    def put(self, node: Expr, text: str) -> None:
-        name = f"v{next(self.fresh)}"
-        self.say(f"{name} = {text}")
-        self.names[node] = name
 
     # One chunk of a row, or all of it
 

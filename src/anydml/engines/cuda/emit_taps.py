@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.emit import constant, from_bits, function_of, text_of, type_of
+from anydml.engines.cuda.emit_lines import Lines
 from anydml.engines.cuda.emit_rows import neutral
 from anydml.engines.cuda.emit_window import split, weighted
 from anydml.enums import DataType
@@ -98,24 +99,14 @@ def emit_taps(
     return EmittedTaps(function_of("\n".join(writer.lines) + "\n"), tuple(given))
 
 
-class _Writer:
+class _Writer(Lines):
     def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions, is_apart: bool) -> None:
         self.leaves, self.of, self.is_apart = leaves, of, is_apart
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
-        self.names: dict[Expr, str] = {}
-        self.lines: list[str] = []
-        self.indent = "    "
+        super().__init__("    ")
         self.coordinates = {dimension: f"r{k}.to(tl.int64)[:, None]" for k, dimension in enumerate(of.rows)}
         self.coordinates |= {dimension: f"k{k}.to(tl.int64)" for k, dimension in enumerate(of.taps)}
         self.coordinates[of.column] = "column.to(tl.int64)[None, :]"
-
-    def say(self, *lines: str) -> None:
-        self.lines += [self.indent + line for line in lines]
-
-    def put(self, node: Expr, text: str) -> None:
-        name = f"v{len(self.lines)}"
-        self.say(f"{name} = {text}")
-        self.names[node] = name
 
     def head(self) -> None:
         """This program's tile, and where it lies in what is read."""
