@@ -131,14 +131,19 @@ class TapsText:
             zero = text.new(f"load i16, ptr {text.place(f'weights + {4 * MOST}')}, align 4")
             self.zero = text.spread(zero, "i16", taps.lanes)
 
+    def served(self) -> dict[int, list[tuple[int, int]]]:
+        """By line of the input the rows of results that it serves, with their taps."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for r in range(TOGETHER):
+            for a in range(self.taps.rows):
+                found.setdefault(r * self.taps.down + a * self.taps.below, []).append((r, a))
+        return found
+
     def write_block(self, at: str, vectors: int) -> None:
         """Some rows of some vectors: each line of the input is read once for all rows that it serves."""
         text, taps = self.text, self.taps
         sums: dict[tuple[int, int], str] = {}
-        served: dict[int, list[tuple[int, int]]] = {}
-        for r in range(TOGETHER):
-            for a in range(taps.rows):
-                served.setdefault(r * taps.down + a * taps.below, []).append((r, a))
+        served = self.served()
         # In the order of taps for each result, whichever way they are walked.
         for i in sorted(served, reverse=taps.below < 0):
             line = self.line(i, at)

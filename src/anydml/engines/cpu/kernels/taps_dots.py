@@ -45,12 +45,8 @@ class _Dots(TapsText):
 
     def write_block(self, at: str, vectors: int) -> None:
         """Some rows of some vectors."""
-        text, taps = self.text, self.taps
+        text, served = self.text, self.served()
         sums: dict[tuple[int, int], str] = {}
-        served: dict[int, list[tuple[int, int]]] = {}
-        for r in range(TOGETHER):
-            for a in range(taps.rows):
-                served.setdefault(r * taps.down + a * taps.below, []).append((r, a))
         for i in sorted(served):
             line = self.line(i, at)
             for v in range(2 * vectors):
