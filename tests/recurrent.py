@@ -24,8 +24,16 @@ ACTIVATIONS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+MOST = 1e12
+"""Of a sum in a step: products of three are still numbers of FLOAT32."""
+
+
 def expected(desc: Any, arrays: dict[str, Array]) -> list[Array]:
-    """The outputs that are asked for: one direction, sequence and step after the other."""
+    """The outputs that are asked for: one direction, sequence and step after the other.
+
+    From the step on that passes what FLOAT32 has on its way, or its own type in its states, they are NaN: 0 times an
+    infinity here may be 0 times a number there.
+    """
     kind, count = desc.type.name, FUNCTIONS[desc.type.name]
     x = arrays["InputTensor"][0].astype(np.float64)
     ways, size = arrays["RecurrenceTensor"].shape[1::2]
@@ -40,7 +48,10 @@ def expected(desc: Any, arrays: dict[str, Array]) -> list[Array]:
         steps = range(min(int(lengths[batch]), len(x)))
         for t in reversed(steps) if is_back else steps:
             gates = _Gates(kind, arrays, way, x[t, batch])
-            states[:, 0, way, batch] = CELLS[kind](desc, gates, f, *states[:, 0, way, batch])
+            new = np.array(CELLS[kind](desc, gates, f, *states[:, 0, way, batch]))
+            largest = float(np.finfo(arrays["InputTensor"].dtype).max)
+            is_known = gates.largest < MOST and (np.abs(new) <= largest).all()
+            states[:, 0, way, batch] = new if is_known else np.nan
             sequence[t, way, batch] = states[0, 0, way, batch]
     wanted = {"OutputSequenceTensor": sequence, "OutputSingleTensor": states[0], "OutputCellSingleTensor": states[1]}
     return [wanted[name] for name in desc.outputs()]
@@ -55,6 +66,8 @@ class _Gates:
         bias = arrays["BiasTensor"][0, 0, way] if "BiasTensor" in arrays else np.zeros(2 * len(weight))
         self.own = weight @ x + bias[: len(weight)]
         self.recurrence, self.bias = recurrence, bias[len(weight) :].astype(np.float64)
+        self.largest = 0.0
+        """Of the sums so far."""
         self.peepholes = arrays["PeepholeTensor"][0, 0, way] if "PeepholeTensor" in arrays else np.zeros(3 * self.size)
 
     def rows(self, gate: int) -> slice:
@@ -62,7 +75,9 @@ class _Gates:
 
     def by(self, gate: int, hidden: Array) -> Array:
         """The product of a gate's recurrence with a state, and its bias."""
-        return np.asarray(self.recurrence[self.rows(gate)] @ hidden + self.bias[self.rows(gate)])
+        found = np.asarray(self.recurrence[self.rows(gate)] @ hidden + self.bias[self.rows(gate)])
+        self.largest = np.abs(found).max(initial=self.largest)
+        return found
 
     def total(self, gate: int, hidden: Array) -> Array:
         return np.asarray(self.own[self.rows(gate)] + self.by(gate, hidden))
