@@ -216,6 +216,14 @@ def test_descriptions_have_the_fields_that_the_reference_has(cls: type[dml.Opera
     assert all(set(row.tensors) == named for row in cls.support)
 
 
+def test_support_without_an_operator_is_that_of_all() -> None:
+    for level in (FeatureLevel.highest(), FeatureLevel("1_0")):
+        found = dml.support(feature_level=level)
+        assert found == {kind.name: dml.support(cls, level) for kind, cls in dml.OPERATORS.items()}
+    assert len(dml.support()) == 177
+    assert all(dml.support().values())
+
+
 def test_the_facts_are_of_every_operator() -> None:
     kinds, named = set(), [kind for kind in dml.OperatorType if kind is not dml.OperatorType.INVALID]
     for kind in named:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, overload
 
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, UnsupportedError
@@ -43,15 +43,25 @@ def find_operator(operator: OperatorLike) -> type[OperatorDesc]:
     return OPERATORS[kind]
 
 
+@overload
+def support(operator: OperatorLike, feature_level: FeatureLevel | LevelName | str = ...) -> LevelSupport | None: ...
+@overload
 def support(
-    operator: OperatorLike,
+    operator: None = None, feature_level: FeatureLevel | LevelName | str = ...
+) -> dict[str, LevelSupport | None]: ...
+def support(
+    operator: OperatorLike | None = None,
     feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
-) -> LevelSupport | None:
+) -> LevelSupport | dict[str, LevelSupport | None] | None:
     """What an operator takes at a feature level, tensor by tensor; None where the level does not have it.
 
-    The whole table, highest level first, is `Slice1.support`.
+    Without an operator the same of each of the 177, by its name. An operator's whole table, highest level first, is
+    `Slice1.support`.
     """
-    return find_operator(operator).support.at(FeatureLevel(feature_level))
+    level = FeatureLevel(feature_level)
+    if operator is None:
+        return {kind.name: cls.support.at(level) for kind, cls in OPERATORS.items()}
+    return find_operator(operator).support.at(level)
 
 
 _BUILT = {cls.__name__: cls for cls in OPERATORS.values()}

@@ -115,7 +115,7 @@ class _Writer(Lines):
             "row = tl.program_id(0) // across * TILE.rows + tl.arange(0, TILE.rows)",
             "column = tl.program_id(0) % across * TILE.columns + tl.arange(0, TILE.columns)",
             "is_row = (row < shape[0])[:, None]",
-            "is_column = (column < windows.known(shape[1], TILE.wide))[None, :]",
+            "is_column = (column < places.known(shape[1], TILE.wide))[None, :]",
             "there = is_row & is_column",
             *split("row", "r", "row_sizes", len(self.of.rows)),
             *(f"r{k} = windows.index(r{k}, TILE)" for k in range(len(self.of.rows))),
@@ -145,7 +145,7 @@ class _Writer(Lines):
             row = weighted("r", f"rows{view}", len(self.of.rows))
             parts.append(f"windows.far({row}, TILE.aligns[{view}])[:, None]")
         if across:
-            parts.append(f"windows.across(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}])[None, :]")
+            parts.append(f"places.far(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}])[None, :]")
         if self.is_apart and len(parts) == 2:
             parts = [f"tl.max_contiguous({' + '.join(parts)}, [1, 2])"]
         return " + ".join([base, *parts])

@@ -93,7 +93,7 @@ def emit_window(
             parts = [
                 f"group * view_more{view}[1] * {align}",
                 f"windows.far({row}, {align}){across['row']}",
-                f"windows.across(column, view_more{view}[0], TILE.steps[{view + 2}], {align}){across['column']}",
+                f"places.far(column, view_more{view}[0], TILE.steps[{view + 2}], {align}){across['column']}",
             ]
         return " + ".join([base, *parts])
 
@@ -139,17 +139,17 @@ def _head(ranks: Ranks) -> list[str]:
     lines = [
         "high, wide, group = windows.corner(shape, TILE)",
         "row = high * TILE.rows + tl.arange(0, TILE.rows)",
-        "is_row = row < windows.known(shape[0], TILE.high)",
+        "is_row = row < places.known(shape[0], TILE.high)",
         *split("row", "r", "row_sizes", ranks.rows),
         "column = wide * TILE.columns + tl.arange(0, TILE.columns)",
-        "is_column = column < windows.known(shape[1], TILE.wide)",
+        "is_column = column < places.known(shape[1], TILE.wide)",
         *(f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)),
         "left = p0 + group * left_more[1] * TILE.aligns[0]",
         f"first = tl.where(is_row, {weighted('r', 'left_rows', ranks.rows)}, 0)",
         "left += windows.far(first, TILE.aligns[0])[:, None]",
         "right = p1 + group * right_more[2] * TILE.aligns[1]",
         "last = tl.where(is_column, column, 0)",
-        "right += windows.across(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
+        "right += places.far(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
     ]
     for k in range(ranks.limits):
         first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
@@ -164,8 +164,8 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         return [*lines, *_by_term(ranks)]
     lines += [
         "term = tl.arange(0, TILE.depth)",
-        "left += windows.across(term, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]",
-        "right += windows.across(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]",
+        "left += places.far(term, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]",
+        "right += places.far(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]",
         "for step in range(0, shape[3].to(tl.int32)):",
     ]
     body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
@@ -175,7 +175,7 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     for name, side, step in (("at", "left", "TILE.steps[0]"), ("to", "right", "TILE.inner")):
         align = f"TILE.aligns[{side == 'right':d}]"
         shift = weighted("k", f"{side}_terms", ranks.terms)
-        deep = f"windows.across(deep, {side}_more[0], {step}, {align})"
+        deep = f"places.far(deep, {side}_more[0], {step}, {align})"
         body.append(f"{name} = {side} + (windows.far({shift}, {align}) + {deep})")
     body.append("c = deep + term")
     inside = []
@@ -188,8 +188,8 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         f"    a = tl.load(at, mask=({ok})[:, None], other=0)",
         "    b = tl.load(to) if TILE.is_filled else tl.load(to, mask=is_column[None, :], other=0)",
         "else:",
-        f"    a = tl.load(at, mask=({ok})[:, None] & (c < windows.known(shape[2], TILE.align))[None, :], other=0)",
-        "    b = tl.load(to, mask=(c < windows.known(shape[2], TILE.align))[:, None] & is_column[None, :], other=0)",
+        f"    a = tl.load(at, mask=({ok})[:, None] & (c < places.known(shape[2], TILE.align))[None, :], other=0)",
+        "    b = tl.load(to, mask=(c < places.known(shape[2], TILE.align))[:, None] & is_column[None, :], other=0)",
         _DOT,
     ]
     return [*lines, *("    " + line for line in body)]

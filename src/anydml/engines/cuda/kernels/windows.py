@@ -78,21 +78,6 @@ def far(offset, ALIGN: tl.constexpr):
 
 
 @triton.jit
-def across(number, stride, STEP: tl.constexpr, ALIGN: tl.constexpr):
-    """Offsets of neighbours. A STEP of 1 or 0 is the stride itself, which the compiler sees."""
-    if STEP == 2:
-        return number * stride * ALIGN
-    else:
-        return number * STEP
-
-
-@triton.jit
-def known(count, ALIGN: tl.constexpr):
-    """A count that is a multiple of ALIGN, as the compiler then sees."""
-    return count // ALIGN * ALIGN
-
-
-@triton.jit
 def read(place, inside, other):
     """Elements, and another number where there is none."""
     return tl.load(place, mask=inside, other=other)
