@@ -66,7 +66,7 @@ class Expressions:
 
     def call(self, function: Any, args: Sequence[Any]) -> Any:
         """Write a function that is called."""
-        raise NotImplementedError
+        raise NotImplementedError  # statements, which write it, are a class of this one
 
     def fault(self, node: ast.AST) -> Exception:
         """Python that no kernel can have."""
