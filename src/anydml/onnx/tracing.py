@@ -99,6 +99,8 @@ def trace(
         except DmlError as found:
             is_of_file = found.subject == source.name  # which says itself which tensor is at fault
             error = found if is_of_file else of_node(found, tracer.label)
+            if isinstance(error, NeedsValueError):
+                error.kind = kind_of(proto)
             if not keep_going:
                 raise error from found.__cause__
             made = [None] * len(proto.output)
