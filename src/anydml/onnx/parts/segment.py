@@ -18,7 +18,7 @@ from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
 from anydml.onnx.tracing import UnknownError, trace
 from anydml.onnx.types import element_of_array
-from anydml.onnx.values import NeedsValueError
+from anydml.onnx.values import NeedsValueError, NowhereError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -164,7 +164,7 @@ class Segment(Part):
                     pinned |= problem.inputs
                 else:
                     cut.add(self._number(node))
-            elif isinstance(problem, UnsupportedError):
+            elif isinstance(problem, UnsupportedError) and not isinstance(problem, NowhereError):
                 hosted.add(self._number(node))
             else:
                 raise problem
