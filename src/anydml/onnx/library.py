@@ -7,6 +7,8 @@ model may abort the process.
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +47,13 @@ def half_dtype(number: int) -> np.dtype[Any]:
     """NumPy's type for numbers of 4 bits, a byte each, which ml_dtypes has."""
     found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     return found
+
+
+def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
+    """An array as a message."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(array, name)
 
 
 def own_domain(domain: str) -> str:
@@ -250,10 +259,32 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
+def load_onnxruntime() -> Any:
+    """ONNX Runtime itself, where this library stands in for it under its name as well."""
+    if not _is_stood_in_for():
+        return importlib.import_module("onnxruntime")
+    if "onnxruntime" not in _real:
+        ours = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "onnxruntime"}
+        try:
+            _real["onnxruntime"] = importlib.import_module("onnxruntime")
+        finally:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "onnxruntime"]:
+                del sys.modules[name]
+            sys.modules.update(ours)
+    return _real["onnxruntime"]
+
+
+_real: dict[str, Any] = {}
+
+
+def _is_stood_in_for() -> bool:
+    return getattr(sys.modules.get("onnxruntime"), "__name__", "").startswith("anydml.")
+
+
 def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """What ONNX Runtime makes of a model, given by its path or as a ModelProto: these outputs, by name."""
     try:
-        import onnxruntime
+        onnxruntime = load_onnxruntime()
     except ImportError as error:
         fault = Fault(field="onnxruntime", rule="comparing needs ONNX Runtime", way_out="pip install onnxruntime")
         raise EngineMissingError("anydml.onnx", fault) from error
