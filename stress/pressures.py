@@ -109,7 +109,7 @@ def fork(worker: Worker, numbers: list[int]) -> None:
                 break
         if said is None:
             os.kill(pid, signal.SIGUSR1)
-            trace = _read(reads, time.monotonic() + 2, is_whole=False)
+            trace = _read(reads, time.monotonic() + 10, is_whole=False)
             os.kill(pid, signal.SIGKILL)
     finally:
         os.close(reads)
