@@ -169,15 +169,24 @@ def test_threads_are_a_sessions_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert dml.get_num_threads() == before
 
 
+def test_outputs_are_bound_to_memory_that_may_be_written() -> None:
+    fixed = X.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ort.InvalidArgument, match="output 'y' must be bound to memory that may be written"):
+        opened(ort).io_binding().bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_numpy(fixed))
+
+
 def test_what_is_read_and_written_at_once_is_read_first() -> None:
     """As a cache that grows in place; pointers of PyTorch's as detectors bind them."""
-    session, cache = opened(ort), X.copy()
-    expected = session.run(["y"], {"x": X})[0]
-    binding = session.io_binding()
-    binding.bind_cpu_input("x", cache)
-    binding.bind_output("y", "cpu", 0, np.float32, cache.shape, cache.ctypes.data)
-    session.run_with_iobinding(binding)
-    np.testing.assert_array_equal(cache, expected)
+    for rows in (2, 10_000):  # copied into, and written by the run itself
+        session, cache = opened(ort), np.ones((rows, 3), np.float32)
+        expected = session.run(None, {"x": cache})
+        binding, beside = session.io_binding(), np.zeros_like(cache)
+        binding.bind_cpu_input("x", cache)
+        binding.bind_output("y", "cpu", 0, np.float32, cache.shape, cache.ctypes.data)
+        binding.bind_output("z", "cpu", 0, np.float32, cache.shape, beside.ctypes.data)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal([cache, beside], expected)
 
 
 def test_the_model_is_written_where_options_ask(tmp_path: Path) -> None:

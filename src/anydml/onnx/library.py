@@ -7,8 +7,6 @@ model may abort the process.
 from __future__ import annotations
 
 import functools
-import importlib
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from anydml.errors import EngineMissingError, Fault, ModelError, show
 from anydml.onnx.contrib import CONTRIB, TYPES
+from anydml.onnx.peer import load_onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -257,28 +256,6 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
     graph = helper.make_graph([node], "node", infos, outputs)
     opsets = [helper.make_opsetid("", OPSET_VERSION if opset is None else opset)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-
-
-def load_onnxruntime() -> Any:
-    """ONNX Runtime itself, where this library stands in for it under its name as well."""
-    if not _is_stood_in_for():
-        return importlib.import_module("onnxruntime")
-    if "onnxruntime" not in _real:
-        ours = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "onnxruntime"}
-        try:
-            _real["onnxruntime"] = importlib.import_module("onnxruntime")
-        finally:
-            for name in [name for name in sys.modules if name.partition(".")[0] == "onnxruntime"]:
-                del sys.modules[name]
-            sys.modules.update(ours)
-    return _real["onnxruntime"]
-
-
-_real: dict[str, Any] = {}
-
-
-def _is_stood_in_for() -> bool:
-    return getattr(sys.modules.get("onnxruntime"), "__name__", "").startswith("anydml.")
 
 
 def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dict[str, Any]:

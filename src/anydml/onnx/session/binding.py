@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from typing import TYPE_CHECKING, Any
@@ -9,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.cuda import bytes_at, load_torch
-from anydml.errors import printable, show
+from anydml.errors import BindingError, printable, show
 from anydml.memory import HOST
+from anydml.onnx.feeding import check_apart
 from anydml.onnx.session.device import OrtDevice
 from anydml.onnx.session.errors import refuse, refuse_type
 from anydml.onnx.session.types import read_dtype
-from anydml.onnx.session.value import OrtValue, on_host, placed
+from anydml.onnx.session.value import OrtValue, dtype_in, on_host, placed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.onnx.session.inference import InferenceSession
+
+
+_SMALL = 65_536
+"""Bytes of a bound output up to which a run's own result is copied into it: looking at it closely takes 60 us."""
 
 
 class IOBinding:
@@ -32,6 +38,7 @@ class IOBinding:
         self.outputs: dict[str, Any] = {}
         """By name, the arrays to be written; the name of a memory for one that each run makes."""
         self._results: dict[str, Any] = {}
+        self._direct: dict[str, Any] | None = None
 
     # Inputs
 
@@ -52,12 +59,13 @@ class IOBinding:
         self._bind_input(name, _seen(name, OrtDevice.make(device_type, device_id), element_type, shape, buffer_ptr))
 
     def _bind_input(self, name: str, array: Any) -> None:
-        self._session.check_input(name)
-        self.inputs[name] = array
+        self.inputs[name] = self._session.read_input(name, array)
+        self._direct = None
 
     def clear_binding_inputs(self) -> None:
         """Let go of what is bound to inputs."""
-        self.inputs.clear()
+        self.inputs = {}
+        self._direct = None
 
     def synchronize_inputs(self) -> None:
         """Wait for copies of inputs to a GPU."""
@@ -89,13 +97,17 @@ class IOBinding:
             self._bind_output(name, _seen(name, device, element_type, shape, buffer_ptr))
 
     def _bind_output(self, name: str, target: Any) -> None:
+        self._session.read_names([name])
+        if isinstance(target, np.ndarray) and not target.flags.writeable:
+            raise refuse("IOBinding", name, f"output '{printable(name)}' must be bound to memory that may be written")
         self.outputs[name] = target
-        self._results.clear()
+        self._results = {}
+        self._direct = None
 
     def clear_binding_outputs(self) -> None:
         """Let go of what is bound to outputs, and of their results."""
-        self.outputs.clear()
-        self._results.clear()
+        self.outputs, self._results = {}, {}
+        self._direct = None
 
     def synchronize_outputs(self) -> None:
         """Wait until outputs on a GPU are there."""
@@ -105,14 +117,33 @@ class IOBinding:
         if (memory := self._session.device.engine.memory) != HOST:
             load_torch().cuda.synchronize(memory)
 
-    # Results
+    # Runs
+
+    def written(self) -> dict[str, Any]:
+        """The arrays that a run writes itself; found once for what is bound. The others are copied into afterwards."""
+        if self._direct is None:
+            if not self.outputs:
+                raise refuse("InferenceSession", "iobinding", "at least one output must be bound")
+            found: dict[str, Any] = {}
+            for name, target in self.outputs.items():
+                if not isinstance(target, str) and target.nbytes > _SMALL:
+                    # One that is read as well, as a cache that grows in place, must last until the end.
+                    with contextlib.suppress(BindingError):
+                        check_apart({name: target}, [*self.inputs.values(), *found.values()])
+                        found[name] = target
+            self._direct = found
+        return self._direct
 
     def take(self, results: dict[str, Any]) -> None:
         """Keep a run's results, each where its output is bound to."""
-        self._results = {
-            name: placed(results[name], target) if isinstance(target, str) else target
-            for name, target in self.outputs.items()
-        }
+        for name, target in self.outputs.items():
+            found = results[name]
+            if isinstance(target, str):
+                self._results[name] = found if target == HOST and type(found) is np.ndarray else placed(found, target)
+            else:
+                if found is not target:
+                    _write(name, target, found)
+                self._results[name] = target
 
     def get_outputs(self) -> list[OrtValue]:
         """The results of the last run, in the order in which outputs were bound."""
@@ -121,6 +152,17 @@ class IOBinding:
     def copy_outputs_to_cpu(self) -> list[Any]:
         """The results of the last run as NumPy arrays."""
         return [on_host(self._results.get(name)) for name in self.outputs]
+
+
+def _write(name: str, target: Any, found: Any) -> None:
+    if type(target) is type(found) is np.ndarray and target.shape == found.shape and target.dtype == found.dtype:
+        target[...] = found
+        return
+    wanted = dtype_in(found), tuple(found.shape)
+    if (given := (dtype_in(target), tuple(target.shape))) != wanted:
+        rule = f"output '{printable(name)}' must be of {wanted[0].name} and shape {wanted[1]}"
+        raise refuse("IOBinding", name, rule, f"{given[0].name} of {given[1]}")
+    OrtValue(target).update_inplace(OrtValue(found))
 
 
 def _held(name: str, value: Any) -> Any:

@@ -112,7 +112,7 @@ class OrtValue:
 
     def element_type(self) -> int:
         """ONNX's number of the elements' type."""
-        return number_of(_dtype_of(self.held[0] if isinstance(self.held, list) and self.held else self._tensor()))
+        return number_of(dtype_in(self.held[0] if isinstance(self.held, list) and self.held else self._tensor()))
 
     def data_type(self) -> str:
         """The type's name: `tensor(float)`."""
@@ -121,7 +121,7 @@ class OrtValue:
 
     def tensor_size_in_bytes(self) -> int:
         """The bytes of its elements."""
-        return math.prod(self.shape()) * _dtype_of(self._tensor()).itemsize
+        return math.prod(self.shape()) * dtype_in(self._tensor()).itemsize
 
     def device_name(self) -> str:
         """Where it lies: cpu or cuda."""
@@ -149,7 +149,7 @@ class OrtValue:
         if not isinstance(given, np.ndarray) and not is_tensor(given):
             raise refuse_type("OrtValue", "data", "a NumPy array or an OrtValue", data)
         tensor = self._tensor()
-        found, wanted = (_dtype_of(given), math.prod(given.shape)), (_dtype_of(tensor), math.prod(tensor.shape))
+        found, wanted = (dtype_in(given), math.prod(given.shape)), (dtype_in(tensor), math.prod(tensor.shape))
         if found != wanted:
             rule = f"data must have {wanted[1]} elements of {wanted[0].name}"
             raise refuse("OrtValue", "data", rule, f"{found[1]} of {found[0].name}")
@@ -187,8 +187,12 @@ class OrtValue:
         return self.held
 
 
-def _dtype_of(tensor: Any) -> np.dtype[Any]:
-    return read_dtype(tensor.dtype if isinstance(tensor, np.ndarray) else str(tensor.dtype).rpartition(".")[2])
+def dtype_in(tensor: Any) -> np.dtype[Any]:
+    """NumPy's type of an array's elements."""
+    if isinstance(tensor, np.ndarray):
+        found: np.dtype[Any] = tensor.dtype
+        return found
+    return read_dtype(str(tensor.dtype).rpartition(".")[2])
 
 
 def placed(array: Any, memory: str) -> Any:
