@@ -16,14 +16,14 @@ from anydml.onnx.graphs import shape_of
 from anydml.onnx.model import Model, load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
-from anydml.onnx.session.errors import Fail, refuse, refuse_type, renamed
-from anydml.onnx.session.feeding import read_value
+from anydml.onnx.session.inputs import read_value
 from anydml.onnx.session.options import RunOptions, SessionOptions, read_options
+from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed
+from anydml.onnx.session.ort_value import OrtValue, on_host
+from anydml.onnx.session.own_threads import threads
 from anydml.onnx.session.preparing import prepare, without_names
-from anydml.onnx.session.profiling import Profile
 from anydml.onnx.session.providers import find_device, read_providers
-from anydml.onnx.session.threads import threads
-from anydml.onnx.session.value import OrtValue, on_host
+from anydml.onnx.session.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class InferenceSession:
         self._options: SessionOptions = read_options(sess_options, SessionOptions, "sess_options")
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._threads = self._options.intra_op_num_threads
-        self._profile = Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
+        self._timeline = Timeline(self._options.profile_file_prefix) if self._options.enable_profiling else None
         with self._told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
         self._output_names = [info.name for info in self._source.proto.graph.output]
@@ -223,7 +223,7 @@ class InferenceSession:
 
     def _is_plain(self, feed: Any) -> bool:
         """Whether a run is nothing but a run of the model: not timed, on as many threads as there are, on arrays."""
-        if type(feed) is not dict or self._profile is not None or self._threads not in (0, get_num_threads()):
+        if type(feed) is not dict or self._timeline is not None or self._threads not in (0, get_num_threads()):
             return False
         for array in feed.values():  # noqa: SIM110 - all() takes half a microsecond more
             if type(array) is not np.ndarray:
@@ -270,18 +270,18 @@ class InferenceSession:
             raise renamed(error) from error.__cause__
 
     def _event(self, name: str) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self._profile is None else self._profile.event(name)
+        return contextlib.nullcontext() if self._timeline is None else self._timeline.event(name)
 
     def _with_threads(self) -> contextlib.AbstractContextManager[None]:
         return threads(self._threads) if self._threads else contextlib.nullcontext()
 
     def end_profiling(self) -> str:
         """Write the profile where enable_profiling is set; gives the file's name, and nothing where it is not."""
-        return "" if self._profile is None else self._profile.end()
+        return "" if self._timeline is None else self._timeline.end()
 
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, on the clock of time.monotonic_ns."""
-        return 0 if self._profile is None else self._profile.start
+        return 0 if self._timeline is None else self._timeline.start
 
     def __repr__(self) -> str:
         return f"InferenceSession({self._source.name!r}, providers={self.get_providers()}, device={self.device.name!r})"
