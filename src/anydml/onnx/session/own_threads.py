@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING
-
-from anydml.engines.threads import get_num_threads, set_num_threads
+from anydml.engines.threads import get_num_threads, number_cell
 from anydml.locks import make_lock
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _lock = make_lock()
-_running: list[tuple[object, int]] = []
+_running: list[OwnThreads] = []
 """What is running with a number of its own: of several at once the last to begin decides, answers being the same."""
 _before = 0
 
 
-@contextlib.contextmanager
-def threads(number: int) -> Iterator[None]:
-    """Run with so many threads, and with as many as before when all that did so have ended."""
-    global _before
-    mark = (object(), number)
-    with _lock:
-        if not _running:
-            _before = get_num_threads()
-        _running.append(mark)
-        set_num_threads(number)
-    try:
-        yield
-    finally:
+class OwnThreads:
+    """Within it runs have so many threads; when all that asked for a number have ended, as many as before."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        global _before
         with _lock:
-            _running.remove(mark)
-            set_num_threads(_running[-1][1] if _running else _before)
+            if not _running:
+                _before = get_num_threads()
+            _running.append(self)
+            number_cell.value = self.number
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _running.remove(self)
+            number_cell.value = _running[-1].number if _running else _before
