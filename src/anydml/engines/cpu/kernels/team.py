@@ -13,14 +13,15 @@ chance).
 State, in bytes: bell 0, sleepers 64, stop 72, threads there 80, dispatches before more are asked for 88, address of the
 number of threads 96, pauses before a sleep 104, syscall 112, its number for a futex 120, PyEval_SaveThread 128,
 PyEval_RestoreThread 136, PyObject_CallNoArgs 144, what makes more threads 152, the core that threads keep off 160 (one
-more than its number), numbered threads 168; slots of 128 bytes from 256 on, then the threads' numbers. A slot: tag 0,
-taken 8, kernel 16, words 24, units 32, grains 40, what those left are divided by 48, done 64, caller sleeps 72,
-smallest status 80.
+more than its number), numbered threads 168, bytes of work missed 176; slots of 128 bytes from 256 on, then the threads'
+numbers. A slot: tag 0, taken 8, kernel 16, words 24, units 32, grains 40, what those left are divided by 48, done 64,
+caller sleeps 72, smallest status 80.
 """
 
 from __future__ import annotations
 
 from anydml.engines.cpu.build import COUNT, IS_ARM
+from anydml.engines.cpu.kernels.team_jobs import JOBS
 from anydml.engines.cpu.kernels.team_threads import CALLS, THREADS
 
 SLOTS = 8
@@ -31,13 +32,15 @@ STATE_BYTES = _NUMBERS + 8 * NUMBERED
 CHUNK = 128 * 1024
 """The least bytes of work for which a thread is woken."""
 PART = 32 * 1024
-"""The least bytes of work for a thread that is awake: about 3 us, where to hand it over takes TODO."""
+"""The least bytes of work for a thread that is awake: about 3 us, where to hand it over takes 0.7 (a Neoverse-N1)."""
 GRAIN = 32 * 1024
 """The least bytes of work that are taken at once."""
 GRAINS = 64
 """The most grains for each thread."""
 SHARES = 2
 """A thread takes so many parts less than its share of what is left: one that is held up leaves them to the others."""
+MISSED = 1024 * 1024
+"""Bytes of work, each time too little to wake a thread for, after which one is woken: to do so takes about 5 us."""
 BRIEF = 128 * 1024
 """Bytes up to which Python's lock is kept: a few microseconds."""
 PAUSES = 5000 if IS_ARM else 1000
@@ -49,83 +52,34 @@ declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 @state = global [{state_words} x i64] zeroinitializer, align 128
 
-; Grains of a job, share by share; the smallest status other than 0 is kept.
-define internal void @work(i64 %at, i64 %epoch) {{
-entry:
-  %slot = getelementptr i8, ptr @state, i64 %at
-  %kernel_at = getelementptr i8, ptr %slot, i64 16
-  %words_at = getelementptr i8, ptr %slot, i64 24
-  %units_at = getelementptr i8, ptr %slot, i64 32
-  %grains_at = getelementptr i8, ptr %slot, i64 40
-  %divisor_at = getelementptr i8, ptr %slot, i64 48
-  %done_at = getelementptr i8, ptr %slot, i64 64
-  %sleeps_at = getelementptr i8, ptr %slot, i64 72
-  %status_at = getelementptr i8, ptr %slot, i64 80
-  br label %look
-look:
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %now = lshr i64 %tag, 32
-  %same = icmp eq i64 %now, %epoch
-  br i1 %same, label %read, label %out
-read: ; valid where the tag is the same when grains are taken
-  %kernel = load atomic ptr, ptr %kernel_at monotonic, align 8
-  %words = load atomic i64, ptr %words_at monotonic, align 8
-  %units = load atomic i64, ptr %units_at monotonic, align 8
-  %grains = load atomic i64, ptr %grains_at monotonic, align 8
-  %divisor = load atomic i64, ptr %divisor_at monotonic, align 8
-  %first = and i64 %tag, 65535
-  %some = icmp ult i64 %first, %grains
-  br i1 %some, label %take, label %out
-take:
-  %left = sub i64 %grains, %first
-  %share = udiv i64 %left, %divisor
-  %count = call i64 @llvm.umax.i64(i64 %share, i64 1)
-  %next = add i64 %tag, %count
-  %swap = cmpxchg ptr %slot, i64 %tag, i64 %next acq_rel acquire
-  %taken = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %taken, label %run, label %look
-run:
-  %low = mul i64 %units, %first
-  %begin = udiv i64 %low, %grains
-  %after = add i64 %first, %count
-  %high = mul i64 %units, %after
-  %end = udiv i64 %high, %grains
-  %status = call i64 %kernel(i64 %words, i64 %begin, i64 %end)
-  %fine = icmp eq i64 %status, 0
-  br i1 %fine, label %add, label %note
-note:
-  %worst = atomicrmw umin ptr %status_at, i64 %status monotonic
-  br label %add
-add:
-  %more = trunc i64 %count to i32
-  %before = atomicrmw add ptr %done_at, i32 %more seq_cst
-  %so_far = add i32 %before, %more
-  %all = trunc i64 %grains to i32
-  %last = icmp eq i32 %so_far, %all
-  br i1 %last, label %tell, label %look
-tell:
-  %sleeps = load atomic i64, ptr %sleeps_at seq_cst, align 8
-  %asleep = icmp ne i64 %sleeps, 0
-  br i1 %asleep, label %rouse, label %look
-rouse:
-  %done = add i64 %at, 64
-  call void @wake(i64 %done, i64 1)
-  br label %look
-out:
-  ret void
-}}
-
-; How many threads take part: those that are awake for less work than those to be woken.
+; How many threads take part: those that are awake for less work than those to be woken. Who sleeps is woken by much
+; work, or by so much of little that nobody shared.
 define internal i64 @seats(i64 %units, i64 %size, i64 %threads) {{
+entry:
+  %small = udiv i64 %size, {part}
+  %large = udiv i64 %size, {chunk}
+  %small_units = call i64 @llvm.umin.i64(i64 %small, i64 %units)
+  %large_units = call i64 @llvm.umin.i64(i64 %large, i64 %units)
+  %most_small = call i64 @llvm.umin.i64(i64 %small_units, i64 %threads)
+  %most_large = call i64 @llvm.umin.i64(i64 %large_units, i64 %threads)
   %awake = call i64 @awake()
   %present = add i64 %awake, 1
-  %least = udiv i64 %size, {part}
-  %least_units = call i64 @llvm.umin.i64(i64 %least, i64 %units)
-  %few = call i64 @llvm.umin.i64(i64 %least_units, i64 %present)
-  %large = udiv i64 %size, {chunk}
-  %large_units = call i64 @llvm.umin.i64(i64 %large, i64 %units)
-  %most = call i64 @llvm.umax.i64(i64 %few, i64 %large_units)
-  %seats = call i64 @llvm.umin.i64(i64 %most, i64 %threads)
+  %now = call i64 @llvm.umin.i64(i64 %most_small, i64 %present)
+  %seats = call i64 @llvm.umax.i64(i64 %now, i64 %most_large)
+  %alone = icmp ult i64 %seats, 2
+  %could = icmp ugt i64 %most_small, 1
+  %missed = and i1 %alone, %could
+  br i1 %missed, label %miss, label %out
+miss:
+  %missed_at = getelementptr i8, ptr @state, i64 176
+  %before = load atomic i64, ptr %missed_at monotonic, align 8
+  %after = add i64 %before, %size
+  %enough = icmp ugt i64 %after, {missed}
+  %kept = select i1 %enough, i64 0, i64 %after
+  store atomic i64 %kept, ptr %missed_at monotonic, align 8
+  %woken = select i1 %enough, i64 2, i64 1
+  ret i64 %woken
+out:
   ret i64 %seats
 }}
 
@@ -151,101 +105,6 @@ many:
   %grains = call i64 @llvm.umin.i64(i64 %by_units, i64 %by_threads)
   %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %grains, i64 %seats)
   ret i64 %shared
-}}
-
-define internal i64 @share(ptr %kernel, i64 %words, i64 %units, i64 %grains, i64 %seats) {{
-entry:
-  %pauses_at = getelementptr i8, ptr @state, i64 104
-  br label %find
-find:
-  %at = phi i64 [ 256, %entry ], [ %beyond, %full ]
-  %slot = getelementptr i8, ptr @state, i64 %at
-  %taken_at = getelementptr i8, ptr %slot, i64 8
-  %claim = cmpxchg ptr %taken_at, i64 0, i64 1 acq_rel monotonic
-  %mine = extractvalue {{ i64, i1 }} %claim, 1
-  br i1 %mine, label %open, label %full
-full:
-  %beyond = add i64 %at, 128
-  %more = icmp ult i64 %beyond, {numbers}
-  br i1 %more, label %find, label %alone
-alone:
-  %own = call i64 %kernel(i64 %words, i64 0, i64 %units)
-  ret i64 %own
-open: ; an epoch without grains lies between two jobs: nobody takes one of the one by the words of the other
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %last = lshr i64 %tag, 32
-  %between = add i64 %last, 1
-  %between_high = shl i64 %between, 32
-  %closed = or i64 %between_high, 65535
-  %old = atomicrmw xchg ptr %slot, i64 %closed seq_cst
-  %kernel_at = getelementptr i8, ptr %slot, i64 16
-  %words_at = getelementptr i8, ptr %slot, i64 24
-  %units_at = getelementptr i8, ptr %slot, i64 32
-  %grains_at = getelementptr i8, ptr %slot, i64 40
-  %divisor_at = getelementptr i8, ptr %slot, i64 48
-  %done_at = getelementptr i8, ptr %slot, i64 64
-  %sleeps_at = getelementptr i8, ptr %slot, i64 72
-  %status_at = getelementptr i8, ptr %slot, i64 80
-  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
-  store atomic i64 %words, ptr %words_at monotonic, align 8
-  store atomic i64 %units, ptr %units_at monotonic, align 8
-  store atomic i64 %grains, ptr %grains_at monotonic, align 8
-  %divisor = mul i64 %seats, {shares}
-  store atomic i64 %divisor, ptr %divisor_at monotonic, align 8
-  store atomic i32 0, ptr %done_at monotonic, align 4
-  store atomic i64 0, ptr %sleeps_at monotonic, align 8
-  store atomic i64 -1, ptr %status_at monotonic, align 8
-  %epoch_wide = add i64 %last, 2
-  %epoch = and i64 %epoch_wide, 4294967295
-  %epoch_high = shl i64 %epoch, 32
-  %helpers = sub i64 %seats, 1
-  %free = shl i64 %helpers, 16
-  %fresh = or i64 %epoch_high, %free
-  store atomic i64 %fresh, ptr %slot release, align 8
-  %rung = atomicrmw add ptr @state, i32 1 seq_cst
-  %awake = call i64 @awake()
-  %some = icmp ugt i64 %helpers, %awake
-  br i1 %some, label %ring, label %work
-ring:
-  %few = icmp ult i64 %helpers, 2
-  %number = select i1 %few, i64 1, i64 2
-  call void @part()
-  call void @wake(i64 0, i64 %number)
-  br label %work
-work:
-  call void @work(i64 %at, i64 %epoch)
-  %unseated = atomicrmw and ptr %slot, i64 -4294901761 seq_cst
-  %all = trunc i64 %grains to i32
-  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
-  br label %check
-check:
-  %k = phi i64 [ 0, %work ], [ %k1, %rest ]
-  %done = load atomic i32, ptr %done_at seq_cst, align 4
-  %over = icmp eq i32 %done, %all
-  br i1 %over, label %out, label %wait
-wait:
-  %k1 = add i64 %k, 1
-  %long = icmp ugt i64 %k1, %pauses
-  br i1 %long, label %sleep, label %rest
-rest:
-  {pause}
-  br label %check
-sleep:
-  store atomic i64 1, ptr %sleeps_at seq_cst, align 8
-  %seen = load atomic i32, ptr %done_at seq_cst, align 4
-  %ended = icmp eq i32 %seen, %all
-  br i1 %ended, label %out, label %doze
-doze:
-  %where = add i64 %at, 64
-  %known = zext i32 %seen to i64
-  %woken = call i64 @futex(i64 %where, i64 128, i64 %known)
-  br label %sleep
-out:
-  %worst = load atomic i64, ptr %status_at acquire, align 8
-  %none = icmp eq i64 %worst, -1
-  %status = select i1 %none, i64 0, i64 %worst
-  store atomic i64 0, ptr %taken_at release, align 8
-  ret i64 %status
 }}
 
 ; What a kernel calls for another, given its words: the threads that are there help.
@@ -331,7 +190,7 @@ def make_team() -> str:
     declare, pause = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
     if IS_ARM:
         declare, pause = ("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)")
-    return (_TEXT + THREADS).format(
+    return (_TEXT + JOBS + THREADS).format(
         declare_pause=declare,
         pause=pause,
         state_words=STATE_BYTES // 8,
@@ -340,9 +199,10 @@ def make_team() -> str:
         part=PART,
         grain=GRAIN,
         grains=GRAINS,
-        most_grains=65_535 - 1,
+        most_grains=65_534,
         shares=SHARES,
         brief=BRIEF,
+        missed=MISSED,
         numbered=NUMBERED,
         numbers=_NUMBERS,
         **CALLS,

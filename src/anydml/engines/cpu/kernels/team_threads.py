@@ -1,6 +1,6 @@
 """The threads of a team, in LLVM: how one waits for work and takes part in it, how they are woken, and on which cores.
 
-The state's places are as `kernels/team.py` tells them; `@work`, a job's turns, is there as well.
+The state's places are as `kernels/team.py` tells them; `@work`, a job's grains, is in `kernels/team_jobs.py`.
 """
 
 from __future__ import annotations
