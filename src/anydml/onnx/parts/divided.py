@@ -15,6 +15,7 @@ from anydml.onnx.parts.evaluating import is_known
 from anydml.onnx.parts.host import has_graphs
 from anydml.onnx.parts.part import makers
 from anydml.onnx.parts.scope import Scope
+from anydml.onnx.parts.segment import Segment
 from anydml.onnx.parts.whole import Parts
 from anydml.onnx.types import ForeignType, element_of_array
 from anydml.onnx.values import Value
@@ -52,6 +53,19 @@ class Divided:
             if given not in self._by_given:
                 self._by_given[given] = Parts(self._source.proto.graph, self._scope, given)
             return self._by_given[given]
+
+    @property
+    def has_run(self) -> bool:
+        """Whether some part was compiled or run."""
+        return any(segment.programs for segment in self._segments())
+
+    @property
+    def compile_seconds(self) -> float:
+        """What the segments' programs took to compile so far."""
+        return sum(segment.compile_seconds for segment in self._segments())
+
+    def _segments(self) -> list[Segment]:
+        return [part for parts in self._by_given.values() for part in parts if isinstance(part, Segment)]
 
     def run(self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any) -> dict[str, Any]:
         """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
