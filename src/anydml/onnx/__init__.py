@@ -8,6 +8,7 @@ from anydml.onnx.backend import Backend
 from anydml.onnx.comparing import Comparison, Difference, compare
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.model import Model, load
+from anydml.onnx.reducing import Reduction, reduce, reductions
 from anydml.onnx.report import NodeReport, Report, check
 
 __all__ = [
@@ -16,9 +17,12 @@ __all__ = [
     "Difference",
     "Model",
     "NodeReport",
+    "Reduction",
     "Report",
     "TensorInfo",
     "check",
     "compare",
     "load",
+    "reduce",
+    "reductions",
 ]

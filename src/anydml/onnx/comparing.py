@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import DescriptionError, DmlError, Fault, printable, show
+from anydml.onnx.cutting import self_contained, with_outputs
 from anydml.onnx.feeding import hold
-from anydml.onnx.library import run_onnxruntime, with_outputs
+from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.model import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
-from anydml.onnx.tensors import decode_tensor, is_external
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.onnx.reading import Given, Source
+    from anydml.onnx.reading import Given
     from anydml.runtime.device import Device
 
 RTOL, ATOL = 1e-3, 1e-7
@@ -96,11 +96,11 @@ def compare(
     outputs = tuple(_differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
     if all(output.agrees for output in outputs):
         return Comparison(outputs)
-    whole = _whole(source)
+    whole = self_contained(source)
     made = {name: None for node in whole.graph.node for name in node.output if name}
     try:
         mine = load(with_outputs(whole, made), **options).run(inputs)
-        every = with_outputs(whole, {name: np.asarray(mine[name]).dtype for name in made})
+        every = with_outputs(whole, made)
         theirs = run_onnxruntime(every, given, [info.name for info in every.graph.output])
     except DmlError:  # that the outputs differ is known, if not since when
         return Comparison(outputs)
@@ -123,18 +123,6 @@ def _tolerance(given: Any, name: str) -> float:
         rule = f"{name} must be a number, 0 or more"
         raise DescriptionError("compare", Fault(field=name, rule=rule, value=given, found=show(given)))
     return found
-
-
-def _whole(source: Source) -> Any:
-    """The model with the tensors that lie beside it in itself."""
-    whole = source.whole
-    for tensor in whole.graph.initializer:
-        if is_external(tensor):
-            values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.beside)
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
-            tensor.raw_data = values.values("").tobytes()
-    return whole
 
 
 def _differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:
