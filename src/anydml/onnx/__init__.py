@@ -5,7 +5,8 @@
 """
 
 from anydml.onnx.backend import Backend
-from anydml.onnx.comparing import Comparison, Difference, compare
+from anydml.onnx.comparing import Comparison, NodeComparison, compare
+from anydml.onnx.differences import Difference
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.model import Model, load
 from anydml.onnx.reducing import Reduction, reduce, reductions
@@ -16,6 +17,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "Model",
+    "NodeComparison",
     "NodeReport",
     "Reduction",
     "Report",
