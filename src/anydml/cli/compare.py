@@ -135,7 +135,7 @@ def _verdict(one: Difference) -> str:
 
 def _all_data(found: Comparison) -> dict[str, Any]:
     first = None if found.first is None else _as_data(found.first)
-    data = {"agrees": bool(found), "first_node": found.first_node or None, "first": first}
+    data: dict[str, Any] = {"agrees": bool(found), "first_node": found.first_node or None, "first": first}
     data |= {"outputs": [_as_data(one) for one in found.outputs]}
     if found.nodes:
         data["nodes"] = [

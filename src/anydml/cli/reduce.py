@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class _Command:
             raise click.BadParameter(f"{text!r} is no command ({error}).", param_hint="'--fails'") from None
         if not self._words:
             raise click.BadParameter("there must be a command.", param_hint="'--fails'")
+        if self._words[0] == "anydml":  # this one, wherever it is
+            self._words[:1] = [sys.executable, "-m", "anydml"]
         if not any(_PLACE in word for word in self._words):
             self._words.append(_PLACE)
         self._seconds, self._says = seconds, says
@@ -111,7 +114,7 @@ def reduce(
 
     \b
     Example:
-      anydml reduce model.onnx --fails "anydml compare {} --rtol 1e-3" --says "does not agree" -o small.onnx
+      anydml reduce examples/models/crop.onnx --fails "anydml compare {}" --says "does not agree"
     """
     from anydml.onnx import reductions
 
@@ -122,13 +125,14 @@ def reduce(
     judge, given = _Command(command, timeout, says), Given(inputs, sizes, seed, max_memory)
     arrays, last = given.arrays(), ""
     found = reductions(model, judge, arrays, shapes=given.shapes(), seed=seed or 0, max_memory=max_memory)
-    try:
-        for one in found:
-            write_bytes(target, one.model.SerializeToString(), "--output")
-            last = str(one)
-            click.echo(last, err=True)
-    except KeyboardInterrupt:
-        if last:
-            click.echo(f"Interrupted: the best so far has {last}; written to '{printable(target)}'")
-        raise
+    with contextlib.closing(found):
+        try:
+            for one in found:
+                write_bytes(target, one.model.SerializeToString(), "--output")
+                last = str(one)
+                click.echo(last, err=True)
+        except KeyboardInterrupt:
+            if last:
+                click.echo(f"Interrupted: the best so far has {last}; written to '{printable(target)}'")
+            raise
     click.echo(f"Reduced to {last}; written to '{printable(target)}'")

@@ -106,7 +106,7 @@ def run(
     Example:
       anydml run examples/models/slice.json -i 100
       anydml run examples/models/crop.onnx --shape batch=4 --seed 7
-      anydml run examples/models/crop.onnx -i 100 --profile passes.trace.json
+      anydml run examples/models/crop.onnx -i 100 --profile
     """
     open_output()
     if (model is None) == (named is None):

@@ -93,16 +93,17 @@ def compare(
     outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
     if all(output.agrees for output in outputs) and not (every or alone):
         return Comparison(outputs)
-    nodes, first, whole = [], None, self_contained(source)
+    nodes: list[NodeComparison] = []
+    first, whole = NodeComparison("", outputs[0]), self_contained(source)
     layers = _Layers(whole, given, device, against, max_memory, rtol, atol)
     for node in layers.compare([node for node in whole.graph.node if makes(node)], alone=alone):
         nodes.append(node)
-        if first is None and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
+        if not first.label and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
             first = node
             if not (every or alone):
                 break
-    told = ("", None) if first is None else (first.label, first.found)
-    return Comparison(outputs, *told, tuple(nodes) if every or alone else ())
+    found = first.found if first.label else None
+    return Comparison(outputs, first.label, found, tuple(nodes) if every or alone else ())
 
 
 _NOT_COMPARED = "not compared: "

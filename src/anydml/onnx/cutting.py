@@ -106,7 +106,7 @@ def cut(
     found.graph.sparse_initializer.extend(s for s in graph.sparse_initializer if s.values.name in read)
     for name in missing(model, nodes, outputs):
         if is_fixed or is_size(values[name]):
-            found.graph.initializer.append(tensor_of(name, values[name]))
+            found.graph.initializer.append(tensor_of(values[name], name))
         else:
             with_types(found.graph.input.add(name=name), values[name], has_shape=True)
     declared = {info.name: info for info in (*graph.output, *graph.value_info)}

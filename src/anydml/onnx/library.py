@@ -281,16 +281,9 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_
         raise ModelError("onnxruntime", Fault(field="", rule=rule)) from error
 
 
-def tensor_of(name: str, array: np.ndarray[Any, Any]) -> Any:
-    """An array as a tensor of a model."""
-    from onnx import numpy_helper
-
-    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-
-
 def with_types(info: Any, array: np.ndarray[Any, Any], *, has_shape: bool) -> None:
-    """Say of an input or an output that it is of an array's type, and of its shape."""
+    """Say of an input or an output that it is of an array's type, and of its shape, or of any with as many sizes."""
     from onnx import helper
 
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    info.type.CopyFrom(helper.make_tensor_type_proto(kind, array.shape if has_shape else None))
+    info.type.CopyFrom(helper.make_tensor_type_proto(kind, array.shape if has_shape else [None] * array.ndim))

@@ -21,7 +21,7 @@ from anydml.onnx.reading import read_model
 from anydml.onnx.shapes import Binder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from anydml.onnx.reading import Given, Source
 
@@ -77,7 +77,7 @@ def reductions(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     seed: int = 0,
     max_memory: int | None = None,
-) -> Iterator[Reduction]:
+) -> Generator[Reduction]:
     """The same one step after another: each is smaller than the last, and the first is the model as a whole."""
     if not callable(fails):
         rule = "fails must be a function that takes a path"
