@@ -248,7 +248,10 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
         "    session.run(None, {name: np.ones(3, np.float32)})\n"
         "except InvalidArgument as error:\n"
         "    print(error)\n"
-        "import anydml.onnx\n"
+        "import anydml.onnx, onnxruntime.datasets\n"
+        "real = anydml.onnx.peer.load_onnxruntime()\n"
+        "assert real is not rt and real.InferenceSession is not rt.InferenceSession is InferenceSession\n"
+        "assert sys.modules['onnxruntime'] is rt and rt.datasets.__name__ == 'onnxruntime.datasets'\n"
         "compared = anydml.onnx.compare(sys.argv[1], {name: np.ones((1, 3), np.float32)})\n"
         "print(rt.__name__, tuple(map(int, rt.__version__.split('.')[:2])) > (1, 15))\n"
     )
@@ -265,4 +268,4 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
     lines = done.stdout.splitlines()
     assert lines[0] == "[[2.0, -1.0, 4.0]]", done.stderr
     assert lines[1].endswith("model.onnx: input 'x' must have 2 dimensions, (n, 3); got (3,)")
-    assert lines[2] == "anydml.onnx True"
+    assert lines[2] == "onnxruntime True"

@@ -39,6 +39,10 @@ class InferenceSession:
     and `get_provider_options()` say which. CUDAExecutionProvider is the GPU, CPUExecutionProvider the CPU.
     """
 
+    device: Device
+    """What the model runs on."""
+    _model: Model
+
     def __init__(
         self,
         path_or_bytes: Any,
@@ -56,8 +60,7 @@ class InferenceSession:
         self._profile = Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
         with self._told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
-        graph = self._source.proto.graph
-        self._output_names = [info.name for info in graph.output]
+        self._output_names = [info.name for info in self._source.proto.graph.output]
         if providers is None and self._options.has_providers():
             providers = list(self._options.providers)
         self._load(providers, provider_options, may_fall_back=self._may_fall_back)
@@ -65,10 +68,9 @@ class InferenceSession:
     def _load(self, providers: Any, options: Any, *, may_fall_back: bool) -> None:
         with self._told(), self._event("session_initialization"), self._with_threads():
             chosen = read_providers(providers, options, may_fall_back=may_fall_back)
-            self.device: Device
-            """What the model runs on."""
-            self.device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
-            self._model: Model = load(self._source, device=self.device)
+            device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
+            if device is not getattr(self, "device", None):
+                self._model, self.device = load(self._source, device=device), device
 
     # What it is
 
