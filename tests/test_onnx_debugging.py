@@ -96,7 +96,7 @@ def test_values_that_matter_become_constants_and_what_cannot_run_is_cut_from_its
     assert [one.op_type for one in front.reduce(flow_model(), fails).model.graph.node] == ["Exp", "Tanh"]
 
 
-def test_reduce_on_the_command_line(tmp_path: Path) -> None:
+def test_reduce_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, small, judge = tmp_path / "m.onnx", tmp_path / "small.onnx", tmp_path / "judge.py"
     path.write_bytes(data := flow_model().SerializeToString())
     judge.write_text("import sys\nsys.exit('found it' if b'Tanh' in open(sys.argv[1], 'rb').read() else 0)\n")
@@ -122,6 +122,17 @@ def test_reduce_on_the_command_line(tmp_path: Path) -> None:
         result = program("reduce", *words)
         assert (result.exit_code, said in result.output) == (status, True), result.output
     assert path.read_bytes() == data
+    answers = iter([True, False, True])
+
+    def judged(_self: object, _path: str) -> bool:
+        if (answer := next(answers, None)) is None:
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr("anydml.cli.reduce._Command.__call__", judged)
+    result = program("reduce", path, "--fails", fails)
+    assert (result.exit_code, "Interrupted: the best so far has" in result.stdout) == (130, True), result.output
+    assert 1 <= len(onnx.load(tmp_path / "m.reduced.onnx").graph.node) < 7
     with pytest.raises(dml.DescriptionError, match="fails must be a function"):
         front.reduce(path, "false")  # type: ignore[arg-type]  # what is tested
 

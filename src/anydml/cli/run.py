@@ -105,8 +105,7 @@ def run(
     \b
     Example:
       anydml run examples/models/slice.json -i 100
-      anydml run examples/models/crop.onnx --shape batch=4 --seed 7
-      anydml run examples/models/crop.onnx -i 100 --profile
+      anydml run examples/models/crop.onnx --shape batch=4 --seed 7 --profile
     """
     open_output()
     if (model is None) == (named is None):
