@@ -223,6 +223,12 @@ def test_a_profile_of_a_model(engine: str, tmp_path: Path) -> None:
     for wrong in (0, "3", True):
         with pytest.raises(dml.DescriptionError, match="runs must"):
             loaded.profile({"x": np.ones((2, 4), np.float32)}, runs=wrong)  # type: ignore[arg-type]  # what is tested
+    nodes = [node("Relu", "x", "a", name="relu"), node("Unique", "a", "u", name="unique"), node("Neg", "u", "y")]
+    parts = front.load(model(nodes, {"x": ("float32", ["n"])}), device=engine).profile(
+        {"x": np.arange(3.0, dtype="f4")}
+    )
+    assert [(one.nodes[0], one.where) for one in parts.passes][1] == ("node 'unique' (Unique)", "host")
+    assert len(parts.spans) == 3
     figures, trace = tmp_path / "p.json", tmp_path / "p.trace.json"
     for file, key in ((figures, "passes"), (trace, "traceEvents")):
         result = program("run", path, "-i", 2, "--engine", engine, "--profile", file)

@@ -70,13 +70,16 @@ class Profile:
     @classmethod
     def of(cls, recorder: Recorder, device: Device) -> Profile:
         """What a recorder kept; the device is measured where it was not before."""
-        passes = []
-        for one in recorder.passes:
+        passes, numbers = [], {}
+        for number, one in enumerate(recorder.passes):
+            if not one.calls:  # what ran before the model was cut otherwise
+                continue
+            numbers[number] = len(passes)
             peak = None if one.data_type is None else peak_of(device, one.data_type)
             work = type(one.work)(*(each * one.calls for each in one.work))
             passes.append(PassTime(one.nodes, median(one.seconds), one.calls, work, peak))
-        runs = len(recorder.runs)
-        return cls(device.name, runs, median(recorder.runs), peak_of(device), tuple(passes), tuple(recorder.spans))
+        spans = tuple(span._replace(number=numbers[span.number]) for span in recorder.spans)
+        return cls(device.name, len(recorder.runs), median(recorder.runs), peak_of(device), tuple(passes), spans)
 
     @property
     def between(self) -> float:
