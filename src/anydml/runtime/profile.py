@@ -70,7 +70,8 @@ class Profile:
     @classmethod
     def of(cls, recorder: Recorder, device: Device) -> Profile:
         """What a recorder kept; the device is measured where it was not before."""
-        passes, numbers = [], {}
+        passes: list[PassTime] = []
+        numbers: dict[int, int] = {}
         for number, one in enumerate(recorder.passes):
             if not one.calls:  # what ran before the model was cut otherwise
                 continue
