@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-import numpy as np
-
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, refuse_out, send, take_out
+from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
 from anydml.onnx.feeds import index_names, make_up
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.into import run_into
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
 from anydml.onnx.parts.segment import looks_at
 from anydml.onnx.parts.telling import picture_of
+from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Given, Source
+    from anydml.runtime.profile import Profile
 
 
 def load(
@@ -179,6 +180,14 @@ class Model:
             raise ModelError(self.name, Fault(field="", rule=rule))
         return compiled.explain()
 
+    def profile(self, inputs: Mapping[str, Any], *, runs: int = 10) -> Profile:
+        """Time, bytes and arithmetic of each pass of a run on these inputs; the model is compiled once more for it.
+
+        It prints as a table; `.json()` is for machines, `.trace()` for chrome://tracing and Perfetto.
+        """
+        options = {"is_strict": self._is_strict, "is_whole": self._divided is None}
+        return profile_model(lambda: Model(self._source, self.device, self._given, **options), inputs, runs)
+
     def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.
 
@@ -221,7 +230,7 @@ class Model:
             taken = {name: send(array, memory) for name, array in taken.items()}
         like = first_of(inputs, self._names, memory)
         if out:
-            return self._run_into(out, program, taken, like)
+            return run_into(program, taken, out, like, memory, self._source.name)
         results = program.run(taken)
         if not self._programs.valued:
             with self._lock:
@@ -238,27 +247,6 @@ class Model:
             if name not in inputs:
                 rule = f"input {printable(name)!r} must be given"
                 raise BindingError(self._source.name, Fault(field=name, rule=rule, way_out=takes))
-
-    def _run_into(self, out: Mapping[str, Any], program: Program, arrays: dict[str, Any], like: Any) -> dict[str, Any]:
-        """Run into arrays of the caller's; what a GPU cannot write is copied afterwards."""
-        for name in out:
-            if name not in program.names:
-                rule, way_out = (
-                    f"there is no output {show(name)}",
-                    f"the model has {', '.join(map(printable, program.names))}",
-                )
-                raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
-        memory = self.device.engine.memory
-        taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}
-        check_apart(taken, list(arrays.values()))
-        there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
-        results = program.run_into(arrays, [there.get(name) for name in program.names])
-        found = dict(zip(program.names, results, strict=True))
-        for name in taken.keys() - there.keys():
-            taken[name][...] = found[name].cpu().numpy()
-        others = [name for name in program.names if name not in out]
-        handed = hand_over([found[name] for name in others], memory, like)
-        return {**found, **dict(zip(others, handed, strict=True)), **out}
 
     # Programs
 

@@ -10,6 +10,7 @@ from anydml.errors import BindingError, Fault, printable, show
 from anydml.locks import make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
+from anydml.onnx.into import check_outputs
 from anydml.onnx.library import kind_of, own_domain
 from anydml.onnx.parts.evaluating import is_known
 from anydml.onnx.parts.host import has_graphs
@@ -71,11 +72,7 @@ class Divided:
         """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
         parts = self.parts(values)
         results = dict(zip(parts.gives, parts.run(values), strict=True))
-        for name in out:
-            if name not in results:
-                way_out = f"the model has {', '.join(map(printable, results))}"
-                fault = Fault(field="out", rule=f"there is no output {show(name)}", value=name, way_out=way_out)
-                raise BindingError(self._source.name, fault)
+        check_outputs(out, results, self._source.name)
         taken = {name: self._take_out(name, out[name], results[name]) for name in out}
         check_apart(taken, [array for array in values.values() if element_of_array(array) is not None])
         for name, array in taken.items():
