@@ -120,7 +120,7 @@ class Record(Exact):
         found = {
             name: (base.__module__, text)
             for base in reversed(cls.__mro__)
-            for name, text in base.__dict__.get("__annotations__", {}).items()
+            for name, text in inspect.get_annotations(base).items()
         }
         return {field.name: _field_type(*found[field.name]) for field in fields(cls)}  # type: ignore[arg-type]  # each subclass is a dataclass
 
