@@ -32,7 +32,7 @@ def _exact(value: object) -> Hashable:
         return (type(value), *map(_exact, value))
     if isinstance(value, float):
         return repr(value), float
-    return (type(value), value) if isinstance(value, int) else value  # type: ignore[return-value]  # hashed by the caller
+    return (type(value), value) if isinstance(value, int) else value
 
 
 class NodeCall(Call):

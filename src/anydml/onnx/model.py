@@ -15,6 +15,7 @@ from anydml.errors import BindingError, Fault, ModelError, printable, show
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, on_host, send, take, take_out
+from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.program import Program
@@ -107,6 +108,12 @@ class Model:
     def max_memory(self) -> int:
         """The most bytes that it may take."""
         return self._source.beside.limit.most
+
+    @property
+    def memory(self) -> Footprint:
+        """What its programs hold, and what a run needs: those compiled so far."""
+        with self._lock:
+            return footprint(self._programs.values())
 
     @property
     def name(self) -> str:

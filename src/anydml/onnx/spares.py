@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from anydml.runtime.rebound import Arenas
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 LARGE = 4 * 1024 * 1024
@@ -28,6 +30,8 @@ class Spares:
     """The memory of the last large results, at most two of them: whose array is gone, serves the next of its size."""
 
     def __init__(self) -> None:
+        self.arenas = Arenas()
+        """The scratch memory of all programs."""
         self._kept: list[Array] = []
         self._lock = threading.Lock()
 

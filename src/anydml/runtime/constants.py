@@ -46,7 +46,7 @@ class Constants:
         self, engine: Engine, subject: str, data: Mapping[str, Data], once: Recipe, read: Collection[str]
     ) -> None:
         self._engine, self._subject = engine, subject
-        self._memory: list[object] = []
+        self._memory: list[Buffer | _Made] = []
         self.places: dict[str, int] = {}
         self._bring({name: given for name, given in data.items() if name in read})
         if once.steps:
@@ -54,6 +54,12 @@ class Constants:
 
     def __bool__(self) -> bool:
         return bool(self._memory)
+
+    @property
+    def held(self) -> dict[int, int]:
+        """By address, the bytes of memory that is kept; other graphs may keep the same."""
+        buffers = (one.buffer if isinstance(one, _Made) else one for one in self._memory)
+        return {buffer.address: buffer.size for buffer in buffers}
 
     def _bring(self, data: Mapping[str, Data]) -> None:
         """Have data in memory of the engine's, as it is."""
@@ -134,7 +140,7 @@ class Constants:
     ) -> None:
         """Run steps; data that no dispatch reads is there from the first step that reads it to the last."""
         last = {view.tensor: number for number, step in enumerate(steps) for view in step.sources}
-        passed: dict[str, list[object]] = {}
+        passed: dict[str, list[Buffer | _Made]] = {}
         arena = lay_out(Recipe(once.stores, tuple(steps)))
         scratch = self.reserve(arena.size_in_bytes) if arena.offsets else None
         stores = dict(self.places)

@@ -37,6 +37,7 @@ def _operators(*_state: object) -> dict[str, list[type[ElementWise]]]:
     found: dict[str, list[type[ElementWise]]] = {}
     for cls in reversed(OPERATORS.values()):
         if ElementWise in cls.__mro__:  # issubclass would ask every class of every other: 20 ms
+            assert issubclass(cls, ElementWise)  # noqa: S101 - for type checkers
             found.setdefault((cls.onnx or function_name(cls.type).replace("_", "")).lower(), []).append(cls)
     return found
 
