@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from anydml.cli.onnx_inputs import Given, feed, file_name
+from anydml.cli.profile import tell_profile
 from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
@@ -40,6 +41,7 @@ def run_onnx(
     output_path: Path | None,
     *,
     shows: bool = False,
+    profile: str | None = None,
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
@@ -48,7 +50,7 @@ def run_onnx(
     before = peak_of_process()
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory)
+    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory, strict=given.strict)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     arrays = given.arrays()
@@ -69,6 +71,8 @@ def run_onnx(
         click.echo(_describe(name, np.asarray(values)))
     if output_path is not None:
         _write(outputs, output_path)
+    if profile is not None:
+        tell_profile(model.profile(inputs, runs=len(samples.milliseconds)), profile)
 
 
 def _show_bindings(model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -45,6 +45,7 @@ class Program:
 
     def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
         self._spares, self._model = spares, beside.model
+        spares.programs.add(self)
         self._labels, self._rules = found.tracer.labels, found.tracer.rules
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
@@ -84,6 +85,7 @@ class Program:
         self.compiled: CompiledGraph | None = None
         if made:
             self.compiled = self._compile(found.tracer.graph, made, limit, size)
+            self.compiled.labels = self._labels
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]

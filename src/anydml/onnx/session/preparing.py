@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from anydml.errors import ModelFileError, printable, show
 from anydml.onnx.library import ModelProto, tensor_of
 from anydml.onnx.reading import read_model
-from anydml.onnx.session.errors import NoSuchFile, refuse, refuse_type
-from anydml.onnx.session.types import dtype_of
+from anydml.onnx.session.ort_errors import NoSuchFile, refuse, refuse_type
+from anydml.onnx.session.type_names import dtype_of
 
 if TYPE_CHECKING:
     from anydml.onnx.reading import Source
     from anydml.onnx.session.options import SessionOptions
-    from anydml.onnx.session.value import OrtValue
+    from anydml.onnx.session.ort_value import OrtValue
 
 
 def prepare(given: Any, options: SessionOptions) -> Source:
@@ -42,6 +42,17 @@ def prepare(given: Any, options: SessionOptions) -> Source:
     if options.optimized_model_filepath:
         _write(source, options.optimized_model_filepath)
     return source
+
+
+def without_names(source: Source) -> Source:
+    """The same model, whose inputs' open sizes have no names."""
+    proto = type(source.proto)()
+    proto.CopyFrom(source.proto)
+    for info in proto.graph.input:
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                dim.ClearField("dim_param")
+    return replace(source, proto=proto)
 
 
 def _replace(tensor: Any, value: OrtValue) -> None:

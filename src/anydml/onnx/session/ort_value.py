@@ -12,9 +12,10 @@ from anydml.arrays.cuda import load_torch
 from anydml.arrays.view import is_tensor
 from anydml.errors import show
 from anydml.memory import HOST, numpy_address
-from anydml.onnx.session.device import OrtDevice
-from anydml.onnx.session.errors import refuse, refuse_type
-from anydml.onnx.session.types import number_of, read_dtype, tensor_type
+from anydml.onnx.feeding import send
+from anydml.onnx.session.ort_device import OrtDevice
+from anydml.onnx.session.ort_errors import refuse, refuse_type
+from anydml.onnx.session.type_names import number_of, read_dtype, tensor_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,9 @@ class OrtValue:
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Any, /, onnx_element_type: int) -> OrtValue:
         """A tensor over an array's memory, its elements seen as another type of as many bytes."""
-        dtype = read_dtype(int(onnx_element_type))
+        dtype = read_dtype(onnx_element_type)
+        if not isinstance(data, np.ndarray) or data.dtype.hasobject or dtype.hasobject:
+            raise refuse_type("OrtValue", "data", "a NumPy array of numbers", data)
         if data.dtype.itemsize != dtype.itemsize:
             rule = f"data must have elements of {dtype.itemsize} bytes, as {dtype.name} has"
             raise refuse("OrtValue", "data", rule, f"{data.dtype.itemsize}")
@@ -154,6 +157,8 @@ class OrtValue:
             rule = f"data must have {wanted[1]} elements of {wanted[0].name}"
             raise refuse("OrtValue", "data", rule, f"{found[1]} of {found[0].name}")
         if isinstance(tensor, np.ndarray):
+            if not tensor.flags.writeable:
+                raise refuse("OrtValue", "", "it must be made of an array that may be written")
             tensor[...] = on_host(given).reshape(tensor.shape)
         else:
             tensor.copy_(placed(given, self.memory).reshape(tensor.shape))
@@ -199,8 +204,7 @@ def placed(array: Any, memory: str) -> Any:
     """An array in a memory: as it is where it lies there."""
     if memory == HOST:
         return on_host(array)
-    tensor = load_torch().from_numpy(array) if isinstance(array, np.ndarray) else array
-    return tensor.to(memory)
+    return send(array, memory).to(memory)
 
 
 def on_host(array: Any) -> Any:
@@ -210,5 +214,10 @@ def on_host(array: Any) -> Any:
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: object = None) -> None:  # noqa: ARG001 - taken as ONNX Runtime takes it
     """Copy tensors into others, of as many elements and the same type, whatever memory they lie in."""
+    for field, several in (("src", src), ("dst", dst)):
+        if not isinstance(several, (list, tuple)) or not all(isinstance(value, OrtValue) for value in several):
+            raise refuse_type("copy_tensors", field, "a list of OrtValues", several)
+    if len(src) != len(dst):
+        raise refuse("copy_tensors", "dst", "dst must be as many as src", f"{len(dst)} and {len(src)}")
     for source, target in zip(src, dst, strict=True):
         target.update_inplace(source)
