@@ -65,7 +65,8 @@ def test_weights_are_held_once_and_arenas_are_shared(is_external: bool, tmp_path
         assert arenas.held == planned.arena > 0
         for count in (3, 24, 17):
             run(loaded, count)
-        assert loaded.memory[:2] == (pytest.approx(planned.weights, rel=0.05), planned.arena)
+        assert loaded.memory.weights <= 1.05 * planned.weights
+        assert loaded.memory.arena == planned.arena
         assert arenas.held == planned.arena
         assert tracemalloc.get_traced_memory()[0] <= now + SLACK
     finally:
@@ -75,7 +76,8 @@ def test_weights_are_held_once_and_arenas_are_shared(is_external: bool, tmp_path
 
 def test_what_is_dequantised_and_packed_is_not_all_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One weight after the other becomes FLOAT32 and is packed."""
-    nodes, constants, weights = [], {}, []
+    constants: dict[str, Any] = {}
+    nodes, weights = [], []
     options = {"domain": "com.microsoft", "K": SIDE, "N": SIDE, "bits": 4, "block_size": 32}
     for i in range(COUNT):
         held = RNG.integers(0, 256, (SIDE, SIDE // 32, 16)).astype("uint8")
@@ -86,7 +88,12 @@ def test_what_is_dequantised_and_packed_is_not_all_there_at_once(monkeypatch: py
     made.opset_import.add(domain="com.microsoft", version=1)
     reserved: list[int] = []
     reserve = Constants.reserve
-    monkeypatch.setattr(Constants, "reserve", lambda self, size: reserved.append(size) or reserve(self, size))
+
+    def counted(self: Constants, size: int) -> Any:
+        reserved.append(size)
+        return reserve(self, size)
+
+    monkeypatch.setattr(Constants, "reserve", counted)
     found = dml.onnx.load(made).run({"x0": np.eye(32, SIDE, dtype="float32")})[f"x{COUNT}"]
     wanted = np.eye(32, SIDE)
     for weight in weights:
@@ -102,4 +109,5 @@ def test_equal_calls_on_a_graph_are_told_from_almost_equal_ones() -> None:
     several = [dml.padding(x, (0, 0, 0, 0), (0, 0, 0, 1), padding_value=value) for value in values]
     made = graph.compile(several)(np.ones((1, 1, 1, 2), "float32"))
     assert [repr(float(one[0, 0, 0, 2])) for one in made] == [repr(value) for value in values]
-    assert several[0].source.node.desc is several[2].source.node.desc is not several[1].source.node.desc
+    nodes: list[Any] = [one.source.node for one in several]
+    assert nodes[0].desc is nodes[2].desc is not nodes[1].desc

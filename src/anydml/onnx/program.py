@@ -45,7 +45,6 @@ class Program:
 
     def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
         self._spares, self._model = spares, beside.model
-        spares.programs.add(self)
         self._labels, self._rules = found.tracer.labels, found.tracer.rules
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
@@ -90,6 +89,7 @@ class Program:
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
             self._rebounds = Rebounds(self.compiled, spares.arenas)
+        spares.programs.add(self)
 
     def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
         """Compile the graph, unless it takes more than the results leave of a limit."""

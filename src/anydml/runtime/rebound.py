@@ -17,7 +17,7 @@ LARGE = 64 * 1024 * 1024
 
 
 class Arenas:
-    """Scratch memory that several graphs share, each run with one for itself: two of the largest are kept, not two each."""
+    """Scratch memory that several graphs share, each run with one for itself: two are kept, not two of each graph."""
 
     def __init__(self) -> None:
         self._idle: list[Buffer] = []
