@@ -50,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     clock = time.process_time if options.cpu_time else time.perf_counter
     if options.first:
-        print(_first_here(*options.first, options.threads, clock))
+        who, path, feeds = options.first
+        print(_first_here(who, path, feeds, options.threads, clock))
         return 0
     from benchmarks.networks import NETWORKS
 
@@ -60,12 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
             if options.only not in name:
                 continue
             network = make(small=options.small)
-            path = Path(folder) / "model.onnx"
-            path.write_bytes(network.onnx(half=options.half))
+            model = Path(folder) / "model.onnx"
+            model.write_bytes(network.onnx(half=options.half))
             for batch, length in SIZES.get(name, [(1, 0), (8, 0)]):
-                feeds = network.feeds_of(batch, length, half=options.half)
+                given = network.feeds_of(batch, length, half=options.half)
                 label = f"{name}, {batch} x {length}" if length else f"{name}, {batch}"
-                print(label, *measure(path, feeds, options, clock, ratios), sep=" | ", flush=True)
+                print(label, *measure(model, given, options, clock, ratios), sep=" | ", flush=True)
     for what, several in ratios.items():
         if several:
             mean = math.exp(statistics.fmean(map(math.log, several)))

@@ -30,7 +30,8 @@ class UNet(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """The scores of classes at each pixel."""
-        kept, x = [], images
+        kept: list[torch.Tensor] = []
+        x = images
         for block in self.down:
             kept.append(x := block(functional.max_pool2d(x, 2) if kept else x))
         for i in reversed(range(len(self.after))):
