@@ -142,6 +142,6 @@ def unet(*, small: bool = False) -> Network:
 def yolo(*, small: bool = False) -> Network:
     """YOLO-v8's nano size."""
     torch.manual_seed(8)
-    module = Yolo(8, 64, 4, 4) if small else Yolo(16, 320, 80)
+    module = Yolo(4, 64, 4, 4) if small else Yolo(16, 320, 80)
     sizes = {name: {0: "batch"} for name in ("images", "boxes", "scores")} | {"left": {0: "left"}, "kept": {0: "left"}}
     return Network(module, images(64 if small else 320), sizes, ("boxes", "scores", "left", "kept"))

@@ -212,4 +212,4 @@ def t5(*, small: bool = False) -> Network:
     def feeds(rng: Rng, batch: int, length: int) -> dict[str, Any]:
         return {"ids": _ids(rng, batch, length), "answer": _ids(rng, batch, length // 4 + 1)}
 
-    return Network(T5(32, 4, 2) if small else T5(512, 8, 6), feeds, sizes, ("scores",))
+    return Network(T5(32, 4, 1) if small else T5(512, 8, 6), feeds, sizes, ("scores",))

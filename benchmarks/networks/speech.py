@@ -83,7 +83,7 @@ class Decoder(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
 def whisper_encoder(*, small: bool = False) -> Network:
     """Whisper-base's: half a minute of sound."""
     torch.manual_seed(5)
-    width, heads, layers, longest = (32, 4, 2, 20) if small else (512, 8, 6, 1500)
+    width, heads, layers, longest = (32, 4, 1, 20) if small else (512, 8, 6, 1500)
 
     def feeds(rng: Rng, batch: int, _length: int) -> dict[str, Any]:
         return {"mel": rng.standard_normal((batch, MELS, 2 * longest))}
@@ -95,7 +95,7 @@ def whisper_encoder(*, small: bool = False) -> Network:
 def whisper_decoder(*, small: bool = False) -> Network:
     """A step of Whisper-base's."""
     torch.manual_seed(6)
-    width, heads, layers, longest = (32, 4, 2, 20) if small else (512, 8, 6, 1500)
+    width, heads, layers, longest = (32, 4, 1, 20) if small else (512, 8, 6, 1500)
     names = [
         f"past.{i}.{whose}.{what}" for i in range(layers) for whose in ("own", "sound") for what in ("key", "value")
     ]

@@ -116,27 +116,28 @@ def _classifier(parts: list[nn.Module], side: int) -> Network:
 
 
 def resnet(*, small: bool = False) -> Network:
-    """ResNet-50, or a block of each stage."""
+    """ResNet-50, or a block of two stages."""
     torch.manual_seed(3)
-    width, blocks = (8, (1, 1, 1, 1)) if small else (64, (3, 4, 6, 3))
+    width, blocks = (8, (1, 1)) if small else (64, (3, 4, 6, 3))
     parts = [*convolved(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = width
     for stage, count in enumerate(blocks):
         for i in range(count):
             parts.append(Bottleneck(inputs, width << stage, 2 if stage and not i else 1))
             inputs = 4 * width << stage
-    return _classifier([*parts, *_ending(inputs)], 64 if small else SIDE)
+    return _classifier([*parts, *_ending(inputs)], 32 if small else SIDE)
 
 
 def squeezenet(*, small: bool = False) -> Network:
-    """SqueezeNet 1.1, all of it."""
+    """SqueezeNet 1.1, or its first blocks."""
     torch.manual_seed(3)
     pool = nn.MaxPool2d(3, 2, ceil_mode=True)
     parts = [nn.Conv2d(3, 64, 3, 2), nn.ReLU(), pool, Fire(64, 16, 64), Fire(128, 16, 64), pool]
-    parts += [Fire(128, 32, 128), Fire(256, 32, 128), pool]
-    parts += [Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)]
-    parts += [nn.Conv2d(512, 1000, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return _classifier(parts, 64 if small else SIDE)
+    if not small:
+        parts += [Fire(128, 32, 128), Fire(256, 32, 128), pool]
+        parts += [Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)]
+    parts += [nn.Conv2d(128 if small else 512, 1000, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return _classifier(parts, 32 if small else SIDE)
 
 
 def mobilenet_v2(*, small: bool = False) -> Network:
@@ -193,7 +194,7 @@ def efficientnet(*, small: bool = False) -> Network:
 
 
 def vit(*, small: bool = False) -> Network:
-    """ViT-B/16, or two layers of it."""
+    """ViT-B/16, or a layer of it."""
     torch.manual_seed(3)
     side = 32 if small else SIDE
-    return Network(Vit(32, 8, 32, 4, 2) if small else Vit(SIDE, 16, 768, 12, 12), images(side), _BATCH, ("scores",))
+    return Network(Vit(32, 8, 32, 4, 1) if small else Vit(SIDE, 16, 768, 12, 12), images(side), _BATCH, ("scores",))

@@ -144,7 +144,8 @@ def _followed(node: Node, make: Maker, found: Value, numbers: Sequence[float]) -
         )
     if kind == "Clip":
         return make(kind, found, *(Value.of(found.element, number) for number in numbers[:2]))
-    return make(kind, found, **dict(zip(_FOLLOWS[kind], numbers, strict=False))) if kind else found
+    named: dict[str, Any] = dict(zip(_FOLLOWS[kind], numbers, strict=False))
+    return make(kind, found, **named) if kind else found
 
 
 def convolution(node: Node, make: Maker) -> list[Value]:
