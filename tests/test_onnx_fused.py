@@ -41,7 +41,7 @@ WORDS = RNG.integers(0, 9, (2, 3)).astype(np.int32)
 EMBEDDED = [WORDS, WORDS % 2, _floats(9, 8), _floats(6, 8), _floats(2, 8), _floats(8), _floats(8)]
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QLinearAdd", [*_bytes(2, 3, 8), *_bytes(3, 8, scale=0.07, zero=128), *_scale(0.2)], {}),
-    ("QLinearAdd", [*_bytes(2, 8, kind=np.int8), *_bytes(2, 8, kind=np.int8, scale=0.07), *_scale(0.2, -4, np.int8)], {}),
+    ("QLinearAdd", [*_bytes(8, kind=np.int8), *_bytes(8, kind=np.int8, scale=0.07), *_scale(0.2, -4, np.int8)], {}),
     ("QLinearMul", [*_bytes(2, 3, 8), *_bytes(1), *_scale(1.5)], {}),
     ("QLinearSigmoid", [*_bytes(4, 8, scale=0.05, zero=128), *_scale(1 / 256, 0)], {}),
     ("QLinearLeakyRelu", [*_bytes(4, 8, zero=128), *_scale(0.1)], {"alpha": 0.3}),
