@@ -132,7 +132,7 @@ class RowText:
             lanes *= 2
         number = len(self.targets)
         order = ", ".join(f"i32 {k * self.lanes + i}" for i in range(self.lanes) for k in range(number))
-        woven = self._shuffled(view.scalar, lanes, *values, order)
+        woven = self._shuffled(view.scalar, lanes, values[0], values[1], order)
         text.add(f"store <{2 * lanes} x {view.scalar}> {woven}, ptr {self.at(base, index, step)}, align 1")
 
     def _shuffled(self, scalar: str, lanes: int, a: str, b: str, order: str) -> str:
