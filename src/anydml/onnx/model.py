@@ -12,6 +12,7 @@ from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
 from anydml.onnx.feeds import index_names, make_up
+from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.into import run_into
 from anydml.onnx.outputs import declared_outputs, with_shapes
@@ -129,6 +130,11 @@ class Model:
     def max_memory(self) -> int:
         """The most bytes that it may take."""
         return self._source.beside.limit.most
+
+    @property
+    def memory(self) -> Footprint:
+        """What its programs hold, and what a run of one needs: of those compiled so far, its parts' among them."""
+        return footprint(list(self._spares.programs))
 
     @property
     def name(self) -> str:

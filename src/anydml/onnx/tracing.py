@@ -110,7 +110,7 @@ def trace(
         known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
         own.absent.update((name, (tracer.label, i)) for i, name in enumerate(proto.output) if i >= len(made))
         note = "" if error or tracer.added else _note(tracer, made)
-        read = None if error is None else _size([known.get(name) for name in proto.input if name])
+        read = None if error is None else _size([name for name in proto.input if name], known, own)
         records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read))
     outputs: dict[str, Value | None] = {}
     for info in graph.output:
@@ -185,10 +185,13 @@ def _find(name: str, known: dict[str, Value | None], own: _Own) -> Value | None:
     return known[name]
 
 
-def _size(values: list[Value | None]) -> int | None:
+def _size(names: list[str], known: dict[str, Value | None], own: _Own) -> int | None:
     """The bytes of values; None where one is not known."""
-    found = [value.element.bytes_of(value.count) for value in values if value is not None]
-    return sum(found) if len(found) == len(values) else None
+    try:
+        values = [_find(name, known, own) for name in names]
+    except DmlError:
+        return None
+    return sum(value.element.bytes_of(value.count) for value in values if value is not None)
 
 
 def _lower(node: Node) -> list[Value | None]:
