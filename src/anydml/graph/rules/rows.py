@@ -15,7 +15,7 @@ from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.expressions import const, coordinate
 from anydml.ir.fetches import match_gathered
-from anydml.ir.patterns import match_contraction
+from anydml.ir.patterns import is_product, match_contraction
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
@@ -102,7 +102,9 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
     if any(view.tensor == made.target.tensor for view in _needed_in_memory(reader)):
         return None
     if not isinstance(made, Map):
-        return _along_rows(made, reader)
+        merged = _along_rows(made, reader)
+        # Two products in one pass are none that an engine knows: a gated layer took 4 times as long.
+        return None if merged and is_product(made) and not match_contraction(merged) else merged
     fetches = fetched(made.value)
     if match_contraction(reader):
         return None if fetches else factor(made, reader, is_first=is_first)
