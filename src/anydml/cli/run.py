@@ -14,6 +14,7 @@ from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option,
 from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
+from anydml.cli.without import without_option
 from anydml.engines import describe_engine
 from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
@@ -30,6 +31,7 @@ from anydml.models import (
     load_model,
 )
 from anydml.models.onnx_programs import OnnxProgram
+from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
     from anydml.models import Event
@@ -65,6 +67,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
 @input_options
 @seed_option
+@without_option
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -88,6 +91,7 @@ def run(
     print_commands: bool,
     shows_bindings: bool,
     seed: int | None,
+    without: tuple[str, ...],
     **timing: Any,
 ) -> None:
     """Run a DxDispatch model: dispatch its operators, print its resources, write its files.
@@ -114,9 +118,10 @@ def run(
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
         given = Given(inputs, sizes, seed, max_memory)
-        run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path, shows=shows_bindings)
+        device = Device(engine, feature_level=level or FeatureLevel.highest())
+        run_onnx(model, given, device, times, output_path, shows=shows_bindings, without=without)
         return
-    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "without")
     loaded = load_model(
         model,
         allow_files=allowed,

@@ -18,7 +18,7 @@ from anydml.onnx.reading import read_model
 from anydml.onnx.tensors import decode_tensor, is_external
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from anydml.onnx.reading import Given, Source
     from anydml.runtime.device import Device
@@ -83,11 +83,15 @@ def compare(
     rtol: float = RTOL,
     atol: float = ATOL,
     max_memory: int | None = None,
+    without: Iterable[str] = (),
 ) -> Comparison:
-    """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not."""
+    """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not.
+
+    `without` names rewritings of the graph to leave out, as `load` takes them.
+    """
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     source = read_model(model, max_memory=max_memory)
-    options: dict[str, Any] = {"device": device, "shapes": shapes, "max_memory": max_memory}
+    options: dict[str, Any] = {"device": device, "shapes": shapes, "max_memory": max_memory, "without": without}
     inputs = hold(inputs, source.name)
     mine = {name: np.asarray(value) for name, value in load(model, **options).run(inputs).items()}
     given = {name: np.asarray(array) for name, array in inputs.items()}

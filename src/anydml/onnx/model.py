@@ -12,6 +12,7 @@ import numpy as np
 
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, printable, show
+from anydml.graph.without import read_without
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, on_host, send, take, take_out
@@ -27,7 +28,7 @@ from anydml.onnx.values import NeedsValueError, Value
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.reading import Given, Source
@@ -41,19 +42,22 @@ def load(
     device: Device | str | None = None,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     max_memory: int | None = None,
+    without: Iterable[str] = (),
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
     `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
     Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
-    is not given: the model, its results and what passes between its operators must fit.
+    is not given: the model, its results and what passes between its operators must fit. `without` names rewritings of
+    the graph to leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    left_out = read_without(without, "load")
     with memory_told("load"):
         source = read_model(model, max_memory=max_memory, is_kept=True)
         check_graph(source)
-        return Model(source, device, {} if shapes is None else shapes)
+        return Model(source, device, {} if shapes is None else shapes, left_out)
 
 
 class Model:
@@ -64,8 +68,10 @@ class Model:
     the next ones when nobody has them any more.
     """
 
-    def __init__(self, source: Source, device: Device, shapes: Mapping[str, int | Sequence[int]]) -> None:
-        self.device = device
+    def __init__(
+        self, source: Source, device: Device, shapes: Mapping[str, int | Sequence[int]], without: frozenset[str]
+    ) -> None:
+        self.device, self._without = device, without
         self._source = source
         graph = source.proto.graph
         own = {tensor.name for tensor in graph.initializer}
@@ -257,7 +263,7 @@ class Model:
                 start = time.perf_counter()
                 try:
                     found = trace(self._source, shapes, values, self.device, kept=self._kept)
-                    program = Program(found, self._spares, self._source.beside)
+                    program = Program(found, self._spares, self._source.beside, self._without)
                 except NeedsValueError as error:
                     self._need(error, shapes, arrays)
                     continue

@@ -70,6 +70,10 @@ class Draft:
         """Whether a step depends on constants alone: it is computed once."""
         return self._known.is_constant(step)
 
+    def is_fixed(self, store: str) -> bool:
+        """Whether a store depends on constants alone."""
+        return store in self._known.fixed
+
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
         return {number: self.steps[number] for number in sorted(self._known.readers.get(store, ()))}

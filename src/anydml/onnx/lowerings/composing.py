@@ -132,9 +132,9 @@ def power(node: Node) -> list[Value]:
     base, exponent = operands(node)
     wide = (DataType.INT64, DataType.UINT64)
     is_wide = exponent.element.data_type in wide
-    if base.element is not DOUBLE and base.element.data_type.is_float and (known := _one_number(exponent)) is not None:
-        if len(exponent.shape) <= len(base.shape):
-            return [compute(node, dml.constant_pow, base, exponent=known)]
+    known = _one_number(exponent) if len(exponent.shape) <= len(base.shape) else None
+    if known is not None and base.element is not DOUBLE and base.element.data_type.is_float:
+        return [compute(node, dml.constant_pow, base, exponent=known)]
     if base.element.data_type.is_float:
         exponent = convert(node, exponent, FLOAT) if is_wide else exponent
         return [compute(node, dml.pow, base, exponent)]
