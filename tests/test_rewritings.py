@@ -34,6 +34,16 @@ def reversed_(x: Any) -> Any:
     )
 
 
+def turned(x: Any) -> Any:
+    *outer, rows, columns = x.sizes
+    return x.reinterpret((*outer, columns, rows), (2 * rows * columns, rows * columns, 1, columns))
+
+
+def normalised(g: dml.Graph, x: Any) -> Any:
+    mean, variance, scale, bias = (g.constant(abs(numbers(1, 2, 1, 1))) for _ in range(4))
+    return dml.batch_normalization(x, mean, variance, scale, bias, epsilon=0.1)
+
+
 def softened(x: Any) -> Any:
     return dml.softmax1(x, axes=[3])
 
@@ -52,7 +62,7 @@ def quantised(g: dml.Graph, x: Any) -> Any:
     weights = g.constant(RNG.integers(-128, 128, (1, 1, 48, 32)).astype(np.int8))
     scale = g.constant(np.full((1, 1, 48, 1), 0.01, np.float32))
     return dml.gemm(
-        rows, dml.dequantize_linear(weights, scale, g.constant(np.zeros((1, 1, 48, 1), np.int8))), trans_b=1
+        rows, dml.dequantize_linear(weights, scale, g.constant(np.zeros((1, 1, 48, 1), np.int8))), trans_b=True
     )
 
 
@@ -64,14 +74,13 @@ CASES: dict[str, Case] = {
     "direction": lambda g, x: reversed_(dml.cumulative_summation(reversed_(x), axis=3)),
     "forward": lambda g, x: dml.cumulative_summation(reversed_(x), axis=3),
     "fuse": lambda g, x: dml.sin(x) * x,
-    "hoist": lambda g, x: dml.batch_normalization(
-        x, *(g.constant(abs(numbers(1, 2, 1, 1))) for _ in range(4)), spatial=True, epsilon=0.1
-    ),
+    "hoist": normalised,
     "known": lambda g, x: dml.gather(x, g.constant(np.array([5, 4, 3], np.uint32)), axis=3),
     "layouts": lambda g, x: dml.gemm(x, g.constant(numbers(1, 2, 32, 64))),
     "narrow": lambda g, x: dml.slice(
         dml.cumulative_summation(x, axis=3), offsets=(0, 0, 1, 0), sizes=(1, 1, 5, 7), strides=(1,) * 4
     ),
+    "order": lambda g, x: dml.gemm(dml.sin(turned(x)), g.constant(numbers(1, 2, 48, 64))),
     "outside": lambda g, x: dml.convolution(
         x, g.constant(numbers(4, 2, 3, 3)), start_padding=(1, 1), end_padding=(1, 1)
     ),

@@ -27,8 +27,8 @@ def order(recipe: Recipe) -> Recipe:
     """Transposes go through maps, to be met by others or become a product's strides.
 
     A model of TensorFlow's has one before and one after each convolution: what is computed in between lies as the
-    convolution wrote it, and the two cancel each other. Written across its rows a depthwise convolution takes three times as
-    long (one thread of an Arm Neoverse-N1).
+    convolution wrote it, and the two cancel each other. Written across its rows a depthwise convolution takes three
+    times as long (one thread of an Arm Neoverse-N1).
     """
     draft = Draft(recipe)
     for number, step in enumerate(recipe.steps):
