@@ -76,7 +76,7 @@ if hasattr(os, "register_at_fork"):
 
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
-    from functools import cached_property as cached_property
+    from functools import cached_property as cached_property  # noqa: TID251 - it has no lock there
 else:
 
     class cached_property:  # noqa: N801 - as functools calls it
