@@ -12,6 +12,7 @@ from agreement import assert_same
 from anydml.onnx import load
 from modelling import program
 from onnx_models import slice_model
+from spellings import SPELLINGS, spell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,11 @@ def turned(x: Any) -> Any:
 def normalised(g: dml.Graph, x: Any) -> Any:
     mean, variance, scale, bias = (g.constant(abs(numbers(1, 2, 1, 1))) for _ in range(4))
     return dml.batch_normalization(x, mean, variance, scale, bias, epsilon=0.1)
+
+
+def rotated(g: dml.Graph, x: Any) -> Any:
+    low, high = dml.split(x, output_axis_sizes=(16, 16), axis=3)
+    return dml.join([dml.negate(high), low], axis=3) * g.constant(numbers(1, 2, 48, 32))
 
 
 def softened(x: Any) -> Any:
@@ -84,6 +90,7 @@ CASES: dict[str, Case] = {
     "outside": lambda g, x: dml.convolution(
         x, g.constant(numbers(4, 2, 3, 3)), start_padding=(1, 1), end_padding=(1, 1)
     ),
+    "parts": rotated,
     "rows": spelled,
     "same": lambda g, x: dml.join([dml.sin(x), dml.sin(x)], axis=1),
     "together": lambda g, x: [dml.sin(x), dml.cos(x)],
@@ -141,3 +148,13 @@ def test_the_command_line_lists_the_names(tmp_path: Any) -> None:
         assert "there are absorb, attend," in refused.output
     helped = program("run", "--help").output
     assert all(name in helped for name in dml.rewritings())
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_what_exporters_spell_out_becomes_few_passes(name: str) -> None:
+    given, feeds, passes = spell(name)
+    model, plain = load(given, device="cpu"), load(given, device="reference", without=dml.rewritings())
+    assert len(model.explain().after) == passes, model.explain()
+    assert len(plain.explain().after) > passes
+    (got,), (want,) = (list(one.run(feeds).values()) for one in (model, plain))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)

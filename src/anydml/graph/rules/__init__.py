@@ -18,6 +18,7 @@ from anydml.graph.rules.hoist import hoist
 from anydml.graph.rules.known import known
 from anydml.graph.rules.narrow import narrow
 from anydml.graph.rules.order import order
+from anydml.graph.rules.parts import parts
 from anydml.graph.rules.rows import rows
 from anydml.graph.rules.same import same
 
@@ -27,6 +28,6 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
 
 RULES: tuple[Callable[[Recipe], Recipe], ...] = (
-    dead, same, known, hoist, forward, narrow, absorb, order, rows, fuse, direction,
+    dead, same, known, hoist, forward, narrow, absorb, parts, order, rows, fuse, direction,
 )  # fmt: skip
 """In the order in which they are tried, again and again until none changes anything."""

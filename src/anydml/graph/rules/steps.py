@@ -63,6 +63,10 @@ class Draft:
         """Whether a view is of scratch memory."""
         return self.stores[view.tensor].kind == "scratch"
 
+    def is_scratch_store(self, store: str) -> bool:
+        """Whether a store is scratch memory."""
+        return self.stores[store].kind == "scratch"
+
     def is_own(self, view: View) -> bool:
         """Whether a view is of scratch memory that one step alone writes."""
         return self.is_scratch(view) and len(self._known.writers[view.tensor]) == 1
