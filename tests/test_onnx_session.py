@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -136,6 +137,80 @@ def test_errors_say_field_rule_and_way_out(script: Any, error: type[Exception], 
         script()
     assert isinstance(caught.value, dml.DmlError)
     assert message in str(caught.value)
+
+
+ODD: list[Any] = [
+    None,
+    "a",
+    "",
+    -1,
+    10**30,
+    1.5,
+    [],
+    [None],
+    {},
+    {"x": None},
+    {1: X},
+    b"a",
+    object(),
+    np.ones(2, "M8[s]"),
+    type,
+]
+
+
+def test_no_argument_leads_to_an_error_of_another_family(tmp_path: Path) -> None:
+    """Every method with every odd value in every place, the others being right."""
+    value, session = ort.OrtValue.ortvalue_from_numpy(X.copy()), opened(ort)
+    options, binding = ort.SessionOptions(), session.io_binding()
+    calls: list[tuple[Callable[..., Any], list[Any]]] = [
+        (ort.InferenceSession, [network(), options, CPU, None]),
+        (session.run, [["y"], {"x": X}, None]),
+        (session.run_with_ort_values, [["y"], {"x": value}, None]),
+        (session.set_providers, [CPU, [{}]]),
+        (binding.bind_cpu_input, ["x", X]),
+        (binding.bind_ortvalue_input, ["x", value]),
+        (binding.bind_ortvalue_output, ["y", value]),
+        (binding.bind_input, ["x", "cpu", 0, np.float32, [2, 3], X.ctypes.data]),
+        (binding.bind_output, ["y", "cpu", 0, np.float32, [2, 3], value.data_ptr()]),
+        (ort.OrtValue.ortvalue_from_numpy, [X, "cpu", 0, -1]),
+        (ort.OrtValue.ortvalue_from_numpy_with_onnx_type, [X, 1]),
+        (ort.OrtValue.ortvalue_from_shape_and_type, [[2, 3], np.float32, "cpu", 0]),
+        (ort.OrtValue.from_dlpack, [X]),
+        (value.update_inplace, [X]),
+        (ort.OrtDevice.make, ["cpu", 0, -1]),
+        (ort.copy_tensors, [[value], [value]]),
+        (ort.SessionOptions().add_initializer, ["w", value]),
+        (ort.SessionOptions().add_external_initializers, [["w"], [value]]),
+        (ort.SessionOptions().add_free_dimension_override_by_name, ["n", 2]),
+        (ort.SessionOptions().add_free_dimension_override_by_denotation, ["DATA_BATCH", 2]),
+        (ort.SessionOptions().add_session_config_entry, ["a", "b"]),
+        (ort.SessionOptions().get_session_config_entry, ["a"]),
+        (ort.SessionOptions().add_provider, ["CPUExecutionProvider", {}]),
+        (ort.set_default_logger_severity, [3]),
+        *(
+            (functools.partial(setattr, ort.SessionOptions(), name), [value])
+            for name, value in options.fields().items()
+        ),
+        *(
+            (functools.partial(setattr, ort.RunOptions(), name), [value])
+            for name, value in ort.RunOptions.fields().items()
+        ),
+    ]
+    wrong = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names of providers that are not here
+        for call, right in calls:
+            for place in range(len(right)):
+                for odd in ODD:
+                    if place == 5 and isinstance(odd, int):
+                        continue  # an address is the caller's word
+                    try:
+                        call(*right[:place], odd, *right[place + 1 :])
+                    except dml.DmlError:
+                        continue
+                    except Exception as error:  # noqa: BLE001 - which one is told
+                        wrong.append(f"{call} with {odd!r} for argument {place}: {error!r}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:

@@ -17,13 +17,14 @@ from anydml.errors import Fault, ModelFileError
 from anydml.files import real_path
 from anydml.models.timing import Samples
 from anydml.models.writes import Writes
+from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from anydml.enums import FeatureLevel
     from anydml.models.timing import Timing
-    from anydml.runtime.device import Device
 
 _MOST_SHOWN = 8
 """Elements of an output that are printed."""
@@ -32,18 +33,20 @@ _MOST_SHOWN = 8
 def run_onnx(
     path: Path,
     given: Given,
-    device: Device,
+    engine: str | None,
+    level: FeatureLevel,
     timing: Timing,
     output_path: Path | None,
     *,
     shows: bool = False,
-    without: tuple[str, ...] = (),
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
 
+    device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory, without=without)
+    options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict, "without": given.without}
+    model = load(path, device=device, shapes=given.shapes(), **options)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     arrays = given.arrays()

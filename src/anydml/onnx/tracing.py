@@ -41,6 +41,8 @@ class Record:
     """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
     error: DmlError | None = None
     """What it met with, where the trace went on."""
+    read: int | None = None
+    """Bytes of its inputs; None where one is not known."""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,8 @@ def trace(
         except DmlError as found:
             is_of_file = found.subject == source.name  # which says itself which tensor is at fault
             error = found if is_of_file else of_node(found, tracer.label)
+            if isinstance(error, NeedsValueError):
+                error.kind = kind_of(proto)
             if not keep_going:
                 raise error from found.__cause__
             made = [None] * len(proto.output)
@@ -106,7 +110,8 @@ def trace(
         known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
         own.absent.update((name, (tracer.label, i)) for i, name in enumerate(proto.output) if i >= len(made))
         note = "" if error or tracer.added else _note(tracer, made)
-        records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error))
+        read = None if error is None else _size([known.get(name) for name in proto.input if name])
+        records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read))
     outputs: dict[str, Value | None] = {}
     for info in graph.output:
         is_missing = info.name in known and known[info.name] is None
@@ -178,6 +183,12 @@ def _find(name: str, known: dict[str, Value | None], own: _Own) -> Value | None:
         return known[name]
     known[name] = own.find(name)
     return known[name]
+
+
+def _size(values: list[Value | None]) -> int | None:
+    """The bytes of values; None where one is not known."""
+    found = [value.element.bytes_of(value.count) for value in values if value is not None]
+    return sum(found) if len(found) == len(values) else None
 
 
 def _lower(node: Node) -> list[Value | None]:

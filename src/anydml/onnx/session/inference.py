@@ -11,16 +11,18 @@ import numpy as np
 
 from anydml.engines.threads import get_num_threads
 from anydml.errors import BindingError, DmlError, Fault, printable, show
+from anydml.locks import cached_property
+from anydml.onnx.graphs import shape_of
 from anydml.onnx.model import Model, load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
 from anydml.onnx.session.errors import Fail, refuse, refuse_type, renamed
+from anydml.onnx.session.feeding import read_value
 from anydml.onnx.session.options import RunOptions, SessionOptions, read_options
-from anydml.onnx.session.preparing import prepare
+from anydml.onnx.session.preparing import prepare, without_names
 from anydml.onnx.session.profiling import Profile
 from anydml.onnx.session.providers import find_device, read_providers
 from anydml.onnx.session.threads import threads
-from anydml.onnx.session.types import type_of
 from anydml.onnx.session.value import OrtValue, on_host
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class InferenceSession:
         if odd := [name for name in kwargs if name not in _SWITCHES]:
             raise refuse_type("InferenceSession", odd[0], f"one of {', '.join(_SWITCHES)}", kwargs[odd[0]])
         self._may_fall_back = bool(int(kwargs.get("enable_fallback", 1)))
-        self._options: SessionOptions = read_options(sess_options or None, SessionOptions, "sess_options")
+        self._options: SessionOptions = read_options(sess_options, SessionOptions, "sess_options")
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._threads = self._options.intra_op_num_threads
         self._profile = Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
@@ -89,6 +91,10 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs; sizes that the model does not declare, as far as its nodes show them."""
+        return list(self._outputs)
+
+    @cached_property
+    def _outputs(self) -> list[NodeArg]:
         with self._told():
             return [describe_value(info, self._model.outputs) for info in self._source.proto.graph.output]
 
@@ -126,18 +132,14 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
         """Run on arrays by the names of the inputs; gives the outputs asked for, or all, as NumPy arrays."""
-        if run_options is None and type(input_feed) is dict and type(output_names) is not str and self._is_plain():
-            for array in input_feed.values():
-                if type(array) is not np.ndarray:
-                    break
-            else:
-                try:
-                    found = self._model.run(input_feed)
-                    return [found[name] for name in output_names] if output_names else list(found.values())
-                except (BindingError, KeyError, TypeError):
-                    pass  # told by the closer look
-                except DmlError as error:
-                    raise renamed(error) from error.__cause__
+        if run_options is None and (output_names is None or type(output_names) is list) and self._is_plain(input_feed):
+            try:
+                found = self._model.run(input_feed)
+                return [found[name] for name in output_names] if output_names else list(found.values())
+            except (BindingError, KeyError, TypeError):
+                pass  # told by the closer look
+            except DmlError as error:
+                raise renamed(error) from error.__cause__
         names = self.read_names(output_names)
         results = self._compute(self._read_feed(input_feed), {}, run_options)
         return [on_host(results[name]) for name in names]
@@ -146,11 +148,11 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: Any = None
     ) -> list[OrtValue]:
         """The same with OrtValues, which stay on their device."""
+        names, feed = self.read_names(output_names), self._read_feed(input_dict_ort_values)
         for name, value in input_dict_ort_values.items():
             if not isinstance(value, OrtValue):
-                raise refuse_type("InferenceSession", name, "an OrtValue", value, "run() takes arrays")
-        names = self.read_names(output_names)
-        results = self._compute(self._read_feed(input_dict_ort_values), {}, run_options)
+                raise refuse_type("InferenceSession", str(name), "an OrtValue", value, "run() takes arrays")
+        results = self._compute(feed, {}, run_options)
         return [OrtValue(results[name]) for name in names]
 
     def run_async(
@@ -179,7 +181,7 @@ class InferenceSession:
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
         """Run on what is bound, into what is bound."""
         out = iobinding.written()
-        if run_options is None and not out and self._is_plain():
+        if run_options is None and not out and self._is_plain(iobinding.inputs):
             try:  # `with self._told()` would take 2 us
                 results = self._model.run(iobinding.inputs)
             except DmlError as error:
@@ -192,9 +194,26 @@ class InferenceSession:
         options: RunOptions = read_options(run_options, RunOptions, "run_options")
         with self._told(), self._event("model_run"), self._with_threads():
             self._check_terminated(options)
-            results = self._model.run(inputs, out=out or None)
+            try:
+                results = self._model.run(inputs, out=out or None)
+            except BindingError:
+                if not self._loosen(inputs):
+                    raise
+                results = self._model.run(inputs, out=out or None)
             self._check_terminated(options)
         return results
+
+    def _loosen(self, inputs: dict[str, Any]) -> bool:
+        """Forget the names of sizes where arrays disagree on one, which ONNX Runtime never compares: (1, 3, ?, ?)."""
+        declared = {info.name: shape_of(info) or () for info in self._source.proto.graph.input}
+        seen: dict[str, int] = {}
+        for name, array in inputs.items():
+            for size, found in zip(declared.get(name, ()), getattr(array, "shape", ()), strict=False):
+                if isinstance(size, str) and seen.setdefault(size, found) != found:
+                    self.get_outputs()  # which tell sizes by their names
+                    self._model = load(without_names(self._source), device=self.device)
+                    return True
+        return False
 
     def _check_terminated(self, options: RunOptions) -> None:
         if options.terminate:
@@ -202,15 +221,20 @@ class InferenceSession:
                 self._source.name, Fault(field="terminate", rule="the run was ended: RunOptions.terminate is set")
             )
 
-    def _is_plain(self) -> bool:
-        """Whether a run is nothing but a run of the model: not timed, and on as many threads as there are."""
-        return self._profile is None and self._threads in (0, get_num_threads())
+    def _is_plain(self, feed: Any) -> bool:
+        """Whether a run is nothing but a run of the model: not timed, on as many threads as there are, on arrays."""
+        if type(feed) is not dict or self._profile is not None or self._threads not in (0, get_num_threads()):
+            return False
+        for array in feed.values():  # noqa: SIM110 - all() takes half a microsecond more
+            if type(array) is not np.ndarray:
+                return False
+        return True
 
     # What a run is given
 
     def read_input(self, name: str, value: Any) -> Any:
         """A value for an input, as the model takes it."""
-        if name not in self._model.inputs:
+        if not isinstance(name, str) or name not in self._model.inputs:
             way_out = f"the model takes {', '.join(repr(printable(own)) for own in self._model.inputs) or 'none'}"
             raise refuse(self._source.name, str(name), f"there is no input {show(name)}", way_out=way_out)
         return self._read_feed({name: value})[name]
@@ -219,7 +243,7 @@ class InferenceSession:
         """The names of outputs; of all of them for None."""
         if names is None or (isinstance(names, (list, tuple)) and not names):
             return self._output_names
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
             raise refuse_type(self._source.name, "output_names", "a list of names, or None for all", names)
         for name in names:
             if name not in self._output_names:
@@ -231,31 +255,9 @@ class InferenceSession:
         if not hasattr(feed, "items"):
             raise refuse_type(self._source.name, "input_feed", "a dict of names to arrays", feed)
         types = {info.name: info.type for info in self._source.proto.graph.input}
-        return {name: self._read_value(name, value, types.get(name)) for name, value in feed.items()}
-
-    def _read_value(self, name: str, value: Any, kind: Any) -> Any:
-        """A value as the model takes it: lists become arrays of the input's type, OrtValues what they hold."""
-        if isinstance(value, OrtValue):
-            return value.held
-        if isinstance(value, np.ndarray):
-            return (
-                value
-                if value.dtype.isnative and type(value) is np.ndarray
-                else np.asarray(value, value.dtype.newbyteorder("="))
-            )
-        if kind is None or kind.WhichOneof("value") != "tensor_type":
-            return value
-        if value is None or isinstance(value, (str, dict)):
-            raise refuse_type(self._source.name, name, f"an array, being {type_of(kind)}", value)
-        if isinstance(value, (list, tuple, int, float)) and (info := self._model.inputs.get(name)) is not None:
-            try:
-                return np.array(value, info.element.dtype)
-            except Exception as error:
-                rule = (
-                    f"input '{printable(name)}' could not be made an array of {info.element.dtype.name} ({show(error)})"
-                )
-                raise refuse(self._source.name, name, rule) from error
-        return value
+        known = self._model.inputs
+        subject = self._source.name
+        return {name: read_value(name, value, types.get(name), known, subject) for name, value in feed.items()}
 
     # Around a run
 
