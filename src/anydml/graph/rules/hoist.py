@@ -38,15 +38,13 @@ def hoist(recipe: Recipe) -> Recipe:
     draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
     for step in recipe.steps:
         made = step.primitive
-        parts = [] if not isinstance(made, Computation) or draft.is_constant(step) else list(_parts(made, draft))
-        for part in parts:
-            assert isinstance(made, Computation)  # noqa: S101 - for type checkers
-            ahead = _ahead(made, part, _name(step, stores))
-            stores[ahead.target.tensor] = Store(
-                "scratch", math.prod(ahead.target.sizes) * ahead.target.data_type.size_in_bytes
-            )
-            steps.append(replace(step, primitive=ahead))
-            made = _reading(made, part, ahead.target)
+        if isinstance(made, Computation) and not draft.is_constant(step):
+            while (part := next(_parts(made, draft), None)) is not None:
+                ahead = _ahead(made, part, _name(step, stores))
+                size = math.prod(ahead.target.sizes) * ahead.target.data_type.size_in_bytes
+                stores[ahead.target.tensor] = Store("scratch", size)
+                steps.append(replace(step, primitive=ahead))
+                made = _reading(made, part, ahead.target)
         steps.append(step if made is step.primitive else replace(step, primitive=made))
     return recipe if len(steps) == len(recipe.steps) else replace(recipe, stores=stores, steps=tuple(steps))
 
@@ -60,6 +58,8 @@ def _name(step: Step, stores: dict[str, Store]) -> str:
 
 def _parts(made: Computation, draft: Draft) -> Iterator[Expr]:
     """The largest parts of a step's values that depend on constants alone, and are worth it."""
+    if not any(draft.is_fixed(view.tensor) for view in made.sources):
+        return
     fixed: set[Expr] = set()
     outside: set[Expr] = {*made.values}
     nodes = list(walk(*made.values))
