@@ -53,6 +53,8 @@ class Graph:
             rule = f"tensor_policy must be one of {', '.join(map(repr, TENSOR_POLICIES))}, or a function"
             refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
         self._policy = tensor_policy if callable(tensor_policy) else TENSOR_POLICIES[tensor_policy]
+        self.policy_name = tensor_policy if isinstance(tensor_policy, str) else None
+        """None for a function, which may say another thing each time."""
         self._inputs: list[Source] = []
         self._nodes: list[Source] = []
         self._names: dict[str, Source] = {}

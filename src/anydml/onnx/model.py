@@ -14,6 +14,7 @@ from anydml.graph.without import read_without
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, send, take, take_out
+from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
@@ -133,6 +134,11 @@ class Model:
     def max_memory(self) -> int:
         """The most bytes that it may take."""
         return self._source.beside.limit.most
+
+    @property
+    def memory(self) -> Footprint:
+        """What its programs hold, and what a run of one needs: of those compiled so far, its parts' among them."""
+        return footprint(list(self._spares.programs))
 
     @property
     def name(self) -> str:

@@ -51,7 +51,7 @@ class Program:
         self.values = list(values.values())
         self.memory = found.tracer.graph.device.engine.memory
         limit = beside.limit if self.memory == HOST or beside.limit.is_given else None
-        size = sum(value.count * value.element.dtype.itemsize for value in self.values)
+        self.result_size = size = sum(value.count * value.element.dtype.itemsize for value in self.values)
         if limit is not None:
             limit.check(size, "results", self._model)
         made: list[Expression] = []
@@ -88,7 +88,8 @@ class Program:
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
-            self._rebounds = Rebounds(self.compiled)
+            self._rebounds = Rebounds(self.compiled, spares.arenas)
+        spares.programs.add(self)
 
     def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
         """Compile the graph, unless it takes more than the results leave of a limit."""

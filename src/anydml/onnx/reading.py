@@ -64,7 +64,7 @@ class Source:
         for tensor in found.graph.initializer:
             if tensor.name in self.raw:
                 raw = self.raw[tensor.name]
-                tensor.raw_data = raw if isinstance(raw, bytes) else raw.read()
+                tensor.raw_data = raw if isinstance(raw, bytes) else raw.read().tobytes()
         return found
 
 

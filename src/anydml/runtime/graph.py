@@ -109,6 +109,11 @@ class CompiledGraph(Compiled):
         return most - total
 
     @property
+    def held(self) -> Mapping[int, int]:
+        """By address, the bytes of the constants that every dispatch reads."""
+        return self._constants.held
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """What is worth knowing of the graph, though it is valid: nodes that nothing uses."""
         return self.desc.check(self.device.feature_level).remarks
