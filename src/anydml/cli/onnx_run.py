@@ -50,7 +50,8 @@ def run_onnx(
     before = peak_of_process()
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory, strict=given.strict)
+    options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict, "without": given.without}
+    model = load(path, device=device, shapes=given.shapes(), **options)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     arrays = given.arrays()

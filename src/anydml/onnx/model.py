@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.graph.without import read_without
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
@@ -29,7 +30,7 @@ from anydml.onnx.values import NeedsValueError, NowhereError, Value
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
@@ -44,6 +45,7 @@ def load(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     max_memory: int | None = None,
     strict: bool = False,
+    without: Iterable[str] = (),
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
@@ -52,12 +54,15 @@ def load(
     is not given: the model, its results and what passes between its operators must fit.
 
     A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
-    installed, else by onnx's reference evaluator. With `strict` it is refused.
+    installed, else by onnx's reference evaluator. With `strict` it is refused. `without` names rewritings of the graph
+    to leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    left_out = read_without(without, "load")
     with memory_told("load"):
         source = read_model(model, max_memory=max_memory, is_kept=True)
+        source = replace(source, without=left_out) if left_out else source
         is_whole = check_graph(source, None if strict else hosts(source))
         return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)
 
@@ -103,7 +108,7 @@ class Model:
         self._divided: Divided | None = None
         """What runs the model where it is not one program."""
         if not is_whole:
-            self._divide()
+            self._divided = Divided(source, device, self._spares)
         self._lock = make_lock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
@@ -262,9 +267,6 @@ class Model:
         except NeedsValueError:
             return None
 
-    def _divide(self) -> None:
-        self._divided = Divided(self._source, self.device, self._spares)
-
     def _find_or_divide(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | None:
         """The program; None where the model runs in parts, be it from now on."""
         if self._divided is not None:
@@ -275,7 +277,7 @@ class Model:
             is_wanted = isinstance(error, NeedsValueError) and looks_at(error, shapes)
             if self._is_strict or is_wanted or isinstance(error, NowhereError):
                 raise
-            self._divide()
+            self._divided = Divided(self._source, self.device, self._spares)
             return None
 
     def _find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:

@@ -43,8 +43,8 @@ class Program:
     DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
-        self._spares, self._model = spares, beside.model
+    def __init__(self, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> None:
+        self._spares, self._model, self._without = spares, beside.model, without
         self._labels, self._rules = found.tracer.labels, found.tracer.rules
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
@@ -96,7 +96,8 @@ class Program:
         left = None if limit is None else limit.left - results
         try:
             desc = graph.desc(made)
-            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, max_memory=left).initialize()
+            options: dict[str, Any] = {"without": self._without, "max_memory": left}
+            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, **options).initialize()
         except DmlError as error:
             if limit is not None and error.field == "max_memory" and isinstance(error.value, int):
                 limit.check(error.value + results, "results, scratch memory and constants", self._model)

@@ -85,6 +85,11 @@ class Layouts:
                     steps += waiting.pop(view.tensor, ())
         return Recipe(stores, tuple(steps))
 
+    def did(self, others: Mapping[str, str]) -> dict[str, str]:
+        """What rewritings did, this one after the others."""
+        count = len(self.maps)
+        return {**others, "layouts": f"{count} constant{'s' * (count != 1)} laid out once"} if count else {**others}
+
     def told(self, recipe: Recipe) -> Recipe:
         """The recipe with what is laid out by the name of that."""
         steps = []

@@ -24,7 +24,7 @@ def _expanded(arrays: Sequence[Array]) -> int:
 
 
 def _padded(arrays: Sequence[Array]) -> int:
-    count, axes = len(arrays[1]) // 2, range(arrays[0].ndim)
+    count, axes = len(arrays[1]) // 2, list(range(arrays[0].ndim))
     if len(arrays) > 3:
         axes = [int(axis) % arrays[0].ndim for axis in arrays[3].reshape(-1)]
     sizes = list(arrays[0].shape)
