@@ -39,7 +39,7 @@ def detection() -> Any:
         node("Gather", "rows at", "found"),
         node("ReduceMax", "found", "y", keepdims=0),
     ]
-    numbers = {"two": np.float32(2), "most": np.array([9]), "overlap": np.float32([0.5]), "last": np.array(2)}
+    numbers = {"two": np.float32(2), "most": np.array([9]), "overlap": np.array([0.5], "f"), "last": np.array(2)}
     return chain(nodes, {"b": BOXES, "s": SCORES}, {**numbers, "first": np.array([0])})
 
 
@@ -76,7 +76,7 @@ PARTS = {
     "detection": (detection(), ["device", "host", "device"]),
     "texts": (chain([node("StringConcat", "a a", "y")], {"a": np.array(["one", "two"], object)}, y=object), ["host"]),
     "a constant of the host's": (
-        chain([node("Unique", "k", "u"), node("Sub", "x u", "y")], {"x": X}, {"k": np.float32([3])}), ["host", "device"]
+        chain([node("Unique", "k", "u"), node("Sub", "x u", "y")], {"x": X}, {"k": np.array([3], "f")}), ["host", "device"]
     ),
 }  # fmt: skip
 
@@ -119,10 +119,10 @@ def test_other_shapes_are_other_programs_of_the_same_parts() -> None:
 
 
 def test_an_initializer_that_is_given_is_no_constant() -> None:
-    proto = chain([node("Add", "x k", "a"), node("Unique", "a", "y")], {"x": X}, {"k": np.float32([1])})[0]
+    proto = chain([node("Add", "x k", "a"), node("Unique", "a", "y")], {"x": X}, {"k": np.array([1], "f")})[0]
     proto.graph.input.append(helper.make_tensor_value_info("k", 1, [1]))
     loaded = dml.onnx.load(proto, device=ENGINE)
-    for given in ({}, {"k": np.float32([5])}, {}):
+    for given in ({}, {"k": np.array([5], "f")}, {}):
         assert np.allclose(loaded.run({"x": X, **given})["y"], np.unique(X + given.get("k", 1)))
 
 
