@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
+from anydml.onnx.bodies import bodies_of, graphs_within, nodes_within
 from anydml.onnx.functions import why_kept
 from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering, lowered_kinds
@@ -65,7 +67,7 @@ def check_graph(source: Source) -> None:
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     check_names(source)
-    for node in source.proto.graph.node:
+    for node in nodes_within(source.proto.graph.node, source.name):
         check_support(source, node)
 
 
@@ -81,7 +83,8 @@ def check_support(source: Source, node: Any) -> None:
 def check_names(source: Source) -> None:
     """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
     graph = source.proto.graph
-    if broken := [*_name_faults(graph), *_type_faults(graph)]:
+    several = [graph, *graphs_within(graph.node, source.name)]
+    if broken := [*_name_faults(graph, frozenset()), *itertools.chain.from_iterable(map(_type_faults, several))]:
         raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
@@ -100,7 +103,8 @@ _LISTED = "README.md names the {} node types that run, and `anydml check` tells 
 
 def _unsupported_nodes(source: Source) -> Iterator[Fault]:
     """One fault for each node type that there is no lowering for."""
-    nodes = [node for node in source.proto.graph.node if not _is_supported(node, source.opset)]
+    every = nodes_within(source.proto.graph.node, source.name)
+    nodes = [node for node in every if not _is_supported(node, source.opset)]
     counts = Counter(map(kind_of, nodes))
     first = {kind_of(node): node for node in reversed(nodes)}
     for i, (kind, count) in enumerate(sorted(counts.items())):
@@ -118,20 +122,20 @@ def _is_supported(node: Any, opset: int) -> bool:
 
 
 def _unsupported_types(source: Source) -> Iterator[Fault]:
-    graph = source.proto.graph
-    if graph.sparse_initializer:
-        yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
-    for what, infos in (("input", graph.input), ("output", graph.output)):
-        for info in infos:
+    for graph in (source.proto.graph, *graphs_within(source.proto.graph.node, source.name)):
+        if graph.sparse_initializer:
+            yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
+        for what, infos in (("input", graph.input), ("output", graph.output)):
+            for info in infos:
+                try:
+                    element_of(info, source.name, what)
+                except UnsupportedError as error:
+                    yield error.faults[0]
+        for tensor in graph.initializer:
             try:
-                element_of(info, source.name, what)
+                read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
             except UnsupportedError as error:
                 yield error.faults[0]
-    for tensor in graph.initializer:
-        try:
-            read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
-        except UnsupportedError as error:
-            yield error.faults[0]
 
 
 def _type_faults(graph: Any) -> Iterator[Fault]:
@@ -166,8 +170,8 @@ def shape_of(info: Any) -> tuple[Size, ...] | None:
     )
 
 
-def _name_faults(graph: Any) -> Iterator[Fault]:
-    """Every name is given once, and before it is used."""
+def _name_faults(graph: Any, outer: frozenset[str]) -> Iterator[Fault]:
+    """Every name is given once, and before it is used; a body has the names of the graphs around it as well."""
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
     for what, names in (("inputs", inputs), ("initializers", initializers)):
@@ -179,17 +183,19 @@ def _name_faults(graph: Any) -> Iterator[Fault]:
     later = {name for node in graph.node for name in node.output}
     for node in graph.node:
         for name in node.input:
-            if name and name not in known:
+            if name and name not in known and name not in outer:
                 why = "it is made by a later node" if name in later else "nothing makes it"
                 rule = f"{label_of(node)}: input '{printable(name)}' must be there before the node"
                 yield Fault(field=name, rule=rule, way_out=why)
+        for _, body in bodies_of(node):
+            yield from _name_faults(body, outer | known)
         for name in node.output:
             if name and name in known:
                 yield Fault(field=name, rule=f"{label_of(node)}: '{printable(name)}' must be made once")
             known.add(name)
     outputs = [info.name for info in graph.output]
     for name in outputs:
-        if not name or name not in known:
+        if not name or (name not in known and name not in outer):
             yield Fault(field="outputs", rule=f"output '{printable(name)}' must be there: nothing makes it")
     if len(set(outputs)) < len(outputs):
         yield Fault(field="outputs", rule="outputs must have names, each one of its own")

@@ -15,8 +15,9 @@ from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, shape_of
 from anydml.onnx.graphs import describe as describe_output
 from anydml.onnx.reading import read_model
+from anydml.onnx.scopes import UnknownError
 from anydml.onnx.shapes import Binder, refuse_large
-from anydml.onnx.tracing import UnknownError, trace
+from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device
