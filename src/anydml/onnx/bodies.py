@@ -48,13 +48,13 @@ def nodes_within(nodes: Iterable[Any], subject: str) -> Iterator[Any]:
         yield from graph.node
 
 
-def captures(graph: Any, subject: str) -> set[str]:
+def captures(graph: Any) -> set[str]:
     """The names of the graphs around a body that it reads, or that the graphs within it read."""
     own = {each.name for each in (*graph.input, *graph.initializer)}
     found: set[str] = set()
     for node in graph.node:
         found.update(name for name in node.input if name and name not in own)
         for _, inner in bodies_of(node):
-            found |= captures(inner, subject) - own
+            found |= captures(inner) - own
         own.update(node.output)
     return found | {info.name for info in graph.output if info.name not in own}

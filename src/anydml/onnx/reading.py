@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.files import Files, open_plain
-from anydml.limits import MemoryLimit
+from anydml.limits import MemoryLimit, read_max_steps
 from anydml.onnx.bodies import graphs_within, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
@@ -67,12 +67,14 @@ class Source:
         return found
 
 
-def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = False) -> Source:
+def read_model(
+    given: Given, *, max_memory: int | None = None, max_steps: int | None = None, is_kept: bool = False
+) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them.
 
     With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change.
     """
-    folder, limit = None, MemoryLimit(max_memory, "load")
+    folder, limit, steps = None, MemoryLimit(max_memory, "load"), read_max_steps(max_steps, "load")
     raw: dict[str, bytes | Piece] = {}
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
@@ -96,7 +98,7 @@ def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = F
                 raw[tensor.name] = tensor.raw_data
                 tensor.ClearField("raw_data")
     # A message gives memory back with its last holder alone.
-    beside = Beside(name, folder, limit)
+    beside = Beside(name, folder, limit, steps)
     return Source(name, _copied(whole) if raw else whole, opset, beside, functions, raw)
 
 

@@ -21,7 +21,7 @@ from anydml.onnx.values import Known, Value, check_dimensions
 
 if TYPE_CHECKING:
     from anydml.files import Files
-    from anydml.limits import MemoryLimit
+    from anydml.limits import MemoryLimit, StepLimit
     from anydml.onnx.types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1
@@ -46,6 +46,7 @@ class Beside:
     folder: Files | None
     """None for a model that is in no file."""
     limit: MemoryLimit
+    steps: StepLimit
 
 
 def is_external(tensor: Any) -> bool:
