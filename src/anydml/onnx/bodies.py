@@ -58,3 +58,9 @@ def captures(graph: Any) -> set[str]:
             found |= captures(inner) - own
         own.update(node.output)
     return found | {info.name for info in graph.output if info.name not in own}
+
+
+def names_read(node: Any) -> list[str]:
+    """The names that a node reads, those that its bodies read of the graphs around them included."""
+    found = [name for name in node.input if name]
+    return found if not has_bodies(node) else [*found, *sorted(set().union(*(captures(g) for _, g in bodies_of(node))))]

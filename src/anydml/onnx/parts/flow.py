@@ -13,6 +13,7 @@ from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.gathered import Gathered
 from anydml.onnx.parts.part import Part, on_host, part_of
 from anydml.onnx.parts.segment import Segment
+from anydml.onnx.parts.stepping import Stepping
 from anydml.onnx.parts.whole import Parts
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Flow(Part):
 
     def _number(self, value: Any, field: str) -> int:
         try:
-            return int(on_host(value).item())
+            return int((value if type(value) is np.ndarray else on_host(value)).item())
         except (ValueError, AttributeError, TypeError, OverflowError):
             self._refuse(field, f"{field} must have one element", found=str(getattr(value, "shape", "")))
 
@@ -132,23 +133,20 @@ class Repetition(Flow):
         inputs, body = self._inputs(values), self.bodies["body"]
         most = self._number(inputs[0], "M") if self._names[0] else None
         goes_on = self._truth(inputs[1], "cond") if self._names[1] else True
-        carried = inputs[2:]
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
-        is_true, count, names = _TRUE.reshape(self._cond_shape), self._carried + 1, body.inputs
-        known = self._captured(body, values)
-        step = 0
+        number, condition, *carried = body.inputs
+        known = {**self._captured(body, values), condition: _TRUE.reshape(self._cond_shape)}
+        shape, step = self._number_shape, 0
+        stepping = Stepping(body, known, [number], carried, inputs[2:], lambda n: np.full(shape, n, np.int64))
         with self._steps as steps:
             while goes_on and (most is None or step < most):
                 steps.add(self._label)
-                number = np.full(self._number_shape, step, np.int64)
-                known.update(zip(names, (number, is_true, *carried), strict=True))
-                results = body.run(known)
-                goes_on = self._truth(results[0], "cond")
-                carried = results[1:count]
-                for one, value in zip(gathered, results[count:], strict=True):
+                (more,), rest = stepping.step((step,), 1)
+                goes_on = self._truth(more, "cond")
+                for one, value in zip(gathered, rest, strict=True):
                     one.add(value)
                 step += 1
-        return self._named([*carried, *(one.stacked() for one in gathered)], [*inputs, *known.values()])
+        return self._named([*stepping.end(), *(one.stacked() for one in gathered)], [*inputs, *known.values()])
 
 
 @part_of("Scan")
@@ -215,16 +213,15 @@ class Sweep(Flow):
         self, states: list[Any], slices: list[Any], length: int | None, known: dict[str, Any], steps: StepLimit
     ) -> list[Any]:
         body, count = self.bodies["body"], self._carried
+        stepping = Stepping(body, known, body.inputs[count:], body.inputs[:count], states, np.asarray)
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
         for each in zip(*(array if length is None else array[:length] for array in slices), strict=True):
             steps.add(self._label)
-            known.update(zip(body.inputs, (*states, *map(np.asarray, each)), strict=True))
-            results = body.run(known)
-            states = results[:count]
-            for one, value in zip(gathered, results[count:], strict=True):
+            _, rest = stepping.step(each, 0)
+            for one, value in zip(gathered, rest, strict=True):
                 one.add(value)
         ways = zip(gathered, self._out_axes, self._out_back, strict=True)
-        return [*states, *(one.stacked(axis, is_back=is_back) for one, axis, is_back in ways)]
+        return [*stepping.end(), *(one.stacked(axis, is_back=is_back) for one, axis, is_back in ways)]
 
     def _sweep_batch(self, inputs: list[Any], known: dict[str, Any], steps: StepLimit) -> list[Any]:
         """Scan-8: the first axis is a batch's, the second is swept, as far as each entry is long."""

@@ -20,21 +20,22 @@ class Gathered:
     def __init__(self, info: Any, label: str, source: Source) -> None:
         self._info, self._label, self._source = info, label, source
         self._values: list[Any] = []
-        self._size = 0
+        self._size, self._most = 0, source.beside.limit.left // 2
+        """Bytes; they are there twice while they are put together."""
 
     def add(self, value: Any) -> None:
         """Take what a step gives."""
-        name = printable(self._info.name)
         if not hasattr(value, "nbytes"):
-            rule = f"'{name}' must be a tensor: it is one for each step, put together"
+            rule = f"'{printable(self._info.name)}' must be a tensor: it is one for each step, put together"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule))
         if self._values and (value.shape != self._values[0].shape or value.dtype != self._values[0].dtype):
-            rule = f"'{name}' must have one shape and type in every step, {_said(self._values[0])}"
+            rule = f"'{printable(self._info.name)}' must have one shape and type in every step, {_said(self._values[0])}"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=_said(value)))
         self._values.append(value)
         self._size += value.nbytes
-        # They are there twice while they are put together.
-        self._source.beside.limit.check(2 * self._size, f"results of steps, '{name}'", self._source.name)
+        if self._size > self._most:
+            of = f"results of steps, '{printable(self._info.name)}'"
+            self._source.beside.limit.check(2 * self._size, of, self._source.name)
 
     def stacked(self, axis: int = 0, *, is_back: bool = False) -> Any:
         """All of them as one array, the steps along an axis."""
