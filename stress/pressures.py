@@ -18,14 +18,15 @@ import numpy as np
 
 import anydml as dml
 from stress import doors, items
-from stress.watch import MOST_THREADS
+from stress.watch import MOST_THREADS, cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stress.worker import Worker
 
-FORK_SECONDS = 45
+FORK_SECONDS, FORK_WAITS = 45, 4
+"""How long a forked child may take, and how often as long again where it works on: others work beside it."""
 STACK = 128 * 1024
 _X = np.arange(12, dtype="int32").reshape(3, 4)
 _stacks = threading.Lock()
@@ -100,16 +101,23 @@ def fork(worker: Worker, numbers: list[int]) -> None:
     os.close(writes)
     trace: str | None = ""
     try:
-        said = _read(reads, time.monotonic() + FORK_SECONDS)
+        said, worked = None, 0.0
+        for _ in range(FORK_WAITS):
+            said = _read(reads, time.monotonic() + FORK_SECONDS)
+            before, worked = worked, cpu_seconds(pid)
+            if said is not None or worked - before < 1:
+                break
         if said is None:
             os.kill(pid, signal.SIGUSR1)
-            trace = _read(reads, time.monotonic() + 2, is_whole=False)
+            trace = _read(reads, time.monotonic() + 10, is_whole=False)
             os.kill(pid, signal.SIGKILL)
     finally:
         os.close(reads)
     status = os.waitpid(pid, 0)[1]
     if said is None:
-        worker.tell.fault("hang", f"a forked child does not end; items {numbers}\n{trace}", numbers[0])
+        worker.tell.fault(
+            "hang", f"a forked child does not end, {worked:.0f} s at work; items {numbers}\n{trace}", numbers[0]
+        )
     elif said:
         worker.tell.fault("wrong", f"in a forked child: {said}", numbers[0])
     elif status:

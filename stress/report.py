@@ -11,6 +11,9 @@ KINDS = ("wrong", "bare", "crash", "hang", "leak")
 MOST_SHOWN = 12
 """Faults of a kind that are written out; more are counted, and an item's second is not shown again."""
 
+FAULTS_AGAIN, LINES_AGAIN = 2, 12
+"""What the summary says again: some faults, and how each begins."""
+
 
 class Report:
     """Counts of everything, from every child."""
@@ -19,6 +22,7 @@ class Report:
         self.seed, self.began = seed, time.monotonic()
         self.doors, self.pressures, self.faults = Counter[str](), Counter[str](), Counter[str]()
         self.notes: list[str] = []
+        self._told: list[str] = []
         self._shown: set[tuple[str, int | None, str]] = set()
 
     def note(self, text: str) -> None:
@@ -37,7 +41,9 @@ class Report:
         self._shown.add(seen)
         again = f"python -m stress --seed {self.seed} --item {item}" if item is not None else ""
         parts = [f"FAULT {fault['kind']} ({role}): {fault['text'].rstrip()}", fault.get("about"), again]
-        _say("\n  ".join(part for part in parts if part))
+        text = "\n  ".join(part for part in parts if part)
+        _say(text)
+        self._told.append("\n".join(text.splitlines()[:LINES_AGAIN]))
 
     def line(self, running: Counter[str]) -> None:
         """How far it is."""
@@ -59,6 +65,8 @@ class Report:
         for text in self.notes:
             _say(f"  note:      {text}")
         _say(f"  faults:    {self._faults()}")
+        for text in self._told[:FAULTS_AGAIN]:  # where whoever has the end of the output alone finds them
+            _say(text)
         nothing_done = not self.doors
         if nothing_done:
             _say("  nothing was done, which proves nothing")

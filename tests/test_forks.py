@@ -146,20 +146,26 @@ print(codes)
 
 
 @posix
+@pytest.mark.parametrize("patience", [30, 0])
 @pytest.mark.parametrize("phase", ["find_spec", "exec_module"])
-def test_a_fork_waits_for_what_another_thread_imports(phase: str, tmp_path: Path) -> None:
-    """Of modules that are imported when first needed: Python has a lock for each, before and while its code is run."""
+def test_a_fork_waits_for_what_another_thread_imports(phase: str, patience: int, tmp_path: Path) -> None:
+    """Of modules that are imported when first needed: Python has a lock for each, before and while its code is run.
+
+    Without patience, as where the import begins after the look, the child imports the module anew.
+    """
     code = f"""
 import importlib.machinery
+import anydml.locks
+anydml.locks.PATIENCE = {patience}
 class Slow(importlib.machinery.SourceFileLoader if {phase!r} == "exec_module" else object):
     def {phase}(self, *given):
-        if name_of(given) == "anydml.graph.optimise":
+        if name_of(given) == "anydml.graph.optimise" and not began.is_set():
             began.set()
-            time.sleep(0.3)
+            forked.wait({0.3 if patience else 20})
         return getattr(super(), {phase!r}, lambda *_: None)(*given)
 def name_of(given):
     return getattr(given[0], "__name__", given[0])
-began = threading.Event()
+began, forked = threading.Event(), threading.Event()
 if {phase!r} == "find_spec":
     sys.meta_path.insert(0, Slow())
 else:
@@ -167,15 +173,44 @@ else:
     sys.path_hooks.insert(0, importlib.machinery.FileFinder.path_hook(details))
     sys.path_importer_cache.clear()
 def answer(_):
-    import anydml.graph.optimise
+    from anydml.graph.optimise import optimise
     return True
 thread = threading.Thread(target=answer, args=(0,))
 thread.start()
 print(began.wait(20), fork_and_answer(0))
+forked.set()
 thread.join()
 """
     short = FORK.replace("signal.alarm(60)", "signal.alarm(10)")
     assert run(ANSWER + short + code, tmp_path) == ["True", "0"]
+
+
+@posix
+def test_a_fork_waits_for_what_our_code_imports_of_others(tmp_path: Path) -> None:
+    """A module of Python's own, that an operator needs; nobody waits for one that a program imports by itself."""
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\n")
+    code = f"""
+import types, anydml.locks
+sys.path.insert(0, {str(tmp_path)!r})
+def load():
+    import slow
+    return True
+def answer(_):
+    return load()
+ours = types.FunctionType(load.__code__, {{**globals(), "__name__": "anydml.any"}})
+for work in (ours, load):
+    sys.modules.pop("slow", None)
+    thread = threading.Thread(target=work)
+    thread.start()
+    while "slow" not in sys.modules:
+        time.sleep(0.001)
+    print(anydml.locks._are_others_importing())
+    if work is ours:
+        print(fork_and_answer(0))
+    thread.join()
+"""
+    short = FORK.replace("signal.alarm(60)", "signal.alarm(10)")
+    assert run(ANSWER + short + code, tmp_path) == ["True", "0", "False"]
 
 
 def test_what_is_computed_once_takes_no_lock() -> None:

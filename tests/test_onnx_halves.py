@@ -58,6 +58,8 @@ def test_arrays_of_another_type_are_refused() -> None:
         loaded(np.zeros(3, np.int8))
     with pytest.raises(dml.BindingError, match="must be of int4"):
         loaded(np.zeros(3, halves.uint4))
+    shown = type("Shown", (), {"__array__": lambda *_, **__: np.array([-8, 1, 7]).astype(halves.int4)})
+    assert loaded(shown()).tolist() == [-8, 1, 7]
     out = np.zeros(3, halves.int4)
     loaded.run({"x": np.array([-8, 1, 7]).astype(halves.int4)}, out={"y": out})
     assert out.astype(int).tolist() == [-8, 1, 7]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def view_host(array: Any, convert: bool) -> ArrayView:
 def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:
     if type(array) is np.ndarray:
         return array
-    if isinstance(array, np.ma.MaskedArray):
+    if isinstance(array, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):  # who has one has imported it
         raise masked(array, "pass its .data, or .filled(...)")
     if isinstance(array, np.ndarray):
         return array

@@ -49,9 +49,10 @@ def take(array: Any, info: TensorInfo, memory: str) -> Any:
     place = place_of(array)
     if place == memory != HOST:
         return _take_on_device(array, info.element, subject)
-    if isinstance(array, np.ndarray) and info.element.is_half:
-        _check_type(array.dtype, info.element, subject)
-        return np.ascontiguousarray(array.astype(info.element.held))
+    if info.element.is_half and hasattr(type(array), "__array__") and place == HOST:
+        numbers = _as_numpy_has_it(array, subject)
+        _check_type(numbers.dtype, info.element, subject)
+        return np.ascontiguousarray(numbers.astype(info.element.held))
     plain = _take_on_host(array, info.element, subject)
     if info.element.name == "DOUBLE" and isinstance(array, (list, tuple, float)):  # which are Python's floats as well
         plain = np.asarray(array)
@@ -72,15 +73,20 @@ def _take_on_host(array: Any, element: ElementType, subject: str) -> np.ndarray[
     if isinstance(plain, np.ndarray):
         return plain
     if element.is_bool and place_of(array) == HOST:  # which DirectML has not, and no view of it
-        try:
-            is_shown = hasattr(type(array), "__dlpack__") and not isinstance(array, np.ndarray)
-            return np.from_dlpack(array) if is_shown else np.asarray(array).view(np.ndarray)
-        except Exception as error:
-            rule = f"could not be read ({show(error)})"
-            raise BindingError(subject, Fault(field="array", rule=rule, value=array)) from error
+        return _as_numpy_has_it(array, subject)
     if isinstance(array, np.ndarray) and array.dtype == np.bool_:
         return np.asarray(array)
     return view(array, subject, "array", memory=HOST).numpy()
+
+
+def _as_numpy_has_it(array: Any, subject: str) -> np.ndarray[Any, Any]:
+    """An array of a type that DirectML has not, or has otherwise."""
+    try:
+        is_shown = hasattr(type(array), "__dlpack__") and not isinstance(array, np.ndarray)
+        return np.from_dlpack(array) if is_shown else np.asarray(array).view(np.ndarray)
+    except Exception as error:
+        rule = f"could not be read ({show(error)})"
+        raise BindingError(subject, Fault(field="array", rule=rule, value=array)) from error
 
 
 def _take_on_device(array: Any, element: ElementType, subject: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -15,6 +14,7 @@ from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import at_home, in_turns
 from anydml.engines.exclusive import one_at_a_time
 from anydml.errors import BindingError, Fault, show
+from anydml.locks import cached_property
 from anydml.memory import HOST
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
@@ -227,7 +227,7 @@ class Compiled(abc.ABC):
             self._launches[addresses] = launch
         return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
 
-    @functools.cached_property
+    @cached_property
     def _common(self) -> Common:
         """Scratch memory of all runs into fresh arrays of a GPU."""
         memory = self.reserve_scratch()

@@ -21,6 +21,7 @@ from anydml.ir.choosing import Scatter
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
+from anydml.locks import cached_property
 from anydml.memory import word_bytes
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
@@ -156,7 +157,7 @@ class CompiledGraph(Compiled):
         """What runs each step."""
         return self._ahead.bind(self._programs, self._placed(places, temporary))
 
-    @functools.cached_property
+    @cached_property
     def _touching(self) -> dict[str, set[int]]:
         """By store, the steps that read or write it."""
         found: dict[str, set[int]] = {}

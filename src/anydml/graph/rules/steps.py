@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,7 @@ class Draft:
         self.stores = dict(recipe.stores)
         self.steps = dict(enumerate(recipe.steps))
 
-    @functools.cached_property
+    @cached_property
     def _known(self) -> _Known:
         """Found out where it is first asked for: half of the rules find nothing to ask about."""
         known = _Known({}, {}, {name for name, store in self.stores.items() if store.kind == "constant"})
