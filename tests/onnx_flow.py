@@ -44,7 +44,9 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
     # A number of times, while a condition holds, or both; what each step gives, and none.
     "loop": (
         """
-        main (int64 m, bool go, float[N, 3] x, float most) => (float[N, 3] y, int64 last, float[S, N, 3] each, int64[S] i) {
+        main (int64 m, bool go, float[N, 3] x, float most) => (
+            float[N, 3] y, int64 last, float[S, N, 3] each, int64[S] i
+        ) {
             zero = Constant<value = int64 {0}>()
             y, last, each, i = Loop(m, go, x, zero) <
                 body = b (int64 k, bool c, float[N, 3] v, int64 was) => (
@@ -76,7 +78,9 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             }>
             three = Constant<value = int64 {3}>()
             none, all = Loop(three, , f) <body = o (int64 k, bool c, float[1] v) => (bool d, float[1] w, float[Q] row) {
-                inner, row2 = Loop(three, , v) <body = p (int64 j, bool e, float[1] u) => (bool g, float[1] s, float[1] t) {
+                inner, row2 = Loop(three, , v) <body = p (int64 j, bool e, float[1] u) => (
+                    bool g, float[1] s, float[1] t
+                ) {
                     kj = Mul(k, j)
                     real = Cast<to = 1>(kj)
                     s = Add(u, real)

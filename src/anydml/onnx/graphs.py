@@ -14,10 +14,10 @@ from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
-from anydml.onnx.types import read_element_type, refuse_kind, type_name
+from anydml.onnx.types import ForeignType, read_element_type, refuse_kind, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from anydml.enums import DataType
     from anydml.onnx.reading import Source
@@ -61,19 +61,26 @@ class TensorInfo:
         return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
 
 
-def check_graph(source: Source) -> None:
-    """Check node types first, all together, then names, then each node against what ONNX says of its type."""
-    faults = [*_unsupported_nodes(source), *_unsupported_types(source)]
+def check_graph(source: Source, is_hosted: Callable[[Any], bool] | None = None) -> bool:
+    """Check node types first, all together, then names, then each node against what ONNX says of its type.
+
+    A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
+    Without it all such are refused.
+    """
+    foreign = list(_foreign_types(source))
+    faults = [*_unsupported_nodes(source, is_hosted), *_sparse_tensors(source), *(foreign if is_hosted is None else ())]
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     check_names(source)
-    for node in nodes_within(source.proto.graph.node, source.name):
-        check_support(source, node)
+    every = list(nodes_within(source.proto.graph.node, source.name))
+    for node in every:
+        check_support(source, node, is_hosted)
+    return not foreign and all(_is_supported(node, source.opset) for node in every)
 
 
-def check_support(source: Source, node: Any) -> None:
-    """Check one node: that there is a lowering, and what ONNX says of its type."""
-    if not _is_supported(node, source.opset):
+def check_support(source: Source, node: Any, is_hosted: Callable[[Any], bool] | None = None) -> None:
+    """Check one node: that there is a lowering, or the host has it, and what ONNX says of its type."""
+    if not (_is_supported(node, source.opset) or (is_hosted is not None and is_hosted(node))):
         rule = f"{printable(kind_of(node))} is not supported{why_kept(node, source.functions, source.proto)}"
         raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
     if faults := list(node_faults(node, source.opset)):
@@ -88,23 +95,40 @@ def check_names(source: Source) -> None:
         raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
-def describe(info: Any, source: Source, what: str, *, is_optional: bool = False) -> TensorInfo:
-    """An input or an output, as it is declared."""
-    element = element_of(info, source.name, what)
+def describe(
+    info: Any, source: Source, what: str, *, is_optional: bool = False, may_be_foreign: bool = False
+) -> TensorInfo:
+    """An input or an output, as it is declared; one of a type that DirectML lacks where it may be."""
+    try:
+        element = element_of(info, source.name, what)
+    except UnsupportedError:
+        if not may_be_foreign:
+            raise
+        element = _foreign(info)
+    if element is None and may_be_foreign and what == "output":  # which a node on the host may make of any type
+        element = ForeignType.of("UNDEFINED")
     if element is None:
         rule = f"{what} '{printable(info.name)}' must have an element type"
         raise ModelFileError(source.name, Fault(field=info.name, rule=rule))
     return TensorInfo(info.name, element, shape_of(info), is_optional)
 
 
+def _foreign(info: Any) -> ForeignType:
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return ForeignType.of(kind.removesuffix("_type").upper())
+    return ForeignType.of(type_name(info.type.tensor_type.elem_type))
+
+
 _LISTED = "README.md names the {} node types that run, and `anydml check` tells what becomes of each node"
 """The names themselves are 2,000 characters, in which an error's other lines are lost."""
 
 
-def _unsupported_nodes(source: Source) -> Iterator[Fault]:
-    """One fault for each node type that there is no lowering for."""
+def _unsupported_nodes(source: Source, is_hosted: Callable[[Any], bool] | None) -> Iterator[Fault]:
+    """One fault for each node type that there is no lowering for, and that the host does not take."""
     every = nodes_within(source.proto.graph.node, source.name)
     nodes = [node for node in every if not _is_supported(node, source.opset)]
+    nodes = [node for node in nodes if is_hosted is None or not is_hosted(node)]
     counts = Counter(map(kind_of, nodes))
     first = {kind_of(node): node for node in reversed(nodes)}
     for i, (kind, count) in enumerate(sorted(counts.items())):
@@ -121,10 +145,14 @@ def _is_supported(node: Any, opset: int) -> bool:
     return find_lowering(kind_of(node), opset) is not None
 
 
-def _unsupported_types(source: Source) -> Iterator[Fault]:
+def _sparse_tensors(source: Source) -> Iterator[Fault]:
+    several = (source.proto.graph, *graphs_within(source.proto.graph.node, source.name))
+    if any(graph.sparse_initializer for graph in several):
+        yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
+
+
+def _foreign_types(source: Source) -> Iterator[Fault]:
     for graph in (source.proto.graph, *graphs_within(source.proto.graph.node, source.name)):
-        if graph.sparse_initializer:
-            yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
         for what, infos in (("input", graph.input), ("output", graph.output)):
             for info in infos:
                 try:

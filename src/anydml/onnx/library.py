@@ -218,6 +218,14 @@ def make_node(kind: str, inputs: list[str], outputs: list[str]) -> Any:
     return onnx.NodeProto(op_type=kind, input=inputs, output=outputs)
 
 
+def make_info(name: str, element: str = "") -> Any:
+    """What declares a tensor: its name, and the name of its element type where it has one."""
+    found = onnx.ValueInfoProto(name=name)
+    if element:
+        found.type.tensor_type.elem_type = TensorProto.DataType.Value(element)
+    return found
+
+
 def backend_base() -> Any:
     """The module of ONNX's backend interface."""
     import onnx.backend.base

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -11,18 +9,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from anydml.arrays.view import describe as describe_array
-from anydml.errors import BindingError, Fault, ModelError, printable, show
+from anydml.errors import BindingError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, on_host, send, take, take_out
+from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, send, take, take_out
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
-from anydml.onnx.program import Program
+from anydml.onnx.parts.divided import Divided, hosts, take_value
+from anydml.onnx.parts.segment import looks_at
+from anydml.onnx.programs import Programs
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
-from anydml.onnx.shapes import Binder, refuse_large
+from anydml.onnx.shapes import Binder
 from anydml.onnx.spares import Spares
-from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, Value
 from anydml.runtime.device import Device, device_named
 
@@ -30,9 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.explain import GraphPicture
+    from anydml.onnx.program import Program
     from anydml.onnx.reading import Given, Source
-
-_MOST_PROGRAMS = 64
 
 
 def load(
@@ -41,19 +39,25 @@ def load(
     device: Device | str | None = None,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     max_memory: int | None = None,
+    max_steps: int | None = None,
+    strict: bool = False,
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
     `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
     Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
-    is not given: the model, its results and what passes between its operators must fit.
+    is not given: the model, its results and what passes between its operators must fit. `max_steps` is how many steps
+    a Loop or a Scan may take in a run, those of loops within it included: a million where it is not given.
+
+    A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
+    installed, else by onnx's reference evaluator. With `strict` it is refused.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
     with memory_told("load"):
-        source = read_model(model, max_memory=max_memory, is_kept=True)
-        check_graph(source)
-        return Model(source, device, {} if shapes is None else shapes)
+        source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
+        is_whole = check_graph(source, None if strict else hosts(source))
+        return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)
 
 
 class Model:
@@ -64,13 +68,24 @@ class Model:
     the next ones when nobody has them any more.
     """
 
-    def __init__(self, source: Source, device: Device, shapes: Mapping[str, int | Sequence[int]]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        device: Device,
+        shapes: Mapping[str, int | Sequence[int]],
+        *,
+        is_strict: bool = True,
+        is_whole: bool = True,
+    ) -> None:
+        """`is_whole` says that every node has a lowering, and every input and output a type of DirectML's."""
         self.device = device
+        self._is_strict = is_strict
         self._source = source
         graph = source.proto.graph
         own = {tensor.name for tensor in graph.initializer}
         self._declared: dict[str, TensorInfo] = {
-            info.name: describe(info, source, "input", is_optional=info.name in own) for info in graph.input
+            info.name: describe(info, source, "input", is_optional=info.name in own, may_be_foreign=not is_strict)
+            for info in graph.input
         }
         self._binder = Binder(source.name, self._declared, shapes)
         self._given = dict(shapes)
@@ -80,21 +95,22 @@ class Model:
         """By name, in the model's order; those that have a value of the model's own may be left out."""
         self._kept: dict[str, Value] = {}
         """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
-        self._valued: list[str] = []
-        """Inputs whose values a shape hangs on, found while tracing."""
-        self._programs: OrderedDict[Any, Program] = OrderedDict()
-        self.compile_seconds = 0.0
-        """What the programs took to compile so far, those made for a run included."""
         self._recall, self._spares = Recall(device.engine.memory), Spares()
+        look = None if is_strict else looks_at
+        self._programs = Programs(source, device, self._kept, self._spares, self._recall.forget, look)
+        self._divided: Divided | None = None
+        """What runs the model where it is not one program."""
+        if not is_whole:
+            self._divide()
         self._lock = make_lock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
         known = self._binder.known(self._required)
-        found = None if known is None else self._compile_early(known)
+        found = None if known is None or self._divided is not None else self._compile_early(known)
         self._outputs = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
-            else declared_outputs(source, self._declared, self._binder)
+            else declared_outputs(source, self._declared, self._binder, is_strict=is_strict)
         )
 
     @cached_property
@@ -102,6 +118,11 @@ class Model:
         """By name, in the model's order. What the model does not declare is found when somebody first asks for it."""
         with self._lock:
             return with_shapes(self._outputs, self._source, self.inputs, self._kept, self.device)
+
+    @property
+    def compile_seconds(self) -> float:
+        """What the programs took to compile so far, those made for a run included."""
+        return self._programs.seconds
 
     @property
     def max_memory(self) -> int:
@@ -189,18 +210,20 @@ class Model:
             fault = Fault(field="out", rule=rule, value=out, found=describe_array(out), way_out=way_out)
             raise BindingError(self._source.name, fault)
         memory = self.device.engine.memory
-        taken = {name: take(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
-        shapes = self._binder.bind({name: tuple(array.shape) for name, array in taken.items()})
-        program = self._find(shapes, taken)
+        taken = {name: take_value(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
+        shapes = self._binder.bind({name: tuple(x.shape) for name, x in taken.items() if hasattr(x, "shape")})
+        program = self._find_or_divide(shapes, taken)
+        if program is None or self._divided is not None:
+            assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
+            return self._divided.run(taken, out or {}, first_of(inputs, self._names, memory))
         if memory != HOST:
             taken = {name: send(array, memory) for name, array in taken.items()}
         like = first_of(inputs, self._names, memory)
         if out:
             return self._run_into(out, program, taken, like)
         results = program.run(taken)
-        if not self._valued:
-            with self._lock:
-                self._recall.keep(inputs, program)
+        with self._lock:
+            self._recall.keep(inputs, program, self._programs.valued)
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
@@ -242,42 +265,31 @@ class Model:
             return self._find(shapes, {})
         except NeedsValueError:
             return None
+        except UnsupportedError:
+            if self._is_strict:
+                raise
+            self._divide()
+            return None
+
+    def _divide(self) -> None:
+        self._divided = Divided(self._source, self.device, self._spares)
+
+    def _find_or_divide(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | None:
+        """The program; None where the model runs in parts, be it from now on."""
+        if self._divided is not None:
+            return None
+        try:
+            return self._find(shapes, arrays)
+        except UnsupportedError:
+            if self._is_strict:
+                raise
+            self._divide()
+            return None
 
     def _find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:
         """The program for these shapes, and for the values of the inputs that a shape hangs on."""
         with self._lock:
-            while True:
-                # What is too large to be looked at is so whether or not it was needed, being smaller, before.
-                looked_at = [n for n in self._valued if n in arrays and refuse_large(n, shapes[n]) is None]
-                values = {name: on_host(arrays[name]) for name in looked_at}
-                key = (tuple(shapes.items()), tuple((name, array.tobytes()) for name, array in values.items()))
-                if (program := self._programs.get(key)) is not None:
-                    self._programs.move_to_end(key)
-                    return program
-                start = time.perf_counter()
-                try:
-                    found = trace(self._source, shapes, values, self.device, kept=self._kept)
-                    program = Program(found, self._spares, self._source.beside)
-                except NeedsValueError as error:
-                    self._need(error, shapes, arrays)
-                    continue
-                finally:
-                    self.compile_seconds += time.perf_counter() - start
-                self._programs[key] = program
-                if len(self._programs) > _MOST_PROGRAMS:
-                    _, gone = self._programs.popitem(last=False)
-                    self._recall.forget(gone)
-                return program
-
-    def _need(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> None:
-        """Remember that the values of inputs are needed; where they cannot be had, say so."""
-        for name in sorted(error.inputs):
-            if (fault := refuse_large(name, shapes[name])) is not None:
-                raise ModelError(error.subject, [*error.faults, fault]) from None
-        wanted = [name for name in sorted(error.inputs) if name not in self._valued]
-        self._valued = sorted({*self._valued, *wanted})
-        if not all(name in arrays for name in error.inputs) or not wanted:
-            raise error
+            return self._programs.find(shapes, arrays)
 
     def __copy__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.errors import DmlError
-from anydml.onnx.graphs import TensorInfo, describe, element_of, shape_of
+from anydml.onnx.graphs import TensorInfo, describe, shape_of
 from anydml.onnx.signatures import result_types
 from anydml.onnx.tracing import trace
 from anydml.onnx.types import ELEMENT_TYPES
@@ -31,7 +31,9 @@ _LARGE = (
 """What cuts an open size off at 512 or 4,096 leaves smaller ones as they are."""
 
 
-def declared_outputs(source: Source, inputs: Mapping[str, TensorInfo], binder: Binder) -> dict[str, TensorInfo]:
+def declared_outputs(
+    source: Source, inputs: Mapping[str, TensorInfo], binder: Binder, *, is_strict: bool
+) -> dict[str, TensorInfo]:
     """The outputs of a model whose shapes are open, as they are declared; types are the nodes' where none is."""
     graph = source.proto.graph
     types = {name: info.element for name, info in inputs.items()}
@@ -39,9 +41,13 @@ def declared_outputs(source: Source, inputs: Mapping[str, TensorInfo], binder: B
     made = result_types(graph, source.opset, types)
     found: dict[str, TensorInfo] = {}
     for info in graph.output:
-        element = element_of(info, source.name, "output") or made.get(info.name)
+        kind = info.type.WhichOneof("value")
+        element = made.get(info.name) if kind is None or not info.type.tensor_type.elem_type else None
         # Without a type of its own, and of a node whose types say nothing, it has none: describe() says so.
-        known = describe(info, source, "output") if element is None else TensorInfo(info.name, element, shape_of(info))
+        if element is not None and kind in (None, "tensor_type"):
+            known = TensorInfo(info.name, element, shape_of(info))
+        else:
+            known = describe(info, source, "output", may_be_foreign=not is_strict)
         found[info.name] = replace(known, shape=binder.resolve(known.shape))
     return found
 

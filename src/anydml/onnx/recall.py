@@ -41,7 +41,7 @@ class Recall:
             if len(key) != len(inputs):
                 return None
             valued, known = self._by
-            return known.get(tuple([*key, *_values(inputs, valued)]) if valued else tuple(key))
+            return known.get((*key, *_values(inputs, valued)) if valued else tuple(key))
         except Exception:  # noqa: BLE001 - names that no key has, hostile ones, are told by the closer look
             return None
 
@@ -55,7 +55,7 @@ class Recall:
         if before != tuple(valued) or len(known) >= _MOST:
             known = {}
         key = [(name, *plain_key(x)) for name, x in inputs.items()]
-        self._by = tuple(valued), {**known, tuple([*key, *_values(inputs, valued)]): program}
+        self._by = tuple(valued), {**known, (*key, *_values(inputs, valued)): program}
 
     def forget(self, program: Program) -> None:
         """Let go of a program."""

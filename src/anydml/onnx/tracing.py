@@ -41,6 +41,8 @@ class Record:
     """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
     error: DmlError | None = None
     """What it met with, where the trace went on."""
+    depth: int = 0
+    """How many branches it lies within; theirs come before the record of their If."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class _Walk:
     def __init__(self, source: Source, tracer: Tracer, scope: Scope, *, keep_going: bool) -> None:
         self._source, self._tracer, self._scope = source, tracer, scope
         self._keep_going = keep_going
+        self._depth = 0
+        self._raised: DmlError | None = None
         self.records: list[Record] = []
 
     def through(self, graph: Any) -> list[Value | None]:
@@ -106,14 +110,20 @@ class _Walk:
                     made = _lower(node)
                     scope.keep(proto, made)
             except DmlError as found:
+                if found is self._raised:  # by a node of a branch, which it tells of
+                    raise
                 is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
                 error = found if is_of_file else of_node(found, tracer.label)
+                if isinstance(error, NeedsValueError):
+                    error.kind = kind_of(proto)
                 if not self._keep_going:
+                    self._raised = error
                     raise error from found.__cause__
                 made = [None] * len(proto.output)
             scope.put(proto, tracer.label, made)
             note = "" if error or tracer.added else tracer.note or _note(tracer, made)
-            self.records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error))
+            added = tuple(tracer.added)
+            self.records.append(Record(tracer.label, kind_of(proto), proto.name, added, note, error, self._depth))
         found: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
@@ -127,10 +137,12 @@ class _Walk:
         tracer, outer = self._tracer, self._scope
         label, called = tracer.label, tracer.name
         self._scope = Scope(self._source, graph, outer.kept, outer=outer, path=f"{outer.path}{label}\0{name}\0")
+        self._depth += 1
         try:
             found = self.through(graph)
         finally:
             self._scope = outer
+            self._depth -= 1
         tracer.begin(label, called)
         tracer.note = f"{name} is taken, as is known before anything runs"
         return found

@@ -56,6 +56,25 @@ class ElementType:
         return DataType[self.name].bytes_of(count) if self.is_half else count * self.held.itemsize
 
 
+class ForeignType(ElementType):
+    """What DirectML has no type for, and the host may have: texts, BFLOAT16, a sequence."""
+
+    @classmethod
+    def of(cls, name: str) -> ForeignType:
+        """The type of that name, which has no DirectML type."""
+        return cls(name, None)  # type: ignore[arg-type]  # that there is none is what the class says
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's: that of objects for texts and for what is no tensor."""
+        return half_dtype(TensorProto.DataType.Value(self.name)) if self.is_tensor else np.dtype(object)
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is of a tensor's elements."""
+        return self.name != "UNDEFINED" and self.name in TensorProto.DataType.keys()  # noqa: SIM118 - no dict
+
+
 _HALVES = {"INT4": DataType.INT8, "UINT4": DataType.UINT8}
 _NAMES = {
     "FLOAT": DataType.FLOAT32,
@@ -78,6 +97,18 @@ INT32, INT64, UINT32, UINT64, FLOAT, DOUBLE, BOOL = (
 def element_of(data_type: DataType) -> ElementType:
     """The element type of a DirectML type: UINT8 is no boolean."""
     return next(element for element in ELEMENT_TYPES.values() if element.data_type is data_type)
+
+
+_BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES.values()}
+
+
+def element_of_array(array: Any) -> ElementType | None:
+    """The element type of an array; None for what is none, or of a type that DirectML lacks."""
+    dtype = getattr(array, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        name = str(dtype).rpartition(".")[2]
+        dtype = np.dtype(name) if name in np.sctypeDict else None
+    return None if dtype is None else _BY_DTYPE.get(dtype)
 
 
 def type_name(number: int) -> str:

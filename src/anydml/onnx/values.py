@@ -32,6 +32,8 @@ class NeedsValueError(UnsupportedError):
     def __init__(self, subject: str, faults: Any, inputs: frozenset[str] = frozenset()) -> None:
         super().__init__(subject, faults)
         self.inputs = inputs
+        self.kind = ""
+        """The type of the node that needs them."""
 
 
 class Known:

@@ -51,13 +51,9 @@ class Flow(Part):
     def _captured(self, body: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: values[name] for name in body.captures}
 
-    def _named(self, results: list[Any], inputs: list[Any]) -> tuple[Any, ...]:
-        """What the node gives; an array that it was given is copied, as its owner may change it."""
-        given = {id(value) for value in inputs}
-        pairs = zip(self._outputs, results, strict=False)
-        return tuple(
-            value.copy() if id(value) in given and value is not None else value for name, value in pairs if name
-        )
+    def _named(self, results: list[Any]) -> tuple[Any, ...]:
+        """Those of the results that have names."""
+        return tuple(value for name, value in zip(self._outputs, results, strict=False) if name)
 
     def _truth(self, value: Any, field: str) -> bool:
         return bool(self._number(value, field))
@@ -110,7 +106,7 @@ class Choice(Flow):
         inputs = self._inputs(values)
         body = self.bodies["then_branch" if self._truth(inputs[0], "cond") else "else_branch"]
         captured = self._captured(body, values)
-        return self._named(body.run(captured), list(captured.values()))
+        return self._named(body.run(captured))
 
 
 @part_of("Loop")
@@ -146,7 +142,7 @@ class Repetition(Flow):
                 for one, value in zip(gathered, rest, strict=True):
                     one.add(value)
                 step += 1
-        return self._named([*stepping.end(), *(one.stacked() for one in gathered)], [*inputs, *known.values()])
+        return self._named([*stepping.end(), *(one.stacked() for one in gathered)])
 
 
 @part_of("Scan")
@@ -194,7 +190,7 @@ class Sweep(Flow):
                 found = self._sweep(states, self._slices(slices), None, known, steps)
             else:
                 found = self._sweep_batch(inputs, known, steps)
-        return self._named(found, [*inputs, *known.values()])
+        return self._named(found)
 
     def _slices(self, arrays: list[Any]) -> list[Any]:
         """The arrays with the axis that is swept first, packed, in the order in which they are swept."""

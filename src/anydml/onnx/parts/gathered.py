@@ -29,7 +29,9 @@ class Gathered:
             rule = f"'{printable(self._info.name)}' must be a tensor: it is one for each step, put together"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule))
         if self._values and (value.shape != self._values[0].shape or value.dtype != self._values[0].dtype):
-            rule = f"'{printable(self._info.name)}' must have one shape and type in every step, {_said(self._values[0])}"
+            rule = (
+                f"'{printable(self._info.name)}' must have one shape and type in every step, {_said(self._values[0])}"
+            )
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=_said(value)))
         self._values.append(value)
         self._size += value.nbytes

@@ -1,0 +1,132 @@
+"""A whole model in parts: a caller's arrays in, the model's outputs out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.errors import BindingError, Fault, printable, show
+from anydml.locks import make_lock
+from anydml.memory import HOST
+from anydml.onnx.bodies import has_bodies
+from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
+from anydml.onnx.library import kind_of, own_domain
+from anydml.onnx.parts.evaluating import is_known
+from anydml.onnx.parts.part import makers
+from anydml.onnx.parts.scope import Scope
+from anydml.onnx.parts.whole import Parts
+from anydml.onnx.types import ForeignType, element_of_array
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from anydml.onnx.graphs import TensorInfo
+    from anydml.onnx.reading import Source
+    from anydml.onnx.spares import Spares
+    from anydml.runtime.device import Device
+
+
+def hosts(source: Source) -> Callable[[Any], bool]:
+    """What says of a node without a lowering whether a part runs it."""
+    versions = {own_domain(entry.domain): int(entry.version) for entry in source.proto.opset_import}
+    return lambda node: kind_of(node) in makers() or (not has_bodies(node) and is_known(node, versions))
+
+
+class Divided:
+    """A model that runs in parts; for each set of initializers that runs give other values, other parts."""
+
+    def __init__(self, source: Source, device: Device, spares: Spares) -> None:
+        self._source = source
+        self._scope = Scope(source, device, spares)
+        self._memory = device.engine.memory
+        self._own = {tensor.name for tensor in source.proto.graph.initializer}
+        self._by_given: dict[frozenset[str], Parts] = {}
+        self._lock = make_lock()
+
+    def parts(self, names: Iterable[str] = ()) -> Parts:
+        """The parts for runs that are given inputs of these names."""
+        given = frozenset(name for name in names if name in self._own)
+        with self._lock:
+            if given not in self._by_given:
+                self._by_given[given] = Parts(self._source.proto.graph, self._scope, given)
+            return self._by_given[given]
+
+    def run(self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any) -> dict[str, Any]:
+        """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
+        parts = self.parts(values)
+        results = _apart(dict(zip(parts.gives, parts.run(values), strict=True)), values)
+        for name in out:
+            if name not in results:
+                way_out = f"the model has {', '.join(map(printable, results))}"
+                fault = Fault(field="out", rule=f"there is no output {show(name)}", value=name, way_out=way_out)
+                raise BindingError(self._source.name, fault)
+        taken = {name: self._take_out(name, out[name], results[name]) for name in out}
+        check_apart(taken, [array for array in values.values() if element_of_array(array) is not None])
+        for name, array in taken.items():
+            _write(array, results[name])
+        return {name: out[name] if name in out else self._hand_over(each, like) for name, each in results.items()}
+
+    def _take_out(self, name: str, array: Any, result: Any) -> Any:
+        if (element := element_of_array(result)) is None:
+            rule = f"output '{printable(name)}' is of a type that no array is written for"
+            raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name))
+        return take_out(array, name, Value(element, tuple(result.shape)), self._memory)
+
+    def _hand_over(self, result: Any, like: Any) -> Any:
+        if isinstance(result, list):
+            return [self._hand_over(each, like) for each in result]
+        if element_of_array(result) is None:
+            return result
+        memory = HOST if isinstance(result, np.ndarray) else self._memory
+        if memory == HOST != self._memory and like is not None and not isinstance(like, np.ndarray):
+            result, memory = send(result, self._memory), self._memory
+        return hand_over([result], memory, like)[0]
+
+
+def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Results of which no two share memory, nor one and an input: a sequence may hold what it was made of."""
+    seen = [each for value in values.values() for each in (value if isinstance(value, list) else [value])]
+
+    def apart(value: Any) -> Any:
+        if isinstance(value, list):
+            return [apart(each) for each in value]
+        is_seen = any(value is each or (_is_view(value) and np.may_share_memory(value, each)) for each in seen)
+        seen.append(value)
+        if value is None or not is_seen:
+            return value
+        return value.copy() if hasattr(value, "copy") else value.clone()
+
+    return {name: apart(value) for name, value in results.items()}
+
+
+def _is_view(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.base is not None
+
+
+def _write(array: Any, result: Any) -> None:
+    if isinstance(array, np.ndarray):
+        array[...] = result if isinstance(result, np.ndarray) else result.cpu().numpy()
+    else:
+        array.copy_(send(result, str(array.device)))
+
+
+def take_value(given: Any, info: TensorInfo, memory: str) -> Any:
+    """An input of any type: an array as programs take it, texts, a list of arrays, or None."""
+    element = info.element
+    if not isinstance(element, ForeignType):
+        return take(given, info, memory)
+    subject = f"input '{printable(info.name)}'"
+    if not element.is_tensor:
+        return list(given) if isinstance(given, (list, tuple)) else given
+    try:
+        found = np.asarray(given)
+        found = found.astype(object) if found.dtype.kind in "SU" else found
+    except Exception as error:
+        rule = f"must be an array of the model's {element.name} ({show(error)})"
+        raise BindingError(subject, Fault(field="array", rule=rule, value=given)) from error
+    if found.dtype != element.dtype:
+        rule = f"must be of {element.dtype.name}, the model's {element.name}"
+        raise BindingError(subject, Fault(field="array", rule=rule, value=given, found=show(str(found.dtype))))
+    return found

@@ -1,0 +1,132 @@
+"""Nodes on the host: by ONNX Runtime where it is installed and has them, else by onnx's reference evaluator."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx.defs
+import onnx.helper
+import onnx.reference
+
+from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, show
+from anydml.onnx.library import make_info, own_domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_PLAIN = "biufO"
+"""NumPy's kinds of types that ONNX Runtime takes; ml_dtypes' are of another."""
+
+
+@functools.cache
+def runtime() -> Any:
+    """The module of ONNX Runtime; None where it is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    return onnxruntime
+
+
+@functools.cache
+def _known_there() -> frozenset[tuple[str, str]]:
+    """The domain and name of every node type that ONNX Runtime has beside ONNX's own."""
+    if runtime() is None:
+        return frozenset()
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    return frozenset((schema.domain, schema.name) for schema in state.get_all_operator_schema())
+
+
+def is_known(node: Any, versions: Mapping[str, int]) -> bool:
+    """Whether somebody on the host knows a node's type, in the opset of its domain."""
+    domain = own_domain(node.domain)
+    try:
+        onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return bool(domain) and (domain, node.op_type) in _known_there()
+    return True
+
+
+def make_model(
+    nodes: Sequence[Any], inputs: Mapping[str, Any], gives: Sequence[str], tensors: Sequence[Any], opsets: Sequence[Any]
+) -> Any:
+    """Nodes as a model of their own, whose inputs are of the types of these values."""
+    infos = []
+    for name, value in inputs.items():
+        element = value[0] if isinstance(value, list) and value else value
+        dtype = getattr(element, "dtype", np.dtype(np.float32))
+        number = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        info = onnx.helper.make_tensor_value_info(name, number, None)
+        if isinstance(value, list):
+            info = onnx.helper.make_tensor_sequence_value_info(name, number, None)
+        infos.append(info)
+    graph = onnx.helper.make_graph(nodes, "host", infos, [make_info(name) for name in gives], tensors)
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+class Evaluator:
+    """A model of host nodes for inputs of certain types."""
+
+    def __init__(self, model: Any, inputs: Mapping[str, Any], label: str) -> None:
+        self._label = label
+        self._names = [info.name for info in model.graph.output]
+        self.by = ""
+        """Who runs it."""
+        values = [each for value in inputs.values() for each in (value if isinstance(value, list) else [value])]
+        is_plain = all(getattr(value, "dtype", np.dtype(np.float32)).kind in _PLAIN for value in values)
+        session = _session(model) if is_plain else None
+        self._run: Callable[[Mapping[str, Any]], Sequence[Any]]
+        if session is not None:
+            self.by = "ONNX Runtime"
+            self._run = functools.partial(_run_session, session, self._names)
+        else:
+            self.by = "onnx's reference evaluator"
+            try:
+                evaluator = onnx.reference.ReferenceEvaluator(model)
+            except Exception as error:
+                rule = f"nothing on the host could run it ({show(' '.join(str(error).split()), 200)})"
+                raise UnsupportedError(label, Fault(field="", rule=rule)) from error
+            self._run = functools.partial(_run_reference, evaluator)
+
+    def run(self, inputs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The outputs of inputs by name."""
+        try:
+            return tuple(self._run(inputs))
+        except (DmlError, MemoryError):
+            raise
+        except Exception as error:
+            rule = f"{self.by} refused it ({show(' '.join(str(error).split()), 300)})"
+            raise ModelError(self._label, Fault(field="", rule=rule)) from error
+
+
+def _session(model: Any) -> Any:
+    """A session of ONNX Runtime; None where it is missing or has not all of the nodes for these types.
+
+    Nothing is optimised, so that a node means what it says; one thread, so that a small node costs no team of them.
+    """
+    there = runtime()
+    if there is None:
+        return None
+    options = there.SessionOptions()
+    options.graph_optimization_level = there.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 4
+    try:
+        return there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception:  # noqa: BLE001 - what it lacks, the reference evaluator may have
+        return None
+
+
+def _run_session(session: Any, names: list[str], inputs: Mapping[str, Any]) -> Sequence[Any]:
+    found: Sequence[Any] = session.run(names, dict(inputs))
+    return found
+
+
+def _run_reference(evaluator: Any, inputs: Mapping[str, Any]) -> Sequence[Any]:
+    with np.errstate(all="ignore"):
+        found = evaluator.run(None, dict(inputs))
+    return [np.asarray(each) if isinstance(each, np.generic) else each for each in found]

@@ -1,0 +1,128 @@
+"""Nodes that run on the host: those without a DirectML operator, or of types that DirectML lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.errors import Fault, ModelFileError, printable
+from anydml.locks import make_lock
+from anydml.onnx.nodes import label_of
+from anydml.onnx.parts.evaluating import Evaluator, make_model
+from anydml.onnx.parts.part import Part, on_host
+from anydml.onnx.tensors import decode_tensor, is_external
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from anydml.onnx.parts.scope import Scope
+
+_MOST_EVALUATORS = 64
+
+
+class HostPart(Part):
+    """Neighbouring nodes that somebody else runs, in one go."""
+
+    def __init__(self, nodes: Sequence[Any], takes: tuple[str, ...], gives: tuple[str, ...], scope: Scope) -> None:
+        self.nodes, self.takes, self.gives = list(nodes), takes, gives
+        self._scope = scope
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in node.input), *gives])
+        self._all, self._tensors = [*constants, *nodes], tensors
+        for node in self._all:
+            refuse_external(node)
+        self._evaluators: dict[Any, Evaluator] = {}
+        self._lock = make_lock()
+        self.copied = 0
+        """Bytes that its last run read and made, which are copied where the device has memory of its own."""
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        others = f" and {len(self.nodes) - 1} more" if len(self.nodes) > 1 else ""
+        return label_of(self.nodes[0]) + others
+
+    @property
+    def by(self) -> str:
+        """Who ran it last; nothing before the first run."""
+        return next((evaluator.by for evaluator in reversed(self._evaluators.values())), "")
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run the nodes on values in the host's memory."""
+        given = {name: _given(values[name]) for name in self.takes}
+        results = self._evaluator(given).run(given)
+        self.copied = sum(map(_size, (*given.values(), *results)))
+        source = self._scope.source
+        source.beside.limit.check(sum(map(_size, results)), f"results of {self.label}", source.name)
+        return results
+
+    def _evaluator(self, given: dict[str, Any]) -> Evaluator:
+        key = tuple(_type(value) for value in given.values())
+        with self._lock:
+            if key not in self._evaluators:
+                if len(self._evaluators) >= _MOST_EVALUATORS:
+                    self._evaluators.clear()
+                tensors = [self._tensor(name) for name in self._tensors]
+                opsets = self._scope.source.proto.opset_import
+                model = make_model(self._all, given, self.gives, tensors, opsets)
+                self._evaluators[key] = Evaluator(model, given, self.label)
+            return self._evaluators[key]
+
+    def _tensor(self, name: str) -> Any:
+        """An initializer with its elements, those in a file read as confined as for any other use."""
+        scope = self._scope
+        tensor, raw = scope.tensors[name], scope.raw.get(name)
+        if raw is None and not is_external(tensor):
+            return tensor
+        found = type(tensor)()
+        found.CopyFrom(tensor)
+        if is_external(tensor):
+            what = f"initializer '{printable(name)}'"
+            value = decode_tensor(tensor, scope.source.name, what, scope.source.beside)
+            held = (value.halves or value.known).flat() if value.known is not None else np.empty(0)
+            found.ClearField("external_data")
+            found.ClearField("data_location")
+            found.raw_data = held.tobytes()
+        elif raw is not None:
+            found.raw_data = raw if isinstance(raw, bytes) else raw.read()
+        return found
+
+
+def refuse_external(node: Any) -> None:
+    """Refuse tensors of a node's attributes that lie in files, which would be read wherever they are."""
+    for attribute in node.attribute:
+        for tensor in _tensors_of(attribute):
+            if is_external(tensor):
+                rule = f"{printable(attribute.name)} must have its elements in the model, for a node on the host"
+                raise ModelFileError(label_of(node), Fault(field=attribute.name, rule=rule))
+
+
+def _tensors_of(attribute: Any) -> Iterator[Any]:
+    yield attribute.t
+    yield from attribute.tensors
+    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+        yield from (sparse.values, sparse.indices)
+
+
+def _given(value: Any) -> Any:
+    """A value in the host's memory; texts as objects."""
+    if isinstance(value, list):
+        return [_given(each) for each in value]
+    if value is None or isinstance(value, dict):
+        return value
+    found = on_host(value)
+    return found.astype(object) if found.dtype.kind in "SU" else found
+
+
+def _type(value: Any) -> Any:
+    if isinstance(value, list):
+        return (_type(value[0]) if value else None,)
+    return getattr(value, "dtype", type(value))
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return sum(len(text) if isinstance(text, (str, bytes)) else 8 for text in value.reshape(-1))
+    return int(getattr(value, "nbytes", 0))

@@ -1,0 +1,193 @@
+"""Neighbouring nodes that DirectML's operators can do, as one program for each set of shapes and needed values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import DmlError, UnsupportedError
+from anydml.locks import make_lock
+from anydml.memory import HOST
+from anydml.onnx.bodies import names_read
+from anydml.onnx.feeding import on_host, send, take
+from anydml.onnx.graphs import TensorInfo
+from anydml.onnx.library import make_info
+from anydml.onnx.parts.arranging import Recut
+from anydml.onnx.parts.part import Part
+from anydml.onnx.programs import Programs
+from anydml.onnx.recall import Recall
+from anydml.onnx.scopes import UnknownError
+from anydml.onnx.tracing import trace
+from anydml.onnx.types import element_of_array
+from anydml.onnx.values import NeedsValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from anydml.onnx.parts.scope import Scope
+    from anydml.onnx.program import Program
+    from anydml.onnx.reading import Source
+    from anydml.onnx.types import ElementType
+    from anydml.onnx.values import Value
+
+_MOST_LOOKED_AT = 64
+"""Elements up to which a program is made for each value of what sizes hang on, rather than a cut."""
+_SIZED_BY_DATA = ("Compress", "NonZero")
+"""Node types whose result has a size that hangs on all of their data: no program could be used twice."""
+
+
+def looks_at(error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether a program is made for each value of the inputs that a node needs."""
+    is_small = all(math.prod(shapes[name]) <= _MOST_LOOKED_AT for name in error.inputs)
+    return is_small and error.kind not in _SIZED_BY_DATA
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Some nodes as a trace takes a graph."""
+
+    node: Sequence[Any]
+    input: Sequence[Any]
+    output: Sequence[Any]
+    initializer: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A graph as a trace takes a model."""
+
+    graph: _Graph
+    opset_import: Sequence[Any]
+
+
+class Segment(Part):
+    """Nodes of one graph, with the constants that they read."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Any],
+        takes: tuple[str, ...],
+        gives: Sequence[Any],
+        scope: Scope,
+        kept: dict[str, Value],
+        numbers: Mapping[str, int],
+    ) -> None:
+        """`gives` are declared outputs (ValueInfoProto); `numbers` are those of nodes by the names that they make."""
+        nodes = list(nodes)
+        self.takes, self.gives = takes, tuple(info.name for info in gives)
+        self.nodes = nodes
+        self._scope, self._outputs, self._kept, self._numbers = scope, list(gives), kept, numbers
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *self.gives])
+        self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
+        self._made = {name for node in nodes for name in node.output if name}
+        self._memory = scope.device.engine.memory
+        self._recall = Recall(self._memory)
+        self._by_types: dict[tuple[ElementType, ...], Programs] = {}
+        self._pinned: set[str] = set()
+        """Inputs whose values are looked at, however many: there is nothing to cut them off from."""
+        self._lock = make_lock()
+
+    @property
+    def programs(self) -> list[Program]:
+        """Those that it has compiled."""
+        return [program for several in self._by_types.values() for program in several.values()]
+
+    @property
+    def compile_seconds(self) -> float:
+        """What they took to compile so far."""
+        return sum(several.seconds for several in self._by_types.values())
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run the program for the shapes, and for the values that a shape hangs on."""
+        held = {name: values[name] for name in self.takes}
+        if (program := self._recall.find(held)) is not None:
+            return tuple(program.run(held))
+        elements = {name: self._element(name, value) for name, value in held.items()}
+        arrays = {name: take(held[name], TensorInfo(name, elements[name], None), self._memory) for name in held}
+        program, valued = self._find(elements, arrays)
+        if self._memory != HOST:
+            arrays = {name: send(array, self._memory) for name, array in arrays.items()}
+        results = program.run(arrays)
+        with self._lock:
+            self._recall.keep(held, program, valued)
+        return tuple(results)
+
+    def recall(self, values: Mapping[str, Any]) -> Program | None:
+        """The program that earlier values like these were run by, where it is one for all values."""
+        is_valued = any(several.valued for several in self._by_types.values())
+        return None if is_valued else self._recall.find({name: values[name] for name in self.takes})
+
+    def _element(self, name: str, value: Any) -> ElementType:
+        """The type of an array; where DirectML has none for it, the nodes that read it run on the host."""
+        if (found := element_of_array(value)) is None:
+            raise Recut(hosted=[self._number(node) for node in self.nodes if name in names_read(node)])
+        return found
+
+    def _find(self, elements: dict[str, ElementType], arrays: dict[str, Any]) -> tuple[Program, list[str]]:
+        shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+        with self._lock:
+            types = tuple(elements.values())
+            if (programs := self._by_types.get(types)) is None:
+                scope = self._scope
+                programs = self._by_types[types] = Programs(
+                    self._source(elements), scope.device, self._kept, scope.spares, self._recall.forget, self._looks_at
+                )
+            while True:
+                try:
+                    return programs.find(shapes, arrays), programs.valued
+                except UnsupportedError as error:
+                    self._learn(error, shapes, arrays, programs)
+
+    def _source(self, elements: Mapping[str, ElementType]) -> Source:
+        """The nodes as a model of their own."""
+        source = self._scope.source
+        infos = [make_info(name, element.name) for name, element in elements.items()]
+        graph = _Graph(self._all, infos, self._outputs, self._tensors)
+        return replace(source, proto=_Model(graph, source.proto.opset_import), raw=self._scope.raw)
+
+    def _looks_at(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        is_pinned = error.inputs <= self._pinned and error.kind not in _SIZED_BY_DATA
+        return is_pinned or looks_at(error, shapes)
+
+    def _learn(
+        self, error: DmlError, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], programs: Programs
+    ) -> None:
+        """Find all nodes that stand in the way, and where to cut; raise the error where there are none."""
+        values = {name: on_host(arrays[name]) for name in programs.valued}
+        found = trace(programs.source, shapes, values, self._scope.device, kept=self._kept, keep_going=True)
+        hosted: set[int] = set()
+        cut: set[int] = set()
+        pinned: set[str] = set()
+        nodes, is_inner = iter(self._all), False
+        for record in found.records:
+            problem = record.error
+            if record.depth:  # which a branch that runs as parts may do without a lowering, or with values at hand
+                is_inner = is_inner or not (problem is None or isinstance(problem, UnknownError))
+                continue
+            node = next(nodes)
+            if is_inner:
+                hosted.add(self._number(node))
+                is_inner = False
+                continue
+            if problem is None or isinstance(problem, UnknownError):
+                continue
+            if isinstance(problem, NeedsValueError):
+                if problem.kind in _SIZED_BY_DATA:
+                    hosted.add(self._number(node))
+                elif self._made.isdisjoint(node.input) or looks_at(problem, shapes):
+                    pinned |= problem.inputs
+                else:
+                    cut.add(self._number(node))
+            elif isinstance(problem, UnsupportedError):
+                hosted.add(self._number(node))
+            else:
+                raise problem
+        if hosted or cut:
+            raise Recut(hosted, cut)
+        if pinned <= self._pinned:
+            raise error
+        self._pinned |= pinned
+
+    def _number(self, node: Any) -> int:
+        return next(self._numbers[name] for name in node.output if name)

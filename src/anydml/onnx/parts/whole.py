@@ -1,0 +1,160 @@
+"""A graph in parts: cut, run one after the other, and cut anew where a part learns that it must be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.locks import make_lock
+from anydml.onnx.bodies import has_bodies, names_read, nodes_within
+from anydml.onnx.library import kind_of, make_info
+from anydml.onnx.lowerings import find_lowering
+from anydml.onnx.nodes import label_of
+from anydml.onnx.parts.arranging import Item, Place, Recut, arrange
+from anydml.onnx.parts.host import HostPart
+from anydml.onnx.parts.part import makers
+from anydml.onnx.parts.segment import Segment
+from anydml.onnx.tensors import decode_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from anydml.onnx.parts.part import Part
+    from anydml.onnx.parts.scope import Scope
+    from anydml.onnx.values import Value
+
+
+class Parts:
+    """A model's graph or a body of control flow, run on an environment of values by name."""
+
+    def __init__(self, graph: Any, scope: Scope, given: Iterable[str] = ()) -> None:
+        """Cut a graph; `given` are initializers whose values each run gives."""
+        self._graph, self._around, self._given = graph, scope, frozenset(given)
+        self._nodes = list(graph.node)
+        self._numbers = {name: number for number, node in enumerate(self._nodes) for name in node.output if name}
+        self._declared = {info.name: info for info in graph.output}
+        self._hosted: set[int] = set()
+        self._cut: set[int] = set()
+        self._alone: dict[int, Part] = {}
+        self._made: dict[Any, Part] = {}
+        """Parts by what they are made of: those that stay as they were keep their programs."""
+        self._kept: dict[str, Value] = {}
+        self._lock = make_lock()
+        self.gives = tuple(info.name for info in graph.output)
+        own = {tensor.name for tensor in graph.initializer} - self._given
+        self.inputs = tuple(info.name for info in graph.input if info.name not in own)
+        """The graph's own inputs, those with a value of the model's own left out."""
+        self._arrange()
+        made = {*self.inputs, *(name for node in self._nodes for name in node.output)}
+        read = [name for item in self._items.values() for name in item.takes]
+        constants = {*self._scope.tensors, *self._scope.folded}
+        self.captures = tuple(n for n in dict.fromkeys([*read, *self.gives]) if n not in made and n not in constants)
+        """What it reads of the graphs around it, constants aside."""
+        self.takes = (*self.inputs, *self.captures)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._plan[0])
+
+    def run(self, values: Mapping[str, Any]) -> list[Any]:
+        """The graph's outputs, in order, of values by name; one that is an input is the very array."""
+        while True:
+            parts, last = self._plan
+            known = {name: values[name] for name in self.takes}
+            try:
+                for part in parts:
+                    known.update(zip(part.gives, part.run(known), strict=True))
+                    for name in last[part]:
+                        del known[name]
+            except Recut as recut:
+                self._learn(recut)
+                continue
+            return [self._output(name, known) for name in self.gives]
+
+    def _output(self, name: str, known: Mapping[str, Any]) -> Any:
+        """An output that a part gives, or an input; a copy of a constant."""
+        if name in known:
+            return known[name]
+        return self.constant(name)
+
+    def constant(self, name: str) -> Any:
+        """An output that is a constant of the graph, as a new array."""
+        scope = self._scope
+        if name in scope.tensors:
+            what = f"initializer '{name}'"
+            found = decode_tensor(
+                scope.tensors[name], scope.source.name, what, scope.source.beside, scope.raw.get(name)
+            )
+            return found.values(what).view(found.element.dtype).copy()
+        (result,) = self._make(Place.DEVICE, [], (), (name,)).run({})
+        return result
+
+    def _learn(self, recut: Recut) -> None:
+        with self._lock:
+            self._hosted |= recut.hosted
+            self._cut |= recut.cut
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Cut the graph by what is known of its nodes."""
+        hidden = [name for number in self._hosted for name in self._nodes[number].output]
+        scope = self._scope = self._around.within(self._graph, self._given, hidden)
+        constants = {"", *scope.tensors, *scope.folded}
+        items: dict[int, Item] = {}
+        for number, node in enumerate(self._nodes):
+            if any(name in scope.folded for name in node.output):
+                continue
+            place = self._place(number, node)
+            if place is Place.ALONE:
+                part = self._alone.get(number) or makers()[kind_of(node)](node, scope)
+                self._alone[number] = part
+                items[number] = Item(part.takes, part.gives, place)
+            else:
+                takes = tuple(dict.fromkeys(name for name in names_read(node) if name not in constants))
+                gives = tuple(name for name in node.output if name)
+                items[number] = Item(takes, gives, place, number in self._cut)
+        self._items = items
+        self._put_together(arrange(items))
+
+    def _place(self, number: int, node: Any) -> Place:
+        opset = self._around.source.opset
+        if has_bodies(node) and number not in self._hosted:
+            inner = nodes_within([node], label_of(node))
+            if all(find_lowering(kind_of(each), opset) for each in inner):
+                return Place.DEVICE  # the branch that is taken is put in place
+        if kind_of(node) in makers():
+            return Place.ALONE
+        if number in self._hosted or find_lowering(kind_of(node), opset) is None:
+            return Place.HOST
+        return Place.DEVICE
+
+    def _put_together(self, cut: list[tuple[Place, list[int]]]) -> None:
+        """Make the parts: each gives what later ones and the outputs read."""
+        wanted = set(self.gives)
+        last: dict[Part, list[str]] = {}
+        parts: list[Part] = []
+        for place, numbers in reversed(cut):
+            items = [self._items[number] for number in numbers]
+            made = {name for item in items for name in item.gives}
+            takes = tuple(dict.fromkeys(name for item in items for name in item.takes if name not in made))
+            gives = tuple(name for item in items for name in item.gives if name in wanted)
+            if not gives:  # dead nodes
+                continue
+            part = self._make(place, numbers, takes, gives)
+            # What nobody behind it reads is let go of, as is what it gives to nobody.
+            ends = {name for name in (*takes, *part.gives) if name not in wanted}
+            last[part] = sorted(ends)
+            wanted.update(takes)
+            parts.append(part)
+        self._plan = parts[::-1], last
+
+    def _make(self, place: Place, numbers: list[int], takes: tuple[str, ...], gives: tuple[str, ...]) -> Part:
+        if place is Place.ALONE:
+            return self._alone[numbers[0]]
+        key = (place, tuple(numbers), takes, gives)
+        if key not in self._made:
+            nodes = [self._nodes[number] for number in numbers]
+            if place is Place.HOST:
+                self._made[key] = HostPart(nodes, takes, gives, self._scope)
+            else:
+                infos = [self._declared.get(name) or make_info(name) for name in gives]
+                self._made[key] = Segment(nodes, takes, infos, self._scope, self._kept, self._numbers)
+        return self._made[key]
