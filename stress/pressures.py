@@ -40,7 +40,7 @@ class Signals:
     """SIGINT interrupts the item that the main thread is at; SIGALRM runs an operator in the midst of it."""
 
     def __init__(self, worker: Worker) -> None:
-        self._worker, self._is_armed = worker, False
+        self._worker, self._is_armed, self._is_at_work = worker, False, False
         signal.signal(signal.SIGINT, self._interrupt)
         signal.signal(signal.SIGALRM, self._run_one)
 
@@ -60,10 +60,12 @@ class Signals:
             self._worker.tell.fault("bare", "in a signal's handler\n" + traceback.format_exc())
         finally:
             self._is_armed = was_armed
-        signal.setitimer(signal.ITIMER_REAL, _chance.uniform(0.001, 0.2))
+        if self._is_at_work:  # and not in the process's end, which such a signal would be
+            signal.setitimer(signal.ITIMER_REAL, _chance.uniform(0.001, 0.2))
 
     def run(self, work: Callable[[], None]) -> None:
         """Work that may be interrupted at any point."""
+        self._is_at_work = True
         signal.setitimer(signal.ITIMER_REAL, _chance.uniform(0.001, 0.2))
         try:
             self._is_armed = True
@@ -72,7 +74,7 @@ class Signals:
         except KeyboardInterrupt:
             self._worker.pressures["interrupts"] += 1
         finally:
-            self._is_armed = False
+            self._is_armed = self._is_at_work = False
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 

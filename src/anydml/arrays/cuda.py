@@ -62,6 +62,11 @@ class _Bytes:
         }
 
 
+def bytes_at(address: int, size: int) -> Any:
+    """Memory of a GPU as a tensor of bytes."""
+    return load_torch().as_tensor(_Bytes(address, size))
+
+
 def find_index(array: Any) -> int:
     """The GPU of an array that shows no more than its interface: where there are several, the address tells."""
     try:
@@ -69,7 +74,7 @@ def find_index(array: Any) -> int:
         if torch.cuda.device_count() < 2:
             return 0
         address = array.__cuda_array_interface__["data"][0]
-        index: int = torch.as_tensor(_Bytes(address, 1)).get_device() if address else 0
+        index: int = bytes_at(address, 1).get_device() if address else 0
     except ImportError:
         return 0
     return index

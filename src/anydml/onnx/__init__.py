@@ -2,14 +2,19 @@
 
 >>> model = load("model.onnx")
 >>> model.run({"x": x})["y"]
+
+The interface of ONNX Runtime is here as well, for programs that were written for it: `InferenceSession` and its kin.
 """
 
+from anydml.onnx import capi, session
 from anydml.onnx.backend import Backend
 from anydml.onnx.comparing import Comparison, Difference, compare
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.model import Model, load
 from anydml.onnx.report import NodeReport, Report, check
+from anydml.onnx.session import *  # noqa: F403 - its names, which it lists
 
+__version__ = session.get_version_string()
 __all__ = [
     "Backend",
     "Comparison",
@@ -18,7 +23,9 @@ __all__ = [
     "NodeReport",
     "Report",
     "TensorInfo",
+    "capi",
     "check",
     "compare",
     "load",
 ]
+__all__ += session.__all__

@@ -14,6 +14,7 @@ import numpy as np
 
 from anydml.errors import EngineMissingError, Fault, ModelError, show
 from anydml.onnx.contrib import CONTRIB, TYPES
+from anydml.onnx.peer import load_onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,13 @@ def half_dtype(number: int) -> np.dtype[Any]:
     """NumPy's type for numbers of 4 bits, a byte each, which ml_dtypes has."""
     found: np.dtype[Any] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     return found
+
+
+def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
+    """An array as a message."""
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(array, name)
 
 
 def own_domain(domain: str) -> str:
@@ -261,7 +269,7 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
 def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """What ONNX Runtime makes of a model, given by its path or as a ModelProto: these outputs, by name."""
     try:
-        import onnxruntime
+        onnxruntime = load_onnxruntime()
     except ImportError as error:
         fault = Fault(field="onnxruntime", rule="comparing needs ONNX Runtime", way_out="pip install onnxruntime")
         raise EngineMissingError("anydml.onnx", fault) from error

@@ -72,8 +72,11 @@ def read_model(
 ) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them.
 
-    With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change.
+    With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change. What
+    was read already is given back as it is.
     """
+    if isinstance(given, Source):
+        return given
     folder, limit, steps = None, MemoryLimit(max_memory, "load"), read_max_steps(max_steps, "load")
     raw: dict[str, bytes | Piece] = {}
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):

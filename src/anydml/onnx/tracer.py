@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
+from anydml.onnx.seeding import draw_key
 from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
 from anydml.runtime.device import device_named
@@ -164,7 +164,7 @@ class Tracer:
         if 0 in shape:
             return Value(_WORD, shape)
         _check_rank(shape)
-        key = os.urandom(8) if seed is None else np.float64(seed).tobytes()
+        key = draw_key() if seed is None else np.float64(seed).tobytes()
         name = f"\0state {len(self.states)}"  # which no input of a model is called
         self.inputs[name], self.states[name] = None, np.frombuffer(key, np.uint32)
         state = self.graph.input(TensorDesc(DataType.UINT32, (6,)))

@@ -1,0 +1,81 @@
+"""ONNX Runtime's interface: what a program that imports onnxruntime calls, on DirectML's operators.
+
+>>> import anydml.onnx as ort  # was: import onnxruntime as ort
+>>> session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
+>>> session.run(None, {"x": x})
+"""
+
+from anydml.onnx.session.binding import IOBinding
+from anydml.onnx.session.description import ModelMetadata, NodeArg
+from anydml.onnx.session.device import OrtDevice, OrtDeviceVendorId
+from anydml.onnx.session.errors import (
+    EngineError,
+    EPFail,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    ModelLoaded,
+    NoModel,
+    NoSuchFile,
+    NotImplemented,
+    RuntimeException,
+)
+from anydml.onnx.session.inference import InferenceSession
+from anydml.onnx.session.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from anydml.onnx.session.process import (
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_build_info,
+    get_version_string,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_seed,
+)
+from anydml.onnx.session.providers import get_all_providers, get_available_providers, get_device
+from anydml.onnx.session.standing_in import as_onnxruntime
+from anydml.onnx.session.value import OrtValue, copy_tensors
+
+__all__ = [
+    "EPFail",
+    "EngineError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "Fail",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "ModelLoaded",
+    "ModelMetadata",
+    "NoModel",
+    "NoSuchFile",
+    "NodeArg",
+    "NotImplemented",
+    "OrtDevice",
+    "OrtDeviceVendorId",
+    "OrtValue",
+    "RunOptions",
+    "RuntimeException",
+    "SessionOptions",
+    "as_onnxruntime",
+    "copy_tensors",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_version_string",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
+]

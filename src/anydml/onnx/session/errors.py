@@ -1,0 +1,106 @@
+"""ONNX Runtime's errors by its names, which are ours as well: the message says operator, field, rule and way out.
+
+ONNX Runtime raises a few of its refusals as Python's own errors. A class here is one of those too, so that a program
+which catches ValueError, RuntimeError or TypeError catches what it did.
+"""
+
+from __future__ import annotations
+
+from anydml.arrays.view import describe
+from anydml.errors import (
+    BindingError,
+    DmlError,
+    EngineMissingError,
+    Fault,
+    IndexRangeError,
+    ModelError,
+    ModelFileError,
+    UnsupportedError,
+)
+
+
+class Fail(ModelError, RuntimeError):
+    """A model whose shapes or values cannot be, found when it is compiled or run."""
+
+
+class InvalidArgument(BindingError, RuntimeError):
+    """An array, a name or an option that does not fit what it is given for."""
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An argument of a type that is not taken there."""
+
+
+class UnknownField(InvalidArgument, AttributeError):
+    """A field that options do not have: a misspelt one."""
+
+
+class NoSuchFile(ModelFileError, RuntimeError):
+    """A model file that is not there."""
+
+
+class NoModel(ModelFileError, RuntimeError):
+    """A session without a model."""
+
+
+class EngineError(DmlError, RuntimeError):
+    """An engine that failed."""
+
+
+class RuntimeException(DmlError, RuntimeError):
+    """Memory that ran out, and anything else that is nobody's mistake."""
+
+
+class InvalidProtobuf(ModelFileError, RuntimeError):
+    """A file that is no ONNX model."""
+
+
+class ModelLoaded(ModelFileError, RuntimeError):
+    """A model that is loaded already."""
+
+
+class NotImplemented(UnsupportedError):
+    """Something that ONNX or ONNX Runtime has, and this version does not."""
+
+
+class InvalidGraph(ModelFileError, RuntimeError):
+    """A model that breaks ONNX's rules."""
+
+
+class EPFail(EngineMissingError):
+    """An execution provider whose engine is not there."""
+
+
+def renamed(error: DmlError) -> DmlError:
+    """The same error by ONNX Runtime's name of it."""
+    if type(error).__module__ == __name__:
+        return error
+    found = _class_for(error)(error.subject, error.faults)
+    found.hresult = error.hresult  # type: ignore[misc]  # the code of our class, where the new one has another
+    found.__cause__ = error.__cause__
+    return found
+
+
+def _class_for(error: DmlError) -> type[DmlError]:
+    if isinstance(error, ModelFileError):
+        # What is wrong with a file, and not with what it says, has no field.
+        return InvalidGraph if error.field else InvalidProtobuf
+    if isinstance(error, (BindingError, IndexRangeError)):
+        return RuntimeException if error.field == "memory" else InvalidArgument
+    if isinstance(error, UnsupportedError):
+        return NotImplemented
+    if isinstance(error, EngineMissingError):
+        return EPFail
+    return Fail
+
+
+def refuse(subject: str, field: str, rule: str, found: str = "", way_out: str = "") -> InvalidArgument:
+    """An argument that breaks a rule."""
+    return InvalidArgument(subject, Fault(field=field, rule=rule, found=found, way_out=way_out))
+
+
+def refuse_type(subject: str, field: str, wanted: str, value: object, way_out: str = "") -> InvalidType:
+    """An argument of a wrong type."""
+    rule = f"{field} must be {wanted}"
+    fault = Fault(field=field, rule=rule, value=value, found=describe(value), way_out=way_out)
+    return InvalidType(subject, fault)

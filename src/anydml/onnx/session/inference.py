@@ -1,0 +1,283 @@
+"""InferenceSession: a model behind ONNX Runtime's interface."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.threads import get_num_threads
+from anydml.errors import BindingError, DmlError, Fault, printable, show
+from anydml.onnx.model import Model, load
+from anydml.onnx.session.binding import IOBinding
+from anydml.onnx.session.description import NodeArg, describe_model, describe_value
+from anydml.onnx.session.errors import Fail, refuse, refuse_type, renamed
+from anydml.onnx.session.options import RunOptions, SessionOptions, read_options
+from anydml.onnx.session.preparing import prepare
+from anydml.onnx.session.profiling import Profile
+from anydml.onnx.session.providers import find_device, read_providers
+from anydml.onnx.session.threads import threads
+from anydml.onnx.session.types import type_of
+from anydml.onnx.session.value import OrtValue, on_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from anydml.onnx.session.description import ModelMetadata
+    from anydml.runtime.device import Device
+
+_SWITCHES = ("enable_fallback", "read_config_from_model", "disabled_optimizers")
+
+
+class InferenceSession:
+    """A model, loaded to be run as ONNX Runtime runs it: `InferenceSession(path).run(None, {"x": array})`.
+
+    DmlExecutionProvider, which is taken where none is named, is the GPU where there is one and the CPU else; `device`
+    and `get_provider_options()` say which. CUDAExecutionProvider is the GPU, CPUExecutionProvider the CPU.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if odd := [name for name in kwargs if name not in _SWITCHES]:
+            raise refuse_type("InferenceSession", odd[0], f"one of {', '.join(_SWITCHES)}", kwargs[odd[0]])
+        self._may_fall_back = bool(int(kwargs.get("enable_fallback", 1)))
+        self._options: SessionOptions = read_options(sess_options or None, SessionOptions, "sess_options")
+        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
+        self._threads = self._options.intra_op_num_threads
+        self._profile = Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
+        with self._told(), self._event("model_loading"):
+            self._source = prepare(path_or_bytes, self._options)
+        graph = self._source.proto.graph
+        self._output_names = [info.name for info in graph.output]
+        if providers is None and self._options.has_providers():
+            providers = list(self._options.providers)
+        self._load(providers, provider_options, may_fall_back=self._may_fall_back)
+
+    def _load(self, providers: Any, options: Any, *, may_fall_back: bool) -> None:
+        with self._told(), self._event("session_initialization"), self._with_threads():
+            chosen = read_providers(providers, options, may_fall_back=may_fall_back)
+            self.device: Device
+            """What the model runs on."""
+            self.device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
+            self._model: Model = load(self._source, device=self.device)
+
+    # What it is
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that a run must be given."""
+        return [arg for arg, is_own in self._inputs() if not is_own]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that have a value of the model's own, and may be given another."""
+        return [arg for arg, is_own in self._inputs() if is_own]
+
+    def _inputs(self) -> Iterator[tuple[NodeArg, bool]]:
+        own = {tensor.name for tensor in self._source.proto.graph.initializer}
+        for info in self._source.proto.graph.input:
+            yield describe_value(info, self._model.inputs), info.name in own
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs; sizes that the model does not declare, as far as its nodes show them."""
+        with self._told():
+            return [describe_value(info, self._model.outputs) for info in self._source.proto.graph.output]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself."""
+        return describe_model(self._source.proto)
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that it was made with."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """The execution providers, the one that runs the model first."""
+        return list(self._providers)
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Their options by name; `device` is what the first one runs on."""
+        return {name: dict(own) for name, own in self._providers.items()}
+
+    def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
+        """Load the model anew for other execution providers, which must be there."""
+        self._load(providers, provider_options, may_fall_back=False)
+
+    def enable_fallback(self) -> None:
+        """Let a provider whose device is not there give way to the CPU."""
+        self._may_fall_back = True
+
+    def disable_fallback(self) -> None:
+        """Make a provider whose device is not there an error."""
+        self._may_fall_back = False
+
+    # Runs
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        """Run on arrays by the names of the inputs; gives the outputs asked for, or all, as NumPy arrays."""
+        if run_options is None and type(input_feed) is dict and type(output_names) is not str and self._is_plain():
+            for array in input_feed.values():
+                if type(array) is not np.ndarray:
+                    break
+            else:
+                try:
+                    found = self._model.run(input_feed)
+                    return [found[name] for name in output_names] if output_names else list(found.values())
+                except (BindingError, KeyError, TypeError):
+                    pass  # told by the closer look
+                except DmlError as error:
+                    raise renamed(error) from error.__cause__
+        names = self.read_names(output_names)
+        results = self._compute(self._read_feed(input_feed), {}, run_options)
+        return [on_host(results[name]) for name in names]
+
+    def run_with_ort_values(
+        self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: Any = None
+    ) -> list[OrtValue]:
+        """The same with OrtValues, which stay on their device."""
+        for name, value in input_dict_ort_values.items():
+            if not isinstance(value, OrtValue):
+                raise refuse_type("InferenceSession", name, "an OrtValue", value, "run() takes arrays")
+        names = self.read_names(output_names)
+        results = self._compute(self._read_feed(input_dict_ort_values), {}, run_options)
+        return [OrtValue(results[name]) for name in names]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], object],
+        user_data: Any,
+        run_options: Any = None,
+    ) -> None:
+        """Run in another thread, which then calls `callback(results, user_data, error)`, error being its message."""
+
+        def work() -> None:
+            try:
+                results, message = self.run(output_names, input_feed, run_options), ""
+            except DmlError as error:
+                results, message = [], str(error)
+            callback(results, user_data, message)
+
+        threading.Thread(target=work, daemon=True).start()
+
+    def io_binding(self) -> IOBinding:
+        """What arrays and memory are bound to, for `run_with_iobinding`."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Run on what is bound, into what is bound."""
+        out = iobinding.written()
+        if run_options is None and not out and self._is_plain():
+            try:  # `with self._told()` would take 2 us
+                results = self._model.run(iobinding.inputs)
+            except DmlError as error:
+                raise renamed(error) from error.__cause__
+            iobinding.take(results)
+        else:
+            iobinding.take(self._compute(iobinding.inputs, out, run_options))
+
+    def _compute(self, inputs: dict[str, Any], out: dict[str, Any], run_options: Any) -> dict[str, Any]:
+        options: RunOptions = read_options(run_options, RunOptions, "run_options")
+        with self._told(), self._event("model_run"), self._with_threads():
+            self._check_terminated(options)
+            results = self._model.run(inputs, out=out or None)
+            self._check_terminated(options)
+        return results
+
+    def _check_terminated(self, options: RunOptions) -> None:
+        if options.terminate:
+            raise Fail(
+                self._source.name, Fault(field="terminate", rule="the run was ended: RunOptions.terminate is set")
+            )
+
+    def _is_plain(self) -> bool:
+        """Whether a run is nothing but a run of the model: not timed, and on as many threads as there are."""
+        return self._profile is None and self._threads in (0, get_num_threads())
+
+    # What a run is given
+
+    def read_input(self, name: str, value: Any) -> Any:
+        """A value for an input, as the model takes it."""
+        if name not in self._model.inputs:
+            way_out = f"the model takes {', '.join(repr(printable(own)) for own in self._model.inputs) or 'none'}"
+            raise refuse(self._source.name, str(name), f"there is no input {show(name)}", way_out=way_out)
+        return self._read_feed({name: value})[name]
+
+    def read_names(self, names: Any) -> list[str]:
+        """The names of outputs; of all of them for None."""
+        if names is None or (isinstance(names, (list, tuple)) and not names):
+            return self._output_names
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise refuse_type(self._source.name, "output_names", "a list of names, or None for all", names)
+        for name in names:
+            if name not in self._output_names:
+                way_out = f"the model has {', '.join(repr(printable(own)) for own in self._output_names)}"
+                raise refuse(self._source.name, name, f"there is no output {show(name)}", way_out=way_out)
+        return list(names)
+
+    def _read_feed(self, feed: Any) -> dict[str, Any]:
+        if not hasattr(feed, "items"):
+            raise refuse_type(self._source.name, "input_feed", "a dict of names to arrays", feed)
+        types = {info.name: info.type for info in self._source.proto.graph.input}
+        return {name: self._read_value(name, value, types.get(name)) for name, value in feed.items()}
+
+    def _read_value(self, name: str, value: Any, kind: Any) -> Any:
+        """A value as the model takes it: lists become arrays of the input's type, OrtValues what they hold."""
+        if isinstance(value, OrtValue):
+            return value.held
+        if isinstance(value, np.ndarray):
+            return (
+                value
+                if value.dtype.isnative and type(value) is np.ndarray
+                else np.asarray(value, value.dtype.newbyteorder("="))
+            )
+        if kind is None or kind.WhichOneof("value") != "tensor_type":
+            return value
+        if value is None or isinstance(value, (str, dict)):
+            raise refuse_type(self._source.name, name, f"an array, being {type_of(kind)}", value)
+        if isinstance(value, (list, tuple, int, float)) and (info := self._model.inputs.get(name)) is not None:
+            try:
+                return np.array(value, info.element.dtype)
+            except Exception as error:
+                rule = (
+                    f"input '{printable(name)}' could not be made an array of {info.element.dtype.name} ({show(error)})"
+                )
+                raise refuse(self._source.name, name, rule) from error
+        return value
+
+    # Around a run
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise errors by ONNX Runtime's names."""
+        try:
+            yield
+        except DmlError as error:
+            raise renamed(error) from error.__cause__
+
+    def _event(self, name: str) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._profile is None else self._profile.event(name)
+
+    def _with_threads(self) -> contextlib.AbstractContextManager[None]:
+        return threads(self._threads) if self._threads else contextlib.nullcontext()
+
+    def end_profiling(self) -> str:
+        """Write the profile where enable_profiling is set; gives the file's name, and nothing where it is not."""
+        return "" if self._profile is None else self._profile.end()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When the profile began, on the clock of time.monotonic_ns."""
+        return 0 if self._profile is None else self._profile.start
+
+    def __repr__(self) -> str:
+        return f"InferenceSession({self._source.name!r}, providers={self.get_providers()}, device={self.device.name!r})"
