@@ -77,8 +77,8 @@ class Scope:
             what = f"initializer '{printable(name)}'"
             raw = None if self.path else source.raw.get(name)
             self.kept[key] = decode_tensor(self._tensors[name], source.name, what, source.beside, raw)
-        self.known[name] = replace(self.kept[key].for_next_graph(), source=self.path + name)
-        return self.known[name]
+        found = self.known[name] = replace(self.kept[key].for_next_graph(), source=key)
+        return found
 
     def recall(self, node: Any) -> list[Value | None] | None:
         """What a node made in an earlier trace, where that is the same in each."""

@@ -124,13 +124,13 @@ class _Walk:
             note = "" if error or tracer.added else tracer.note or _note(tracer, made)
             added = tuple(tracer.added)
             self.records.append(Record(tracer.label, kind_of(proto), proto.name, added, note, error, self._depth))
-        found: list[Value | None] = []
+        outputs: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
-            found.append(output)
+            outputs.append(output)
             if output is not None and not self._keep_going:
                 _check_type(info, output, self._source)
-        return found
+        return outputs
 
     def _inline(self, graph: Any, name: str) -> list[Value | None]:
         """What a branch gives, its nodes being part of the model's graph; `name` is the branch's."""

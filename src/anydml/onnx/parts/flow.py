@@ -55,6 +55,12 @@ class Flow(Part):
         """Those of the results that have names."""
         return tuple(value for name, value in zip(self._outputs, results, strict=False) if name)
 
+    def _array(self, value: Any, field: str) -> np.ndarray[Any, Any]:
+        """A tensor in the host's memory."""
+        if not hasattr(value, "dtype"):
+            self._refuse(field, f"{field} must be a tensor", found="a sequence" if value is not None else "nothing")
+        return on_host(value)
+
     def _truth(self, value: Any, field: str) -> bool:
         return bool(self._number(value, field))
 
@@ -196,7 +202,7 @@ class Sweep(Flow):
         """The arrays with the axis that is swept first, packed, in the order in which they are swept."""
         found = []
         for i, array in enumerate(arrays):
-            held, axis = on_host(array), self._in_axes[i]
+            held, axis = self._array(array, "scan inputs"), self._in_axes[i]
             if not -held.ndim <= axis < held.ndim:
                 self._refuse("scan_input_axes", f"scan_input_axes[{i}] must be an axis of {held.shape}", str(axis))
             moved = np.moveaxis(held, axis, 0)
@@ -222,12 +228,16 @@ class Sweep(Flow):
     def _sweep_batch(self, inputs: list[Any], known: dict[str, Any], steps: StepLimit) -> list[Any]:
         """Scan-8: the first axis is a batch's, the second is swept, as far as each entry is long."""
         lengths, *arrays = inputs
-        held = [on_host(array) for array in arrays]
+        held = [self._array(array, "inputs") for array in arrays]
         slices = held[self._carried :]
         if any(array.ndim < 2 for array in slices) or len({array.shape[:1] for array in held}) > 1:
             self._refuse("inputs", "states and scan inputs must have a batch's axis of one size")
         most = slices[0].shape[1]
-        each = [most] * len(held[0]) if lengths is None else [int(n) for n in on_host(lengths).reshape(-1)]
+        each = (
+            [most] * len(held[0])
+            if lengths is None
+            else [int(n) for n in self._array(lengths, "sequence_lens").reshape(-1)]
+        )
         if len(each) != len(held[0]) or not all(0 <= n <= most for n in each):
             self._refuse("sequence_lens", f"sequence_lens must have {len(held[0])} numbers in 0 .. {most}", str(each))
         rows = []
@@ -245,7 +255,7 @@ class Sweep(Flow):
     def _batched(self, rows: list[list[Any]], most: int) -> Iterator[Any]:
         """The results of a batch's entries together; what is shorter than the longest ends in zeros."""
         for i in range(len(rows[0])):
-            several = [on_host(row[i]) for row in rows]
+            several = [self._array(row[i], "results") for row in rows]
             if i >= self._carried:
                 longest = max(several, key=len)
                 padded = [np.zeros((most, *longest.shape[1:]), longest.dtype) for _ in several]

@@ -9,7 +9,7 @@ import numpy as np
 from anydml.arrays.cuda import load_torch
 from anydml.errors import Fault, ModelError
 from anydml.onnx.parts.flow import Flow
-from anydml.onnx.parts.part import on_host, part_of
+from anydml.onnx.parts.part import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,8 +99,9 @@ class Listing(Flow):
         is_new = bool(self._integer("new_axis"))
         self._limit.check(size_of(several), f"the result of {self._label}", self._source.name)
         try:
-            if all(isinstance(value, np.ndarray) for value in several):
-                return np.ascontiguousarray((np.stack if is_new else np.concatenate)(several, axis))
+            if any(isinstance(value, np.ndarray) or not hasattr(value, "dtype") for value in several):
+                held = [self._array(value, "input_sequence") for value in several]
+                return np.ascontiguousarray((np.stack if is_new else np.concatenate)(held, axis))
             torch = load_torch()
             return (torch.stack if is_new else torch.cat)(several, axis).contiguous()
         except (ValueError, TypeError, RuntimeError, IndexError) as error:
@@ -109,6 +110,7 @@ class Listing(Flow):
             raise ModelError(self._label, Fault(field="input_sequence", rule=rule, found=str(shapes))) from error
 
     def _SplitToSequence(self, inputs: list[Any]) -> Any:  # noqa: N802 - as above
+        self._array(inputs[0], "input")
         value, rank = inputs[0], len(inputs[0].shape)
         axis = self._integer("axis")
         if not -rank <= axis < rank:
@@ -117,7 +119,7 @@ class Listing(Flow):
         length, is_given = int(value.shape[axis]), len(inputs) > 1 and bool(self._names[1])
         sizes = [1] * length
         if is_given:
-            split = on_host(inputs[1])
+            split = self._array(inputs[1], "split")
             sizes = [int(n) for n in split.reshape(-1)]
             if not split.ndim:
                 if sizes[0] < 1:

@@ -85,7 +85,8 @@ class _Quick:
             return None
         segment = parts[0]
         program = segment.recall(known)
-        if program is None or any(known[name].nbytes > _MOST_BYTES for name in (*fresh, *carried)):
+        several = [known[name] for name in (*fresh, *carried)]
+        if program is None or any(type(x) is not np.ndarray or x.nbytes > _MOST_BYTES for x in several):
             return None
         results: dict[str, Any] = {name: np.empty(v.shape, v.element.dtype) for name, v in program.results()}
         for name in body.gives:
@@ -97,7 +98,7 @@ class _Quick:
         others = outputs[lead : lead + len(carried)]
         rest = outputs[lead + len(carried) :]
         pairs = list(zip(others, (known[name] for name in carried), strict=True))
-        is_steady = all(type(b) is np.ndarray and a.shape == b.shape and a.dtype == b.dtype for a, b in pairs)
+        is_steady = all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs)
         is_apart = len({id(array) for array in outputs}) == len(outputs)
         if not (is_steady and is_apart) or any(array.nbytes > _MOST_BYTES for array in rest):
             return None
