@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis.internal.conjecture import providers
 from hypothesis.internal.conjecture.data import ConjectureData
+from hypothesis.internal.constants_ast import Constants
 
 import anydml as dml
 from anydml.models import load_model
@@ -42,6 +44,9 @@ MOST_IN_A_MODEL = 2_000
 
 drawing = threading.RLock()
 """Held while something is drawn, and while a process forks: a child must not find Hypothesis's own locks held."""
+
+# Hypothesis also draws numbers that stand in the modules loaded so far, so that a seed would give something else later.
+providers._get_local_constants = Constants  # noqa: SLF001 - it has no setting for it
 
 
 def draw(strategy: SearchStrategy[Any], seed: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -138,6 +139,80 @@ def test_errors_say_field_rule_and_way_out(script: Any, error: type[Exception], 
     assert message in str(caught.value)
 
 
+ODD: list[Any] = [
+    None,
+    "a",
+    "",
+    -1,
+    10**30,
+    1.5,
+    [],
+    [None],
+    {},
+    {"x": None},
+    {1: X},
+    b"a",
+    object(),
+    np.ones(2, "M8[s]"),
+    type,
+]
+
+
+def test_no_argument_leads_to_an_error_of_another_family(tmp_path: Path) -> None:
+    """Every method with every odd value in every place, the others being right."""
+    value, session = ort.OrtValue.ortvalue_from_numpy(X.copy()), opened(ort)
+    options, binding = ort.SessionOptions(), session.io_binding()
+    calls: list[tuple[Callable[..., Any], list[Any]]] = [
+        (ort.InferenceSession, [network(), options, CPU, None]),
+        (session.run, [["y"], {"x": X}, None]),
+        (session.run_with_ort_values, [["y"], {"x": value}, None]),
+        (session.set_providers, [CPU, [{}]]),
+        (binding.bind_cpu_input, ["x", X]),
+        (binding.bind_ortvalue_input, ["x", value]),
+        (binding.bind_ortvalue_output, ["y", value]),
+        (binding.bind_input, ["x", "cpu", 0, np.float32, [2, 3], X.ctypes.data]),
+        (binding.bind_output, ["y", "cpu", 0, np.float32, [2, 3], value.data_ptr()]),
+        (ort.OrtValue.ortvalue_from_numpy, [X, "cpu", 0, -1]),
+        (ort.OrtValue.ortvalue_from_numpy_with_onnx_type, [X, 1]),
+        (ort.OrtValue.ortvalue_from_shape_and_type, [[2, 3], np.float32, "cpu", 0]),
+        (ort.OrtValue.from_dlpack, [X]),
+        (value.update_inplace, [X]),
+        (ort.OrtDevice.make, ["cpu", 0, -1]),
+        (ort.copy_tensors, [[value], [value]]),
+        (ort.SessionOptions().add_initializer, ["w", value]),
+        (ort.SessionOptions().add_external_initializers, [["w"], [value]]),
+        (ort.SessionOptions().add_free_dimension_override_by_name, ["n", 2]),
+        (ort.SessionOptions().add_free_dimension_override_by_denotation, ["DATA_BATCH", 2]),
+        (ort.SessionOptions().add_session_config_entry, ["a", "b"]),
+        (ort.SessionOptions().get_session_config_entry, ["a"]),
+        (ort.SessionOptions().add_provider, ["CPUExecutionProvider", {}]),
+        (ort.set_default_logger_severity, [3]),
+        *(
+            (functools.partial(setattr, ort.SessionOptions(), name), [value])
+            for name, value in options.fields().items()
+        ),
+        *(
+            (functools.partial(setattr, ort.RunOptions(), name), [value])
+            for name, value in ort.RunOptions.fields().items()
+        ),
+    ]
+    wrong = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names of providers that are not here
+        for call, right in calls:
+            for place in range(len(right)):
+                for odd in ODD:
+                    if place == 5 and isinstance(odd, int):
+                        continue  # an address is the caller's word
+                    try:
+                        call(*right[:place], odd, *right[place + 1 :])
+                    except dml.DmlError:
+                        continue
+                    except Exception as error:  # noqa: BLE001 - which one is told
+                        wrong.append(f"{call} with {odd!r} for argument {place}: {error!r}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:
     """ONNX Runtime reads past the end, or reads doubles as floats."""
     for array in (np.ones(1, "f4"), np.ones(3, "f8")):
@@ -248,7 +323,10 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
         "    session.run(None, {name: np.ones(3, np.float32)})\n"
         "except InvalidArgument as error:\n"
         "    print(error)\n"
-        "import anydml.onnx\n"
+        "import anydml.onnx, onnxruntime.datasets\n"
+        "real = anydml.onnx.peer.load_onnxruntime()\n"
+        "assert real is not rt and real.InferenceSession is not rt.InferenceSession is InferenceSession\n"
+        "assert sys.modules['onnxruntime'] is rt and rt.datasets.__name__ == 'onnxruntime.datasets'\n"
         "compared = anydml.onnx.compare(sys.argv[1], {name: np.ones((1, 3), np.float32)})\n"
         "print(rt.__name__, tuple(map(int, rt.__version__.split('.')[:2])) > (1, 15))\n"
     )
@@ -265,4 +343,4 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
     lines = done.stdout.splitlines()
     assert lines[0] == "[[2.0, -1.0, 4.0]]", done.stderr
     assert lines[1].endswith("model.onnx: input 'x' must have 2 dimensions, (n, 3); got (3,)")
-    assert lines[2] == "anydml.onnx True"
+    assert lines[2] == "onnxruntime True"

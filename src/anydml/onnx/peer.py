@@ -8,26 +8,34 @@ from typing import Any
 
 from anydml.locks import make_lock
 
-_NAME = "onnxruntime"
+NAME = "onnxruntime"
 _lock = make_lock()
-_found: list[Any] = []
+_found: dict[str, Any] = {}
+"""Its modules by name, once they were loaded."""
 
 
 def load_onnxruntime() -> Any:
     """The package; the real one where this library stands in for it under its name. ImportError where there is none."""
-    if not getattr(sys.modules.get(_NAME), "__name__", "").startswith("anydml."):
-        return importlib.import_module(_NAME)
     with _lock:
         if not _found:
-            ours = _taken_out()
-            try:
-                _found.append(importlib.import_module(_NAME))
-            finally:
-                _taken_out()
-                sys.modules.update(ours)
-    return _found[0]
+            if not hasattr(sys.modules.get(NAME), "as_onnxruntime"):
+                importlib.import_module(NAME)
+                _found.update(_known())
+            else:
+                ours = take_out()
+                try:
+                    importlib.import_module(NAME)
+                    _found.update(_known())
+                finally:
+                    take_out()
+                    sys.modules.update(ours)
+        return _found[NAME]
 
 
-def _taken_out() -> dict[str, Any]:
+def take_out() -> dict[str, Any]:
     """The modules of its name, which are gone from those that Python knows."""
-    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == _NAME}
+    return {name: sys.modules.pop(name) for name in _known()}
+
+
+def _known() -> dict[str, Any]:
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == NAME}

@@ -15,7 +15,7 @@ from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart
 from anydml.onnx.session.device import OrtDevice
 from anydml.onnx.session.errors import refuse, refuse_type
-from anydml.onnx.session.types import read_dtype
+from anydml.onnx.session.types import number_of, read_dtype
 from anydml.onnx.session.value import OrtValue, dtype_in, on_host, placed
 
 if TYPE_CHECKING:
@@ -174,6 +174,9 @@ def _held(name: str, value: Any) -> Any:
 def _seen(name: str, device: OrtDevice, element_type: Any, shape: Any, address: Any) -> Any:
     """Memory at an address as an array."""
     dtype = read_dtype(element_type)
+    number_of(dtype)
+    if dtype.hasobject:
+        raise refuse("IOBinding", name, f"'{printable(name)}' must be of numbers", dtype.name)
     try:
         sizes, at = tuple(int(size) for size in shape), int(address)
     except (TypeError, ValueError) as error:

@@ -11,7 +11,8 @@ from enum import IntEnum
 from anydml.engines.cuda import device_count, why_missing
 from anydml.errors import Fault
 from anydml.memory import HOST
-from anydml.onnx.session.errors import EPFail, refuse
+from anydml.onnx.session.errors import EPFail, InvalidArgument, refuse
+from anydml.parse import read_int
 
 
 class OrtDeviceVendorId(IntEnum):
@@ -34,6 +35,7 @@ _KINDS = {
     "gpu": (1, OrtDeviceVendorId.NONE),
 }
 """By a device's name, ONNX Runtime's number of its type, and who makes it."""
+_MOST = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,12 @@ class OrtDevice:
             known = ", ".join(map(repr, _KINDS))
             raise refuse("OrtDevice", "device_type", f"device_type must be one of {known}", repr(ort_device_name))
         name = ort_device_name.lower()
-        return OrtDevice(name, int(device_id), int(_KINDS[name][1] if vendor_id < 0 else vendor_id))
+        faults: list[Fault] = []
+        number = read_int(device_id, "device_id", faults, 0, _MOST)
+        vendor = read_int(vendor_id, "vendor_id", faults, -1, _MOST)
+        if faults:
+            raise InvalidArgument("OrtDevice", faults)
+        return OrtDevice(name, number, _KINDS[name][1] if vendor < 0 else vendor)
 
     @property
     def memory(self) -> str:

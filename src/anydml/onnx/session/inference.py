@@ -39,6 +39,10 @@ class InferenceSession:
     and `get_provider_options()` say which. CUDAExecutionProvider is the GPU, CPUExecutionProvider the CPU.
     """
 
+    device: Device
+    """What the model runs on."""
+    _model: Model
+
     def __init__(
         self,
         path_or_bytes: Any,
@@ -50,14 +54,13 @@ class InferenceSession:
         if odd := [name for name in kwargs if name not in _SWITCHES]:
             raise refuse_type("InferenceSession", odd[0], f"one of {', '.join(_SWITCHES)}", kwargs[odd[0]])
         self._may_fall_back = bool(int(kwargs.get("enable_fallback", 1)))
-        self._options: SessionOptions = read_options(sess_options or None, SessionOptions, "sess_options")
+        self._options: SessionOptions = read_options(sess_options, SessionOptions, "sess_options")
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._threads = self._options.intra_op_num_threads
         self._profile = Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
         with self._told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
-        graph = self._source.proto.graph
-        self._output_names = [info.name for info in graph.output]
+        self._output_names = [info.name for info in self._source.proto.graph.output]
         if providers is None and self._options.has_providers():
             providers = list(self._options.providers)
         self._load(providers, provider_options, may_fall_back=self._may_fall_back)
@@ -65,10 +68,9 @@ class InferenceSession:
     def _load(self, providers: Any, options: Any, *, may_fall_back: bool) -> None:
         with self._told(), self._event("session_initialization"), self._with_threads():
             chosen = read_providers(providers, options, may_fall_back=may_fall_back)
-            self.device: Device
-            """What the model runs on."""
-            self.device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
-            self._model: Model = load(self._source, device=self.device)
+            device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
+            if device is not getattr(self, "device", None):
+                self._model, self.device = load(self._source, device=device), device
 
     # What it is
 
@@ -124,18 +126,14 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
         """Run on arrays by the names of the inputs; gives the outputs asked for, or all, as NumPy arrays."""
-        if run_options is None and type(input_feed) is dict and type(output_names) is not str and self._is_plain():
-            for array in input_feed.values():
-                if type(array) is not np.ndarray:
-                    break
-            else:
-                try:
-                    found = self._model.run(input_feed)
-                    return [found[name] for name in output_names] if output_names else list(found.values())
-                except (BindingError, KeyError, TypeError):
-                    pass  # told by the closer look
-                except DmlError as error:
-                    raise renamed(error) from error.__cause__
+        if run_options is None and (output_names is None or type(output_names) is list) and self._is_plain(input_feed):
+            try:
+                found = self._model.run(input_feed)
+                return [found[name] for name in output_names] if output_names else list(found.values())
+            except (BindingError, KeyError, TypeError):
+                pass  # told by the closer look
+            except DmlError as error:
+                raise renamed(error) from error.__cause__
         names = self.read_names(output_names)
         results = self._compute(self._read_feed(input_feed), {}, run_options)
         return [on_host(results[name]) for name in names]
@@ -144,11 +142,11 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue], run_options: Any = None
     ) -> list[OrtValue]:
         """The same with OrtValues, which stay on their device."""
+        names, feed = self.read_names(output_names), self._read_feed(input_dict_ort_values)
         for name, value in input_dict_ort_values.items():
             if not isinstance(value, OrtValue):
-                raise refuse_type("InferenceSession", name, "an OrtValue", value, "run() takes arrays")
-        names = self.read_names(output_names)
-        results = self._compute(self._read_feed(input_dict_ort_values), {}, run_options)
+                raise refuse_type("InferenceSession", str(name), "an OrtValue", value, "run() takes arrays")
+        results = self._compute(feed, {}, run_options)
         return [OrtValue(results[name]) for name in names]
 
     def run_async(
@@ -177,7 +175,7 @@ class InferenceSession:
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
         """Run on what is bound, into what is bound."""
         out = iobinding.written()
-        if run_options is None and not out and self._is_plain():
+        if run_options is None and not out and self._is_plain(iobinding.inputs):
             try:  # `with self._told()` would take 2 us
                 results = self._model.run(iobinding.inputs)
             except DmlError as error:
@@ -200,15 +198,20 @@ class InferenceSession:
                 self._source.name, Fault(field="terminate", rule="the run was ended: RunOptions.terminate is set")
             )
 
-    def _is_plain(self) -> bool:
-        """Whether a run is nothing but a run of the model: not timed, and on as many threads as there are."""
-        return self._profile is None and self._threads in (0, get_num_threads())
+    def _is_plain(self, feed: Any) -> bool:
+        """Whether a run is nothing but a run of the model: not timed, on as many threads as there are, on arrays."""
+        if type(feed) is not dict or self._profile is not None or self._threads not in (0, get_num_threads()):
+            return False
+        for array in feed.values():  # noqa: SIM110 - all() takes half a microsecond more
+            if type(array) is not np.ndarray:
+                return False
+        return True
 
     # What a run is given
 
     def read_input(self, name: str, value: Any) -> Any:
         """A value for an input, as the model takes it."""
-        if name not in self._model.inputs:
+        if not isinstance(name, str) or name not in self._model.inputs:
             way_out = f"the model takes {', '.join(repr(printable(own)) for own in self._model.inputs) or 'none'}"
             raise refuse(self._source.name, str(name), f"there is no input {show(name)}", way_out=way_out)
         return self._read_feed({name: value})[name]
@@ -217,7 +220,7 @@ class InferenceSession:
         """The names of outputs; of all of them for None."""
         if names is None or (isinstance(names, (list, tuple)) and not names):
             return self._output_names
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
             raise refuse_type(self._source.name, "output_names", "a list of names, or None for all", names)
         for name in names:
             if name not in self._output_names:

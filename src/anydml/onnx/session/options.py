@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.threads import MOST_THREADS
 from anydml.errors import Fault, UnsupportedError, show
 from anydml.onnx.session.errors import UnknownField, refuse, refuse_type, renamed
+from anydml.onnx.session.providers import read_pair
 from anydml.onnx.session.value import OrtValue
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class _Options:
     def _read_number(cls, name: str, value: Any) -> int:
         try:
             found = operator.index(value)
-        except TypeError:
+        except Exception:  # noqa: BLE001 - a hostile __index__ may raise anything
             raise refuse_type(cls.__name__, name, "of type int", value) from None
         if name.endswith("num_threads") and not 0 <= found <= MOST_THREADS:
             raise refuse(
@@ -102,7 +103,7 @@ class _Options:
         self.configuration[str(key)] = str(value)
 
     def _get_entry(self, key: str) -> str:
-        if key not in self.configuration:
+        if not isinstance(key, str) or key not in self.configuration:
             raise refuse(type(self).__name__, "key", f"there is no configuration of key {show(key)}")
         return self.configuration[key]
 
@@ -157,14 +158,23 @@ class SessionOptions(_Options):
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Bind an open size by its name; one that the model does not have is passed over."""
-        self.size_names[name] = self._read_number("dimension", size)
+        self._override(self.size_names, name, size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         """Bind the open sizes of a denotation, such as DATA_BATCH."""
-        self.denotations[denotation] = self._read_number("dimension", size)
+        self._override(self.denotations, denotation, size)
+
+    def _override(self, sizes: dict[str, int], name: object, size: object) -> None:
+        if not isinstance(name, str) or not name:
+            raise refuse_type("SessionOptions", "name", "the name of a size, or a denotation", name)
+        if (found := self._read_number("size", size)) < 0:
+            raise refuse("SessionOptions", "size", "size must be 0 or more", str(found))
+        sizes[name] = found
 
     def add_initializer(self, name: str, value: OrtValue) -> None:
         """Give an initializer of the model's another value, of the same type and shape."""
+        if not isinstance(name, str):
+            raise refuse_type("SessionOptions", "name", "the name of an initializer", name)
         if not isinstance(value, OrtValue):
             raise refuse_type("SessionOptions", "value", "an OrtValue", value, "see OrtValue.ortvalue_from_numpy")
         if name in self.initializers:
@@ -173,6 +183,9 @@ class SessionOptions(_Options):
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
         """Give initializers that lie beside the model their values."""
+        for field, several in (("names", names), ("values", values)):
+            if not isinstance(several, (list, tuple)):
+                raise refuse_type("SessionOptions", field, "a list", several)
         if len(names) != len(values):
             rule = "names and values must be as many as one another"
             raise refuse("SessionOptions", "values", rule, f"{len(names)} and {len(values)}")
@@ -181,7 +194,7 @@ class SessionOptions(_Options):
 
     def add_provider(self, name: str, options: Mapping[str, str] | None = None) -> None:
         """Add an execution provider, for a session that is given none."""
-        self.providers.append((name, dict(options or {})))
+        self.providers.append(read_pair((name, {} if options is None else options)))
 
     def has_providers(self) -> bool:
         """Whether an execution provider was added."""
@@ -213,7 +226,7 @@ class RunOptions(_Options):
 
 def read_options(given: object, cls: type[Any], field: str) -> Any:
     """Options that were given; those that nobody changed for None."""
-    if given is None:
+    if given is None or (isinstance(given, dict) and not given):
         return cls()
     if not isinstance(given, cls):
         raise refuse_type("InferenceSession", field, f"a {cls.__name__}", given)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anydml.onnx.seeding import set_seed
-from anydml.onnx.session.errors import refuse
+from anydml.onnx import seeding
+from anydml.onnx.session.errors import refuse, refuse_type
 
 INTERFACE = "1.24.0"
 """The version of ONNX Runtime whose interface this is, for programs that ask."""
@@ -19,9 +19,16 @@ def get_build_info() -> str:
     return f"anydml, with the interface of ONNX Runtime {INTERFACE}"
 
 
+def set_seed(seed: int) -> None:
+    """Let random numbers of nodes without a seed, in models compiled from now on, be the same at each start."""
+    if not isinstance(seed, int):
+        raise refuse_type("set_seed", "seed", "of type int", seed)
+    seeding.set_seed(seed)
+
+
 def set_default_logger_severity(severity: int) -> None:
     """Accepted, from 0 to 4: nothing is logged here, errors are raised and warnings are Python's."""
-    if severity not in range(5):
+    if not isinstance(severity, int) or severity not in range(5):
         raise refuse("set_default_logger_severity", "severity", "severity must be 0 to 4", repr(severity))
 
 
@@ -35,15 +42,3 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Accepted: nothing is sent anywhere."""
-
-
-__all__ = [
-    "INTERFACE",
-    "disable_telemetry_events",
-    "enable_telemetry_events",
-    "get_build_info",
-    "get_version_string",
-    "set_default_logger_severity",
-    "set_default_logger_verbosity",
-    "set_seed",
-]

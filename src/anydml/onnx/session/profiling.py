@@ -11,6 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anydml.errors import show
+from anydml.onnx.session.errors import refuse
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -38,5 +41,9 @@ class Profile:
         """Write the events to a file, whose name is the prefix and the time; gives the name."""
         now = datetime.now().astimezone()
         path = Path(f"{self._prefix}_{now:%Y-%m-%d_%H-%M-%S}_{now.microsecond // 1000:03}.json")
-        path.write_text(json.dumps(self._events, indent=1))
+        try:
+            path.write_text(json.dumps(self._events, indent=1))
+        except (OSError, ValueError) as error:
+            rule = f"profile_file_prefix could not be written to ({show(error)})"
+            raise refuse("end_profiling", "profile_file_prefix", rule) from error
         return str(path)

@@ -65,7 +65,7 @@ def read_providers(given: Any, options: Any, *, may_fall_back: bool) -> Chosen:
         given = [given]
     if not isinstance(given, Sequence):
         raise refuse("InferenceSession", "providers", "providers must be a sequence", show(given))
-    pairs = [_read_pair(each) for each in given] if options is None else _read_beside(given, options)
+    pairs = [read_pair(each) for each in given] if options is None else _read_beside(given, options)
     found: Chosen = {}
     for name, own in pairs:
         if name in found:
@@ -89,7 +89,8 @@ def _is_available(name: str) -> bool:
     return name in get_available_providers() or (name == CUDA and not why_missing())
 
 
-def _read_pair(given: Any) -> tuple[str, dict[str, str]]:
+def read_pair(given: Any) -> tuple[str, dict[str, str]]:
+    """A provider as it is given: by its name, or by that and its options."""
     if isinstance(given, str):
         return given, {}
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str) and isinstance(given[1], Mapping):

@@ -44,7 +44,9 @@ class OrtValue:
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Any, /, onnx_element_type: int) -> OrtValue:
         """A tensor over an array's memory, its elements seen as another type of as many bytes."""
-        dtype = read_dtype(int(onnx_element_type))
+        dtype = read_dtype(onnx_element_type)
+        if not isinstance(data, np.ndarray) or data.dtype.hasobject or dtype.hasobject:
+            raise refuse_type("OrtValue", "data", "a NumPy array of numbers", data)
         if data.dtype.itemsize != dtype.itemsize:
             rule = f"data must have elements of {dtype.itemsize} bytes, as {dtype.name} has"
             raise refuse("OrtValue", "data", rule, f"{data.dtype.itemsize}")
@@ -154,6 +156,8 @@ class OrtValue:
             rule = f"data must have {wanted[1]} elements of {wanted[0].name}"
             raise refuse("OrtValue", "data", rule, f"{found[1]} of {found[0].name}")
         if isinstance(tensor, np.ndarray):
+            if not tensor.flags.writeable:
+                raise refuse("OrtValue", "", "it must be made of an array that may be written")
             tensor[...] = on_host(given).reshape(tensor.shape)
         else:
             tensor.copy_(placed(given, self.memory).reshape(tensor.shape))
@@ -210,5 +214,10 @@ def on_host(array: Any) -> Any:
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: object = None) -> None:  # noqa: ARG001 - taken as ONNX Runtime takes it
     """Copy tensors into others, of as many elements and the same type, whatever memory they lie in."""
+    for field, several in (("src", src), ("dst", dst)):
+        if not isinstance(several, (list, tuple)) or not all(isinstance(value, OrtValue) for value in several):
+            raise refuse_type("copy_tensors", field, "a list of OrtValues", several)
+    if len(src) != len(dst):
+        raise refuse("copy_tensors", "dst", "dst must be as many as src", f"{len(dst)} and {len(src)}")
     for source, target in zip(src, dst, strict=True):
         target.update_inplace(source)
