@@ -26,7 +26,7 @@ def run_there(proto: Any, inputs: dict[str, Any]) -> list[Any]:
 
 def assert_same(proto: Any, inputs: dict[str, Any], engine: str = ENGINE) -> None:
     """An engine's outputs have ONNX Runtime's types, shapes and bits."""
-    found = dml.onnx.load(proto, device=engine).run(inputs)
+    found = dml.onnx.load(proto, device=engine, strict=True).run(inputs)
     for mine, theirs in zip(found.values(), run_there(proto, inputs), strict=True):
         assert mine.dtype == theirs.dtype
         assert mine.shape == theirs.shape

@@ -25,7 +25,7 @@ RNG = np.random.default_rng(7)
 def run(nodes: Any, opset: int = 28, engine: str = "reference", outputs: str = "y", **arrays: Any) -> Any:
     """Run nodes on arrays, which are inputs by name."""
     inputs = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    found = dml.onnx.load(model(nodes, inputs, outputs, opset=opset), device=engine).run(arrays)
+    found = dml.onnx.load(model(nodes, inputs, outputs, opset=opset), device=engine, strict=True).run(arrays)
     return found[outputs] if " " not in outputs else list(found.values())
 
 

@@ -66,7 +66,7 @@ def test_types_that_an_operator_lacks_are_refused_with_the_node(monkeypatch: pyt
     monkeypatch.setattr("anydml.onnx.signatures.node_rules", lambda *_: None)
     proto = model(node("CumSum", "x a", "y", name="sums"), {"x": ("uint8", [3])}, "y", {"a": np.array(0)})
     with pytest.raises(dml.UnsupportedError, match=r"node 'sums' \(CumSum\): CUMULATIVE_SUMMATION: .* got UINT8"):
-        dml.onnx.load(proto)
+        dml.onnx.load(proto, strict=True)
 
 
 def test_a_level_that_lacks_an_operator_is_told_with_the_node() -> None:

@@ -11,7 +11,7 @@ import click
 from anydml.cli.console import make_console, write_json
 from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_check import check_onnx
-from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options
+from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options, strict_option
 from anydml.cli.types import LEVEL, printable
 from anydml.enums import FeatureLevel
 from anydml.models import as_sarif, check_file
@@ -29,6 +29,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 for a code host; - is stdout, and nothing else then.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @memory_option
+@strict_option
 @input_options
 @click.pass_context
 def check(
@@ -39,6 +40,7 @@ def check(
     sarif: str | None,
     allowed: tuple[Path, ...],
     max_memory: int | None,
+    strict: bool,
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
 ) -> None:
@@ -53,11 +55,11 @@ def check(
       anydml check examples/models/gather_nd.json --feature-level 2_1
       anydml check examples/models/crop.onnx --shape batch=8
     """
-    given = Given(inputs, sizes, max_memory=max_memory)
+    given = Given(inputs, sizes, max_memory=max_memory, strict=strict)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "sarif", "allowed")
         ctx.exit(check_onnx(model, level or FeatureLevel.highest(), given, as_json=as_json))
-    refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "max_memory")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "max_memory", "strict")
     if as_json and sarif == "-":
         raise click.UsageError("--json and --sarif - both write to stdout; give --sarif a file.")
     keep_model(model, sarif=sarif)

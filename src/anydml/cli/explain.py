@@ -12,7 +12,7 @@ from anydml.cli.describe import describe
 from anydml.cli.explain_graph import draw_graph
 from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.files import keep_model
-from anydml.cli.onnx_inputs import MOST, SIZES, Given, is_onnx
+from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
 from anydml.cli.options import options_of
 from anydml.cli.showing import show_graph, show_picture
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
@@ -220,6 +220,7 @@ def _onnx_command(path: Path) -> click.Command:
     def run(
         sizes: tuple[str, ...],
         max_memory: int | None,
+        strict: bool,
         feature_level: FeatureLevel | None,
         svg: str | None,
         html: str | None,
@@ -228,12 +229,13 @@ def _onnx_command(path: Path) -> click.Command:
 
         keep_model(path, svg=svg, html=html)
         device = Device("reference", feature_level=feature_level or FeatureLevel.highest())
-        model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), max_memory=max_memory)
+        model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), max_memory=max_memory, strict=strict)
         show_graph(model.explain(), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
+        click.Option(["--strict"], is_flag=True, help=STRICT),
         *_DRAWINGS,
     ]
     text = "Show the graph that the nodes of an ONNX model become: the passes over memory that it takes."

@@ -19,7 +19,8 @@ def check_onnx(model: Path, level: FeatureLevel, given: Given, *, as_json: bool)
     """Check a model and show what was found; gives the exit status."""
     from anydml.onnx import check
 
-    report = check(model, level, shapes=given.shapes(), values=given.arrays(), max_memory=given.max_memory)
+    shapes, values = given.shapes(), given.arrays()
+    report = check(model, level, shapes=shapes, values=values, max_memory=given.max_memory, strict=given.strict)
     if as_json:
         write_json(report.as_data())
     else:
@@ -40,6 +41,12 @@ def _show(report: Report) -> None:
     if report.assumed:
         told = ", ".join(f"{printable(name)}={size}" for name, size in report.assumed.items())
         say(f"open sizes were taken for {told}; --shape binds them", "yellow")
+    if report.hosted:
+        kinds = ", ".join(f"{count} {printable(kind)}" for kind, count in report.hosted.most_common())
+        say(
+            f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {kinds}; --strict refuses them",
+            "yellow",
+        )
     refused = sum(report.refused.values())
     if refused:
         kinds = ", ".join(f"{count} {printable(kind)}" for kind, count in report.refused.most_common())

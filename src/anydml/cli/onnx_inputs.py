@@ -23,6 +23,10 @@ SEED = "What an ONNX model's inputs are made up from that are not given: 0 by de
 INPUTS = "For an ONNX model, an input by its name: x=x.npy; or several by theirs: an .npz. May be given again."
 
 
+STRICT = "Refuse nodes of an ONNX model that would run on the host, having no DirectML operator."
+strict_option = click.option("--strict", is_flag=True, help=STRICT)
+
+
 def is_onnx(model: Path) -> bool:
     """Whether a path is that of an ONNX model, by its ending."""
     return model.suffix.lower() == ".onnx"
@@ -43,6 +47,7 @@ class Given:
     sizes: tuple[str, ...] = ()
     seed: int | None = None
     max_memory: int | None = None
+    strict: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.inputs or self.sizes or self.seed is not None)

@@ -45,7 +45,7 @@ def run_onnx(
 
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory)
+    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory, strict=given.strict)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     arrays = given.arrays()

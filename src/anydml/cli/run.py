@@ -10,7 +10,15 @@ import click
 
 from anydml.cli.console import open_output
 from anydml.cli.dxdispatch import dxdispatch_options
-from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options, seed_option
+from anydml.cli.onnx_inputs import (
+    Given,
+    input_options,
+    is_onnx,
+    memory_option,
+    refuse_options,
+    seed_option,
+    strict_option,
+)
 from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
@@ -62,6 +70,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @memory_option
+@strict_option
 @click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
 @input_options
 @seed_option
@@ -80,6 +89,7 @@ def run(
     output_path: Path | None,
     max_memory: int | None,
     max_output: int | None,
+    strict: bool,
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
     overrides: tuple[str, ...],
@@ -113,10 +123,10 @@ def run(
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
-        given = Given(inputs, sizes, seed, max_memory)
+        given = Given(inputs, sizes, seed, max_memory, strict)
         run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path, shows=shows_bindings)
         return
-    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict")
     loaded = load_model(
         model,
         allow_files=allowed,

@@ -45,10 +45,10 @@ class Backend(_base.Backend):  # type: ignore[misc]  # as above
     """anydml as ONNX's tools drive it: `Backend.prepare(model, device="CPU").run(inputs)`."""
 
     @classmethod
-    def prepare(cls, model: Any, device: str = "CPU", **_options: Any) -> BackendRep:
+    def prepare(cls, model: Any, device: str = "CPU", *, strict: bool = False, **_options: Any) -> BackendRep:
         """Load a model; one that is beyond anydml is refused in the way that ONNX's test runner knows."""
         with _Refusals():
-            return BackendRep(load(model, device=device_named(_name(device))))
+            return BackendRep(load(model, device=device_named(_name(device)), strict=strict))
 
     @classmethod
     def run_node(
@@ -70,7 +70,7 @@ class Backend(_base.Backend):  # type: ignore[misc]  # as above
         except Exception as error:
             rule = f"the node could not be made a model ({show(error)})"
             raise DescriptionError("run_node", Fault(field="node", rule=rule, value=node)) from error
-        return cls.prepare(model, device).run(arrays)
+        return cls.prepare(model, device, strict=options.get("strict", False)).run(arrays)
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **_options: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.bodies import bodies_of, graphs_within, nodes_within
 from anydml.onnx.functions import why_kept
-from anydml.onnx.library import kind_of
+from anydml.onnx.library import TensorProto, kind_of
 from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
@@ -68,7 +68,8 @@ def check_graph(source: Source, is_hosted: Callable[[Any], bool] | None = None) 
     Without it all such are refused.
     """
     foreign = list(_foreign_types(source))
-    faults = [*_unsupported_nodes(source, is_hosted), *_sparse_tensors(source), *(foreign if is_hosted is None else ())]
+    refused = [fault for fault in foreign if is_hosted is None or not is_host_type(fault.value)]
+    faults = [*_unsupported_nodes(source, is_hosted), *_sparse_tensors(source), *refused]
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     check_names(source)
@@ -164,6 +165,11 @@ def _foreign_types(source: Source) -> Iterator[Fault]:
                 read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
             except UnsupportedError as error:
                 yield error.faults[0]
+
+
+def is_host_type(found: object) -> bool:
+    """Whether what DirectML has no type for is one of ONNX's at all: by its number, or by what it is of no tensor."""
+    return found not in (0, None) and (isinstance(found, str) or found in TensorProto.DataType.values())
 
 
 def _type_faults(graph: Any) -> Iterator[Fault]:

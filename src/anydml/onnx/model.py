@@ -22,7 +22,7 @@ from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder
 from anydml.onnx.spares import Spares
-from anydml.onnx.values import NeedsValueError, Value
+from anydml.onnx.values import NeedsValueError, NowhereError, Value
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
@@ -265,8 +265,8 @@ class Model:
             return self._find(shapes, {})
         except NeedsValueError:
             return None
-        except UnsupportedError:
-            if self._is_strict:
+        except UnsupportedError as error:
+            if self._is_strict or isinstance(error, NowhereError):
                 raise
             self._divide()
             return None
@@ -280,8 +280,8 @@ class Model:
             return None
         try:
             return self._find(shapes, arrays)
-        except UnsupportedError:
-            if self._is_strict:
+        except UnsupportedError as error:
+            if self._is_strict or isinstance(error, NowhereError):
                 raise
             self._divide()
             return None

@@ -35,7 +35,7 @@ class Programs(OrderedDict[Any, Program]):
         forget: Callable[[Program], object],
         looks_at: Callable[[NeedsValueError, Mapping[str, tuple[int, ...]]], bool] | None = None,
     ) -> None:
-        """`looks_at` says whether a program is made for each value of inputs that are needed; else it is raised."""
+        """`looks_at` says whether a program is made for each value of needed inputs; else the need is raised."""
         super().__init__()
         self.source = source
         self._device, self._kept, self._spares = device, kept, spares

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from anydml.arrays.view import describe
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
-from anydml.memory import HOST
+from anydml.memory import HOST, word_bytes
 from anydml.onnx.feeding import memory_told, take
-from anydml.onnx.graphs import TensorInfo, check_names, element_of, shape_of
+from anydml.onnx.graphs import TensorInfo, check_names, element_of, is_host_type, shape_of
 from anydml.onnx.graphs import describe as describe_output
+from anydml.onnx.parts.divided import hosts
 from anydml.onnx.reading import read_model
 from anydml.onnx.scopes import UnknownError
 from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
-from anydml.onnx.values import NeedsValueError
+from anydml.onnx.values import NeedsValueError, NowhereError
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device
 
@@ -55,6 +56,8 @@ class NodeReport:
     """Why it cannot run."""
     is_known: bool = True
     """Whether anything can be said of it before a run."""
+    is_hosted: bool = False
+    """Whether it runs on the host, for want of an operator or of a type."""
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -70,6 +73,7 @@ class NodeReport:
             "lowest_level": None if self.lowest_level is None else str(self.lowest_level),
             "note": self.note,
             "known": self.is_known,
+            "host": self.is_hosted,
             "error": None if self.error is None else str(self.error),
         }
 
@@ -102,6 +106,11 @@ class Report:
     def unknown(self) -> int:
         """How many nodes hang on what is given at a run alone, or on a node that cannot run."""
         return sum(not node.is_known for node in self.nodes)
+
+    @property
+    def hosted(self) -> Counter[str]:
+        """How many nodes of each type run on the host."""
+        return Counter(node.kind for node in self.nodes if node.is_hosted)
 
     @property
     def refused(self) -> Counter[str]:
@@ -137,29 +146,42 @@ def check(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
     max_memory: int | None = None,
+    strict: bool = False,
 ) -> Report:
     """Find what each node of an ONNX model needs, and whether a device of a feature level has it. Nothing runs.
 
     `shapes` binds open sizes as `load` does; one that nobody binds is taken for 2. `values` are those of inputs that
-    shapes hang on. `max_memory` is the most bytes that the model and what is computed for the check may take.
+    shapes hang on. `max_memory` is the most bytes that the model and what is computed for the check may take. With
+    `strict` a node that would run on the host, for want of an operator or of a type, is refused.
     """
     level = FeatureLevel(feature_level)
     with memory_told("check"):
         source = read_model(model, max_memory=max_memory)
-        return _check(source, level, {} if shapes is None else shapes, {} if values is None else values)
+        bound, given = ({} if each is None else each for each in (shapes, values))
+        return _check(source, level, bound, given, is_strict=bool(strict))
 
 
 def _check(
-    source: Source, level: FeatureLevel, shapes: Mapping[str, int | Sequence[int]], values: Mapping[str, Any]
+    source: Source,
+    level: FeatureLevel,
+    shapes: Mapping[str, int | Sequence[int]],
+    values: Mapping[str, Any],
+    *,
+    is_strict: bool,
 ) -> Report:
     check_names(source)
     infos, faults = _read_infos(source)
+    takes = hosts(source)
+    if not is_strict:
+        faults = [fault for fault in faults if not is_host_type(fault.value)]
     arrays = _take_values(source, infos, values)
     bound, assumed = _bind(source, infos, shapes, arrays)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
     found = trace(source, bound, small, device, keep_going=True)
-    nodes = tuple(_judge(record, level, bound) for record in found.records)
+    nodes = tuple(
+        _judge(record, level, bound, may_be_hosted=not is_strict and takes(record.node)) for record in found.records
+    )
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
     known = {name: info for name, info in outputs.items() if info is not None}
     return Report(source.name, level, nodes, tuple(faults), assumed, infos, known)
@@ -220,8 +242,10 @@ def _bind(
     return binder.assume([name for name, info in infos.items() if name in arrays or not info.is_optional])
 
 
-def _judge(record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]]) -> NodeReport:
-    error, note, is_known = record.error, record.note, True
+def _judge(
+    record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]], *, may_be_hosted: bool
+) -> NodeReport:
+    error, note, is_known, is_hosted = record.error, record.note, True, False
     if isinstance(error, NeedsValueError):
         large = [fault for name in sorted(error.inputs) if (fault := refuse_large(name, shapes[name])) is not None]
         if large:
@@ -231,6 +255,10 @@ def _judge(record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, 
             error, note, is_known = None, f"known at a run: hangs on the values of {names}", False
     elif isinstance(error, UnknownError):
         error, note, is_known = None, "not known: hangs on a node that is not", False
+    elif may_be_hosted and isinstance(error, UnsupportedError) and not isinstance(error, NowhereError):
+        read = "" if record.read is None else f", which reads {word_bytes(record.read)}"
+        note = f"runs on the host{read}: {error.faults[0].rule}"
+        error, is_hosted = None, True
     levels = {desc: lowest_level(desc) for desc in record.operators}
     lowest = max((found for found in levels.values() if found is not None), default=None)
     if error is None and is_known:
@@ -240,7 +268,8 @@ def _judge(record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, 
         worst = next(desc for desc, found in levels.items() if found == lowest)
         rule = f"{worst.type.name} of these types and dimensions needs {lowest.dml_name}"
         error = DmlError(record.label, Fault(field="", rule=rule, way_out=f"this check is for {level}", level=lowest))
-    return NodeReport(record.label, record.kind, record.name, record.operators, lowest, note, error, is_known)
+    found = record.operators
+    return NodeReport(record.label, record.kind, record.name, found, lowest, note, error, is_known, is_hosted)
 
 
 def _is_added(desc: OperatorDesc) -> bool:

@@ -12,12 +12,12 @@ import numpy as np
 
 from anydml.arrays.nibbles import unpack
 from anydml.enums import DataType
-from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.errors import Fault, ModelFileError, printable, show
 from anydml.files import open_plain
 from anydml.onnx.library import TensorProto
 from anydml.onnx.pieces import Piece
 from anydml.onnx.types import read_element_type
-from anydml.onnx.values import Known, Value, check_dimensions
+from anydml.onnx.values import Known, NowhereError, Value, check_dimensions
 
 if TYPE_CHECKING:
     from anydml.files import Files
@@ -62,7 +62,7 @@ def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: byt
     element = read_element_type(tensor.data_type, subject, what)
     shape = read_shape(tensor, subject, what)
     if tensor.HasField("segment"):
-        raise UnsupportedError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
+        raise NowhereError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
     count = math.prod(shape)
     if is_external(tensor):
         make = functools.partial(_read_external, tensor, element, count, subject, what, beside, _Seen())

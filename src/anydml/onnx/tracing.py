@@ -41,6 +41,10 @@ class Record:
     """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
     error: DmlError | None = None
     """What it met with, where the trace went on."""
+    read: int | None = None
+    """Bytes of its inputs; None where one is not known."""
+    node: Any = None
+    """The NodeProto."""
     depth: int = 0
     """How many branches it lies within; theirs come before the record of their If."""
 
@@ -122,8 +126,9 @@ class _Walk:
                 made = [None] * len(proto.output)
             scope.put(proto, tracer.label, made)
             note = "" if error or tracer.added else tracer.note or _note(tracer, made)
-            added = tuple(tracer.added)
-            self.records.append(Record(tracer.label, kind_of(proto), proto.name, added, note, error, self._depth))
+            read = None if error is None else _size([scope.peek(name) for name in proto.input if name])
+            what = (tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read)
+            self.records.append(Record(*what, proto, self._depth))
         outputs: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
@@ -156,6 +161,12 @@ def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[
         return Value(element, shape, source=info.name, needs=frozenset([info.name]))
     except UnsupportedError as error:
         raise error.within(source.name, f"input '{printable(info.name)}': ") from None
+
+
+def _size(values: list[Value | None]) -> int | None:
+    """The bytes of values; None where one is not known."""
+    found = [value.element.bytes_of(value.count) for value in values if value is not None]
+    return sum(found) if len(found) == len(values) else None
 
 
 def _lower(node: Node) -> list[Value | None]:

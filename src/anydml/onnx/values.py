@@ -26,6 +26,10 @@ _MOST_ELEMENTS = 2**63 - 1
 """Which ONNX's INT64 can count."""
 
 
+class NowhereError(UnsupportedError):
+    """Refused wherever it would run: past a limit, or in a form that is not read. The host does not get it either."""
+
+
 class NeedsValueError(UnsupportedError):
     """A shape, an axis or a bound that hangs on the values of graph inputs, which are given at a run."""
 
@@ -100,7 +104,7 @@ class Value:
         check_dimensions(len(self.shape))
         if self.count > _MOST_ELEMENTS:
             rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
-            raise UnsupportedError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
+            raise NowhereError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
 
     @classmethod
     def of(cls, element: ElementType, array: Any, source: str = "") -> Value:
@@ -129,7 +133,7 @@ class Value:
                 f"{what} must be known before anything runs, and hangs on a constant that nodes make and that is not"
                 f" computed before: one of more than 2^20 = {MOST_KNOWN} elements, or one of very many"
             )
-            raise UnsupportedError("onnx", Fault(field=what, rule=rule, value=self.shape))
+            raise NowhereError("onnx", Fault(field=what, rule=rule, value=self.shape))
         names = ", ".join(repr(printable(name)) for name in sorted(self.needs))
         rule = f"{what} must be known before anything runs, and hangs on the input{'s' * (len(self.needs) > 1)} {names}"
         fault = Fault(field=what, rule=rule, value=self.shape)
@@ -160,4 +164,4 @@ def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") 
     """Refuse more dimensions than a tensor may have, before anything is computed of its sizes."""
     if count > MOST_DIMENSIONS:
         rule = f"{what} must have at most {MOST_DIMENSIONS} dimensions, NumPy's most"
-        raise UnsupportedError(subject, Fault(field="shape", rule=rule, value=count, found=str(count)))
+        raise NowhereError(subject, Fault(field="shape", rule=rule, value=count, found=str(count)))

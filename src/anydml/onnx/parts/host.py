@@ -12,6 +12,7 @@ from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.tensors import decode_tensor, is_external
+from anydml.onnx.types import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,18 +73,20 @@ class HostPart(Part):
         """An initializer with its elements, those in a file read as confined as for any other use."""
         scope = self._scope
         tensor, raw = scope.tensors[name], scope.raw.get(name)
-        if raw is None and not is_external(tensor):
-            return tensor
         found = type(tensor)()
         found.CopyFrom(tensor)
-        if is_external(tensor):
-            what = f"initializer '{printable(name)}'"
-            value = decode_tensor(tensor, scope.source.name, what, scope.source.beside)
-            held = (value.halves or value.known).flat() if value.known is not None else np.empty(0)
-            found.ClearField("external_data")
-            found.ClearField("data_location")
-            found.raw_data = held.tobytes()
-        elif raw is not None:
+        what = f"initializer '{printable(name)}'"
+        if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
+            value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
+            if is_external(tensor) and value.known is not None:
+                found.ClearField("external_data")
+                found.ClearField("data_location")
+                found.raw_data = (value.halves or value.known).flat().tobytes()
+                return found
+        if is_external(found):
+            rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
+            raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
+        if raw is not None:
             found.raw_data = raw if isinstance(raw, bytes) else raw.read()
         return found
 

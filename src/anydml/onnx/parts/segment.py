@@ -20,7 +20,7 @@ from anydml.onnx.recall import Recall
 from anydml.onnx.scopes import UnknownError
 from anydml.onnx.tracing import trace
 from anydml.onnx.types import element_of_array
-from anydml.onnx.values import NeedsValueError
+from anydml.onnx.values import NeedsValueError, NowhereError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -159,13 +159,13 @@ class Segment(Part):
         hosted: set[int] = set()
         cut: set[int] = set()
         pinned: set[str] = set()
-        nodes, is_inner = iter(self._all), False
+        is_inner = False
         for record in found.records:
             problem = record.error
             if record.depth:  # which a branch that runs as parts may do without a lowering, or with values at hand
                 is_inner = is_inner or not (problem is None or isinstance(problem, UnknownError))
                 continue
-            node = next(nodes)
+            node = record.node
             if is_inner:
                 hosted.add(self._number(node))
                 is_inner = False
@@ -179,7 +179,7 @@ class Segment(Part):
                     pinned |= problem.inputs
                 else:
                     cut.add(self._number(node))
-            elif isinstance(problem, UnsupportedError):
+            elif isinstance(problem, UnsupportedError) and not isinstance(problem, NowhereError):
                 hosted.add(self._number(node))
             else:
                 raise problem
