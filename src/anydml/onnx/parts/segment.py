@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_LOOKED_AT = 64
 """Elements up to which a program is made for each value of what sizes hang on, rather than a cut."""
+_MOST_VALUES = 8
+"""Programs for one set of shapes, each for other values."""
 _SIZED_BY_DATA = ("Compress", "NonZero")
 """Node types whose result has a size that hangs on all of their data: no program could be used twice."""
 
@@ -135,7 +137,10 @@ class Segment(Part):
                 )
             while True:
                 try:
-                    return programs.find(shapes, arrays), programs.valued
+                    program = programs.find(shapes, arrays)
+                    if len(programs) > _MOST_VALUES and programs.valued:
+                        self._host_valued(shapes, programs)
+                    return program, programs.valued
                 except UnsupportedError as error:
                     self._learn(error, shapes, arrays, programs)
 
@@ -188,6 +193,21 @@ class Segment(Part):
         if pinned <= self._pinned:
             raise error
         self._pinned |= pinned
+
+    def _host_valued(self, shapes: dict[str, tuple[int, ...]], programs: Programs) -> None:
+        """Leave nodes to the host that need other values time and again: to compile one takes 100 times as long."""
+        key = tuple(shapes.items())
+        if sum(each[0] == key for each in programs) <= _MOST_VALUES:
+            return
+        found = trace(programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True)
+        is_inner, hosted = False, set()
+        for record in found.records:
+            is_inner = is_inner or isinstance(record.error, NeedsValueError)
+            if is_inner and not record.depth:
+                hosted.add(self._number(record.node))
+                is_inner = False
+        if hosted:
+            raise Recut(hosted)
 
     def _number(self, node: Any) -> int:
         return next(self._numbers[name] for name in node.output if name)
