@@ -46,6 +46,19 @@ def gather() -> bytes:
     return bytes(model(node("Gather", "x i", "y"), inputs, dtypes={"y": "float32"}).SerializeToString())
 
 
+def mislabelled(ort: Any) -> Any:
+    """As detectors' files are that call every open size `?`: names are not compared."""
+    inputs = {"a": ("float32", [1, "?", "?"]), "b": ("float32", ["?", 1])}
+    session = opened(
+        ort, bytes(model(node("Mul", "a b", "c"), inputs, "c", dtypes={"c": "float32"}).SerializeToString())
+    )
+    found = []
+    for shape in ((1, 2, 2), (1, 2, 3), (1, 5, 4)):
+        a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        found += session.run(None, {"a": a, "b": a[0, :, :1]})
+    return found, args(session.get_inputs()), [arg.name for arg in session.get_outputs()]
+
+
 def overridable() -> bytes:
     graph = model(
         node("Add", "x w", "y"), {"x": ("float32", [2, 3]), "w": ("float32", [3])}, constants={"w": np.ones(3, "f4")}
@@ -299,6 +312,7 @@ def described(ort: Any) -> Any:
 TYPES = ["float64", "float16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 SCRIPTS: dict[str, Callable[[Any], Any]] = {
     "described": described,
+    "mislabelled": mislabelled,
     "types": lambda ort: [opened(ort, typed(dtype)).get_inputs()[0].type for dtype in TYPES],
     "answers by type": lambda ort: [opened(ort, typed(d)).run(None, {"x": np.array([0, 1], d)}) for d in TYPES],
     "a list": fed({"x": [[1.0, 2, 3], [4, 5, 6]]}),

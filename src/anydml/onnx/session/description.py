@@ -39,10 +39,9 @@ class ModelMetadata:
 
 def describe_value(info: Any, known: Mapping[str, TensorInfo]) -> NodeArg:
     """An input or an output as it is declared; type and sizes that the model leaves out, as they were found."""
-    found = known.get(info.name)
-    kind = type_of(info.type)
-    if found is None:
-        return NodeArg(info.name, kind, list(shape_of(info) or ()))
+    declared, found, kind = shape_of(info), known.get(info.name), type_of(info.type)
+    if found is None or (kind and declared is not None):
+        return NodeArg(info.name, kind, list(declared or ()))
     return NodeArg(
         info.name, kind or tensor_type(TensorProto.DataType.Value(found.element_type)), list(found.shape or ())
     )

@@ -58,7 +58,7 @@ class OrtDevice:
         vendor = read_int(vendor_id, "vendor_id", faults, -1, _MOST)
         if faults:
             raise InvalidArgument("OrtDevice", faults)
-        return OrtDevice(name, number, _KINDS[name][1] if vendor < 0 else vendor)
+        return OrtDevice(name, number, int(_KINDS[name][1]) if vendor < 0 else vendor)
 
     @property
     def memory(self) -> str:

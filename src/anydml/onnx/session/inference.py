@@ -11,16 +11,18 @@ import numpy as np
 
 from anydml.engines.threads import get_num_threads
 from anydml.errors import BindingError, DmlError, Fault, printable, show
+from anydml.locks import cached_property
+from anydml.onnx.graphs import shape_of
 from anydml.onnx.model import Model, load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
 from anydml.onnx.session.errors import Fail, refuse, refuse_type, renamed
+from anydml.onnx.session.feeding import read_value
 from anydml.onnx.session.options import RunOptions, SessionOptions, read_options
-from anydml.onnx.session.preparing import prepare
+from anydml.onnx.session.preparing import prepare, without_names
 from anydml.onnx.session.profiling import Profile
 from anydml.onnx.session.providers import find_device, read_providers
 from anydml.onnx.session.threads import threads
-from anydml.onnx.session.types import type_of
 from anydml.onnx.session.value import OrtValue, on_host
 
 if TYPE_CHECKING:
@@ -89,6 +91,10 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs; sizes that the model does not declare, as far as its nodes show them."""
+        return list(self._outputs)
+
+    @cached_property
+    def _outputs(self) -> list[NodeArg]:
         with self._told():
             return [describe_value(info, self._model.outputs) for info in self._source.proto.graph.output]
 
@@ -188,9 +194,26 @@ class InferenceSession:
         options: RunOptions = read_options(run_options, RunOptions, "run_options")
         with self._told(), self._event("model_run"), self._with_threads():
             self._check_terminated(options)
-            results = self._model.run(inputs, out=out or None)
+            try:
+                results = self._model.run(inputs, out=out or None)
+            except BindingError:
+                if not self._loosen(inputs):
+                    raise
+                results = self._model.run(inputs, out=out or None)
             self._check_terminated(options)
         return results
+
+    def _loosen(self, inputs: dict[str, Any]) -> bool:
+        """Forget the names of sizes where arrays disagree on one, which ONNX Runtime never compares: (1, 3, ?, ?)."""
+        declared = {info.name: shape_of(info) or () for info in self._source.proto.graph.input}
+        seen: dict[str, int] = {}
+        for name, array in inputs.items():
+            for size, found in zip(declared.get(name, ()), getattr(array, "shape", ()), strict=False):
+                if isinstance(size, str) and seen.setdefault(size, found) != found:
+                    self.get_outputs()  # which tell sizes by their names
+                    self._model = load(without_names(self._source), device=self.device)
+                    return True
+        return False
 
     def _check_terminated(self, options: RunOptions) -> None:
         if options.terminate:
@@ -232,31 +255,9 @@ class InferenceSession:
         if not hasattr(feed, "items"):
             raise refuse_type(self._source.name, "input_feed", "a dict of names to arrays", feed)
         types = {info.name: info.type for info in self._source.proto.graph.input}
-        return {name: self._read_value(name, value, types.get(name)) for name, value in feed.items()}
-
-    def _read_value(self, name: str, value: Any, kind: Any) -> Any:
-        """A value as the model takes it: lists become arrays of the input's type, OrtValues what they hold."""
-        if isinstance(value, OrtValue):
-            return value.held
-        if isinstance(value, np.ndarray):
-            return (
-                value
-                if value.dtype.isnative and type(value) is np.ndarray
-                else np.asarray(value, value.dtype.newbyteorder("="))
-            )
-        if kind is None or kind.WhichOneof("value") != "tensor_type":
-            return value
-        if value is None or isinstance(value, (str, dict)):
-            raise refuse_type(self._source.name, name, f"an array, being {type_of(kind)}", value)
-        if isinstance(value, (list, tuple, int, float)) and (info := self._model.inputs.get(name)) is not None:
-            try:
-                return np.array(value, info.element.dtype)
-            except Exception as error:
-                rule = (
-                    f"input '{printable(name)}' could not be made an array of {info.element.dtype.name} ({show(error)})"
-                )
-                raise refuse(self._source.name, name, rule) from error
-        return value
+        known = self._model.inputs
+        subject = self._source.name
+        return {name: read_value(name, value, types.get(name), known, subject) for name, value in feed.items()}
 
     # Around a run
 
