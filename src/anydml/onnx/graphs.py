@@ -61,14 +61,14 @@ class TensorInfo:
         return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
 
 
-def check_graph(source: Source, is_hosted: Callable[[Any], bool] | None = None) -> bool:
+def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: bool) -> bool:
     """Check node types first, all together, then names, then each node against what ONNX says of its type.
 
     A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
-    Without it all such are refused.
+    Where it `is_strict`, tensors of such a type are refused, and sequences are not.
     """
     foreign = list(_foreign_types(source))
-    refused = [fault for fault in foreign if is_hosted is None or not is_host_type(fault.value)]
+    refused = [fault for fault in foreign if not is_host_type(fault.value, is_strict=is_strict)]
     faults = [*_unsupported_nodes(source, is_hosted), *_sparse_tensors(source), *refused]
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
@@ -167,9 +167,11 @@ def _foreign_types(source: Source) -> Iterator[Fault]:
                 yield error.faults[0]
 
 
-def is_host_type(found: object) -> bool:
+def is_host_type(found: object, *, is_strict: bool = False) -> bool:
     """Whether what DirectML has no type for is one of ONNX's at all: by its number, or by what it is of no tensor."""
-    return found not in (0, None) and (isinstance(found, str) or found in TensorProto.DataType.values())
+    if found in (0, None):
+        return False
+    return isinstance(found, str) or (not is_strict and found in TensorProto.DataType.values())
 
 
 def _type_faults(graph: Any) -> Iterator[Fault]:

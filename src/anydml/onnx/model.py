@@ -57,7 +57,7 @@ def load(
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
     with memory_told("load"):
         source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
-        is_whole = check_graph(source, None if strict else hosts(source))
+        is_whole = check_graph(source, hosts(source, is_strict=bool(strict)), is_strict=bool(strict))
         return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)
 
 
@@ -85,7 +85,7 @@ class Model:
         graph = source.proto.graph
         own = {tensor.name for tensor in graph.initializer}
         self._declared: dict[str, TensorInfo] = {
-            info.name: describe(info, source, "input", is_optional=info.name in own, may_be_foreign=not is_strict)
+            info.name: describe(info, source, "input", is_optional=info.name in own, may_be_foreign=True)
             for info in graph.input
         }
         self._binder = Binder(source.name, self._declared, shapes)
@@ -111,7 +111,7 @@ class Model:
         self._outputs = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
-            else declared_outputs(source, self._declared, self._binder, is_strict=is_strict)
+            else declared_outputs(source, self._declared, self._binder, is_strict=is_strict and is_whole)
         )
 
     @cached_property
@@ -278,7 +278,7 @@ class Model:
             return None
 
     def _divide(self) -> None:
-        self._divided = Divided(self._source, self.device, self._spares)
+        self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
 
     def _find_or_divide(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | None:
         """The program; None where the model runs in parts, be it from now on."""

@@ -172,18 +172,15 @@ def _check(
 ) -> Report:
     check_names(source)
     infos, faults = _read_infos(source)
-    takes = hosts(source)
-    if not is_strict:
-        faults = [fault for fault in faults if not is_host_type(fault.value)]
+    takes = hosts(source, is_strict=is_strict)
+    faults = [fault for fault in faults if not is_host_type(fault.value, is_strict=is_strict)]
     arrays = _take_values(source, infos, values)
     bound, assumed = _bind(source, infos, shapes, arrays)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
     found = trace(source, bound, small, device, keep_going=True)
     nodes = tuple(
-        _judge(
-            record, level, bound, told(record.node, source.opset), may_be_hosted=not is_strict and takes(record.node)
-        )
+        _judge(record, level, bound, told(record.node, source.opset), may_be_hosted=takes(record.node))
         for record in found.records
     )
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
 
-def hosts(source: Source) -> Callable[[Any], bool]:
-    """What says of a node without a lowering whether a part runs it."""
+def hosts(source: Source, *, is_strict: bool = False) -> Callable[[Any], bool]:
+    """What says of a node without a lowering whether a part runs it; where that is strict, no part on the host."""
+    if is_strict:
+        return lambda node: kind_of(node) in makers()
     versions = {own_domain(entry.domain): int(entry.version) for entry in source.proto.opset_import}
     return lambda node: kind_of(node) in makers() or (not has_bodies(node) and is_known(node, versions))
 
@@ -37,9 +39,9 @@ def hosts(source: Source) -> Callable[[Any], bool]:
 class Divided:
     """A model that runs in parts; for each set of initializers that runs give other values, other parts."""
 
-    def __init__(self, source: Source, device: Device, spares: Spares) -> None:
+    def __init__(self, source: Source, device: Device, spares: Spares, *, is_strict: bool = False) -> None:
         self._source = source
-        self._scope = Scope(source, device, spares)
+        self._scope = Scope(source, device, spares, is_strict=is_strict)
         self._memory = device.engine.memory
         self._own = {tensor.name for tensor in source.proto.graph.initializer}
         self._by_given: dict[frozenset[str], Parts] = {}

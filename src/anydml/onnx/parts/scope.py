@@ -29,6 +29,8 @@ class Scope:
     """The model: its name, opset, files beside it and memory limit."""
     device: Device
     spares: Spares
+    is_strict: bool = False
+    """Whether nothing may run on the host."""
     tensors: Mapping[str, Any] = field(default_factory=dict)
     """By name, the initializers (TensorProto)."""
     raw: Mapping[str, bytes | Piece] = field(default_factory=dict)

@@ -12,9 +12,9 @@ from anydml.memory import HOST
 from anydml.onnx.bodies import names_read
 from anydml.onnx.feeding import on_host, send, take
 from anydml.onnx.graphs import TensorInfo
-from anydml.onnx.library import make_info
+from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.parts.arranging import Recut
-from anydml.onnx.parts.part import Part
+from anydml.onnx.parts.part import Part, makers
 from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
 from anydml.onnx.scopes import UnknownError
@@ -138,7 +138,7 @@ class Segment(Part):
             while True:
                 try:
                     program = programs.find(shapes, arrays)
-                    if len(programs) > _MOST_VALUES and programs.valued:
+                    if len(programs) > _MOST_VALUES and programs.valued and not self._scope.is_strict:
                         self._host_valued(shapes, programs)
                     return program, programs.valued
                 except UnsupportedError as error:
@@ -152,7 +152,7 @@ class Segment(Part):
         return replace(source, proto=_Model(graph, source.proto.opset_import), raw=self._scope.raw)
 
     def _looks_at(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-        is_pinned = error.inputs <= self._pinned and error.kind not in _SIZED_BY_DATA
+        is_pinned = error.inputs <= self._pinned and (self._scope.is_strict or error.kind not in _SIZED_BY_DATA)
         return is_pinned or looks_at(error, shapes)
 
     def _learn(
@@ -178,13 +178,15 @@ class Segment(Part):
             if problem is None or isinstance(problem, UnknownError):
                 continue
             if isinstance(problem, NeedsValueError):
-                if problem.kind in _SIZED_BY_DATA:
+                if problem.kind in _SIZED_BY_DATA and not self._scope.is_strict:
                     hosted.add(self._number(node))
                 elif self._made.isdisjoint(node.input) or looks_at(problem, shapes):
                     pinned |= problem.inputs
                 else:
                     cut.add(self._number(node))
-            elif isinstance(problem, UnsupportedError) and not isinstance(problem, NowhereError):
+            elif isinstance(problem, UnsupportedError) and not (
+                isinstance(problem, NowhereError) or (self._scope.is_strict and kind_of(node) not in makers())
+            ):
                 hosted.add(self._number(node))
             else:
                 raise problem
