@@ -13,6 +13,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cores import read_quota
 from anydml.engines.cpu import team
+from anydml.engines.cpu.kernels.team import SLOTS
 from threading_helpers import KINDS, LINUX, reversing, run_python, summing
 
 if TYPE_CHECKING:
@@ -51,6 +52,23 @@ def test_many_threads_dispatch_large_work_at_once(threads: int, kind: str) -> No
 
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(work, range(12)))
+
+
+@pytest.mark.skipif(not team.is_available(), reason="the native team needs Linux")
+def test_threads_numbers_are_not_taken_for_jobs() -> None:
+    """Numbers from 65,536 on have the bits of a free seat, and many threads' numbers lie where slots would go on."""
+    before, own = dml.get_num_threads(), team.get_team()
+    dml.set_num_threads(2)
+    place, number = (256 + 128 * SLOTS) // 8 + 16, 1 << 16
+    x = np.ones((300, 1000), np.int32)
+    try:
+        own._state[place] = number
+        for _ in range(50):
+            dml.Device("cpu").compile(reversing(x)).bind(x, out=np.empty_like(x)).dispatch()
+        assert own._state[place] == number
+    finally:
+        own._state[place] = 0
+        dml.set_num_threads(before)
 
 
 @pytest.mark.long

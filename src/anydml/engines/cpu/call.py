@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu import pool, team
-from anydml.engines.cpu.kernels.team import CHUNK, TURNS
+from anydml.engines.cpu.kernels.team import CHUNK, PART
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.build import Kernel
 
-SMALL = 128 * 1024
-"""Bytes up to which work stays on the caller's thread, and keeps Python's lock: a few microseconds."""
+SMALL = 2 * PART
+"""Bytes below which work stays on the caller's thread."""
+TURNS = 16
+"""Turns for each of Python's threads, so that one that is held up leaves its share to the others."""
 
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
@@ -51,7 +53,7 @@ def _make_builtin(entry: int, words: bytes) -> Callable[[], Any]:
 def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -> Callable[[], Any]:
     """What runs `units` units of a kernel that together move `size` bytes. Returns None, or something for a status."""
     laid_out = struct.pack(f"{len(words) + 5}q", units, _NONE, _FALSE, kernel.address, size, *words)
-    if size <= SMALL:
+    if size < SMALL:
         return _make_builtin(kernel.entry, laid_out)
     if team.is_available():
         return _make_builtin(team.get_team().entry, laid_out)

@@ -11,6 +11,7 @@ import onnx.helper
 
 from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, show
 from anydml.onnx.library import make_info, own_domain
+from anydml.onnx.peer import load_onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,20 +24,17 @@ _PLAIN = "biufO"
 def runtime() -> Any:
     """The module of ONNX Runtime; None where it is not installed."""
     try:
-        import onnxruntime
+        return load_onnxruntime()
     except ImportError:
         return None
-    return onnxruntime
 
 
 @functools.cache
 def _known_there() -> frozenset[tuple[str, str]]:
     """The domain and name of every node type that ONNX Runtime has beside ONNX's own."""
-    if runtime() is None:
-        return frozenset()
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
-
-    return frozenset((schema.domain, schema.name) for schema in state.get_all_operator_schema())
+    there = runtime()
+    schemas = [] if there is None else there.capi.onnxruntime_pybind11_state.get_all_operator_schema()
+    return frozenset((schema.domain, schema.name) for schema in schemas)
 
 
 def is_known(node: Any, versions: Mapping[str, int]) -> bool:

@@ -1,23 +1,27 @@
 """The team of threads, in LLVM: work is handed over in about a microsecond, and Python takes no part in it.
 
 A job is a slot: whoever calls takes a free one, or works alone where none is. Its tag holds an epoch, the seats left
-for helpers and the next turn; a seat, then turn after turn, is taken by compare-and-swap, so that a thread that comes
-late finds another epoch and leaves. The caller works along and returns when every turn is done: it waits for turns that
-others have taken, never for threads that have not come. Idle threads watch the bell for some microseconds, then sleep
-on it; who wakes wakes two more. Threads that are woken are kept off the caller's core: where the system sees cores as
-far from each other, as in many virtual machines, it woke them there, and both took turns on one (a GPT-2 step after a
-pause of 0.1 s: 12 ms or 24, by chance).
+for helpers and the next grain; a seat, then grains, are taken by compare-and-swap, so that a thread that comes late
+finds another epoch and leaves. Who takes grains takes a share of those that are left, so that takes are few and the
+last are small: 12 heads of attention in eight equal turns, of one head and of two, took two threads as long as 14. The
+caller works along and returns when every grain is done: it waits for grains that others have taken, never for threads
+that have not come. Idle threads watch the bell for some microseconds, then sleep on it; who wakes wakes two more.
+Threads that are woken are kept off the caller's core: where the system sees cores as far from each other, as in many
+virtual machines, it woke them there, and both took turns on one (a GPT-2 step after a pause of 0.1 s: 12 ms or 24, by
+chance).
 
 State, in bytes: bell 0, sleepers 64, stop 72, threads there 80, dispatches before more are asked for 88, address of the
 number of threads 96, pauses before a sleep 104, syscall 112, its number for a futex 120, PyEval_SaveThread 128,
 PyEval_RestoreThread 136, PyObject_CallNoArgs 144, what makes more threads 152, the core that threads keep off 160 (one
-more than its number), numbered threads 168; slots of 128 bytes from 256 on, then the threads' numbers. A slot: tag 0,
-taken 8, kernel 16, words 24, units 32, turns 40, done 64, caller sleeps 72, smallest status 80.
+more than its number), numbered threads 168, bytes of work missed 176; slots of 128 bytes from 256 on, then the threads'
+numbers. A slot: tag 0, taken 8, kernel 16, words 24, units 32, grains 40, what those left are divided by 48, done 64,
+caller sleeps 72, smallest status 80.
 """
 
 from __future__ import annotations
 
 from anydml.engines.cpu.build import COUNT, IS_ARM
+from anydml.engines.cpu.kernels.team_jobs import JOBS
 from anydml.engines.cpu.kernels.team_threads import CALLS, THREADS
 
 SLOTS = 8
@@ -26,166 +30,81 @@ NUMBERED = 64
 _NUMBERS = 256 + 128 * SLOTS
 STATE_BYTES = _NUMBERS + 8 * NUMBERED
 CHUNK = 128 * 1024
-"""The least bytes of work in a turn."""
-TURNS = 4
-"""Turns for each thread, so that one that is held up leaves its share to the others."""
+"""The least bytes of work for which a thread is woken."""
+PART = 32 * 1024
+"""The least bytes of work for a thread that is awake: about 3 us, where to hand it over takes 0.7 (a Neoverse-N1)."""
+GRAIN = 32 * 1024
+"""The least bytes of work that are taken at once."""
+GRAINS = 64
+"""The most grains for each thread."""
+SHARES = 2
+"""A thread takes so many parts less than its share of what is left: one that is held up leaves them to the others."""
+MISSED = 1024 * 1024
+"""Bytes of work, each time too little to wake a thread for, after which one is woken: to do so takes about 5 us."""
+BRIEF = 128 * 1024
+"""Bytes up to which Python's lock is kept: a few microseconds."""
 PAUSES = 5000 if IS_ARM else 1000
 """About 50 us: a pause takes 10 ns on an Arm Neoverse-N1, 45 on a Xeon of today."""
 
 _TEXT = """
 {declare_pause}
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 @state = global [{state_words} x i64] zeroinitializer, align 128
 
-; The share of a job's units that a turn is; the smallest status other than 0 is kept.
-define internal void @work(i64 %at, i64 %epoch) {{
+; How many threads take part: those that are awake for less work than those to be woken. Who sleeps is woken by much
+; work, or by so much of little that nobody shared.
+define internal i64 @seats(i64 %units, i64 %size, i64 %threads) {{
 entry:
-  %slot = getelementptr i8, ptr @state, i64 %at
-  %kernel_at = getelementptr i8, ptr %slot, i64 16
-  %words_at = getelementptr i8, ptr %slot, i64 24
-  %units_at = getelementptr i8, ptr %slot, i64 32
-  %turns_at = getelementptr i8, ptr %slot, i64 40
-  %done_at = getelementptr i8, ptr %slot, i64 64
-  %sleeps_at = getelementptr i8, ptr %slot, i64 72
-  %status_at = getelementptr i8, ptr %slot, i64 80
-  br label %look
-look:
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %now = lshr i64 %tag, 32
-  %same = icmp eq i64 %now, %epoch
-  br i1 %same, label %read, label %out
-read: ; valid where the tag is the same when the turn is taken
-  %kernel = load atomic ptr, ptr %kernel_at monotonic, align 8
-  %words = load atomic i64, ptr %words_at monotonic, align 8
-  %units = load atomic i64, ptr %units_at monotonic, align 8
-  %turns = load atomic i64, ptr %turns_at monotonic, align 8
-  %turn = and i64 %tag, 65535
-  %left = icmp ult i64 %turn, %turns
-  br i1 %left, label %take, label %out
-take:
-  %next = add i64 %tag, 1
-  %swap = cmpxchg ptr %slot, i64 %tag, i64 %next acq_rel acquire
-  %taken = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %taken, label %run, label %look
-run:
-  %low = mul i64 %units, %turn
-  %begin = udiv i64 %low, %turns
-  %after = add i64 %turn, 1
-  %high = mul i64 %units, %after
-  %end = udiv i64 %high, %turns
-  %status = call i64 %kernel(i64 %words, i64 %begin, i64 %end)
-  %fine = icmp eq i64 %status, 0
-  br i1 %fine, label %count, label %note
-note:
-  %worst = atomicrmw umin ptr %status_at, i64 %status monotonic
-  br label %count
-count:
-  %before = atomicrmw add ptr %done_at, i32 1 seq_cst
-  %so_far = add i32 %before, 1
-  %all = trunc i64 %turns to i32
-  %last = icmp eq i32 %so_far, %all
-  br i1 %last, label %tell, label %look
-tell:
-  %sleeps = load atomic i64, ptr %sleeps_at seq_cst, align 8
-  %asleep = icmp ne i64 %sleeps, 0
-  br i1 %asleep, label %rouse, label %look
-rouse:
-  %done = add i64 %at, 64
-  call void @wake(i64 %done, i64 1)
-  br label %look
+  %small = udiv i64 %size, {part}
+  %large = udiv i64 %size, {chunk}
+  %small_units = call i64 @llvm.umin.i64(i64 %small, i64 %units)
+  %large_units = call i64 @llvm.umin.i64(i64 %large, i64 %units)
+  %most_small = call i64 @llvm.umin.i64(i64 %small_units, i64 %threads)
+  %most_large = call i64 @llvm.umin.i64(i64 %large_units, i64 %threads)
+  %awake = call i64 @awake()
+  %present = add i64 %awake, 1
+  %now = call i64 @llvm.umin.i64(i64 %most_small, i64 %present)
+  %seats = call i64 @llvm.umax.i64(i64 %now, i64 %most_large)
+  %alone = icmp ult i64 %seats, 2
+  %could = icmp ugt i64 %most_small, 1
+  %missed = and i1 %alone, %could
+  br i1 %missed, label %miss, label %out
+miss:
+  %missed_at = getelementptr i8, ptr @state, i64 176
+  %before = load atomic i64, ptr %missed_at monotonic, align 8
+  %after = add i64 %before, %size
+  %enough = icmp ugt i64 %after, {missed}
+  %kept = select i1 %enough, i64 0, i64 %after
+  store atomic i64 %kept, ptr %missed_at monotonic, align 8
+  %woken = select i1 %enough, i64 2, i64 1
+  ret i64 %woken
 out:
-  ret void
+  ret i64 %seats
 }}
 
-define internal i64 @share(ptr %kernel, i64 %words, i64 %units, i64 %turns, i64 %helpers) {{
+; A kernel's work by so many threads.
+define internal i64 @run(i64 %address, i64 %seats) {{
 entry:
-  %sleepers_at = getelementptr i8, ptr @state, i64 64
-  %pauses_at = getelementptr i8, ptr @state, i64 104
-  br label %find
-find:
-  %at = phi i64 [ 256, %entry ], [ %beyond, %full ]
-  %slot = getelementptr i8, ptr @state, i64 %at
-  %taken_at = getelementptr i8, ptr %slot, i64 8
-  %claim = cmpxchg ptr %taken_at, i64 0, i64 1 acq_rel monotonic
-  %mine = extractvalue {{ i64, i1 }} %claim, 1
-  br i1 %mine, label %open, label %full
-full:
-  %beyond = add i64 %at, 128
-  %more = icmp ult i64 %beyond, {state_bytes}
-  br i1 %more, label %find, label %alone
-alone:
-  %own = call i64 %kernel(i64 %words, i64 0, i64 %units)
-  ret i64 %own
-open: ; an epoch without turns lies between two jobs: nobody takes a turn of the one by the words of the other
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %last = lshr i64 %tag, 32
-  %between = add i64 %last, 1
-  %between_high = shl i64 %between, 32
-  %closed = or i64 %between_high, 65535
-  %old = atomicrmw xchg ptr %slot, i64 %closed seq_cst
-  %kernel_at = getelementptr i8, ptr %slot, i64 16
-  %words_at = getelementptr i8, ptr %slot, i64 24
-  %units_at = getelementptr i8, ptr %slot, i64 32
-  %turns_at = getelementptr i8, ptr %slot, i64 40
-  %done_at = getelementptr i8, ptr %slot, i64 64
-  %sleeps_at = getelementptr i8, ptr %slot, i64 72
-  %status_at = getelementptr i8, ptr %slot, i64 80
-  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
-  store atomic i64 %words, ptr %words_at monotonic, align 8
-  store atomic i64 %units, ptr %units_at monotonic, align 8
-  store atomic i64 %turns, ptr %turns_at monotonic, align 8
-  store atomic i32 0, ptr %done_at monotonic, align 4
-  store atomic i64 0, ptr %sleeps_at monotonic, align 8
-  store atomic i64 -1, ptr %status_at monotonic, align 8
-  %epoch_wide = add i64 %last, 2
-  %epoch = and i64 %epoch_wide, 4294967295
-  %epoch_high = shl i64 %epoch, 32
-  %seats = shl i64 %helpers, 16
-  %fresh = or i64 %epoch_high, %seats
-  store atomic i64 %fresh, ptr %slot release, align 8
-  %rung = atomicrmw add ptr @state, i32 1 seq_cst
-  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
-  %some = icmp ne i64 %sleepers, 0
-  br i1 %some, label %ring, label %work
-ring:
-  %few = icmp ult i64 %helpers, 2
-  %number = select i1 %few, i64 1, i64 2
-  call void @part()
-  call void @wake(i64 0, i64 %number)
-  br label %work
-work:
-  call void @work(i64 %at, i64 %epoch)
-  %unseated = atomicrmw and ptr %slot, i64 -4294901761 seq_cst
-  %all = trunc i64 %turns to i32
-  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
-  br label %check
-check:
-  %k = phi i64 [ 0, %work ], [ %k1, %rest ]
-  %done = load atomic i32, ptr %done_at seq_cst, align 4
-  %over = icmp eq i32 %done, %all
-  br i1 %over, label %out, label %wait
-wait:
-  %k1 = add i64 %k, 1
-  %long = icmp ugt i64 %k1, %pauses
-  br i1 %long, label %sleep, label %rest
-rest:
-  {pause}
-  br label %check
-sleep:
-  store atomic i64 1, ptr %sleeps_at seq_cst, align 8
-  %seen = load atomic i32, ptr %done_at seq_cst, align 4
-  %ended = icmp eq i32 %seen, %all
-  br i1 %ended, label %out, label %doze
-doze:
-  %where = add i64 %at, 64
-  %known = zext i32 %seen to i64
-  %woken = call i64 @futex(i64 %where, i64 128, i64 %known)
-  br label %sleep
-out:
-  %worst = load atomic i64, ptr %status_at acquire, align 8
-  %none = icmp eq i64 %worst, -1
-  %status = select i1 %none, i64 0, i64 %worst
-  store atomic i64 0, ptr %taken_at release, align 8
-  ret i64 %status
+  %words = inttoptr i64 %address to ptr
+  %units = load i64, ptr %words
+  %kernel_at = getelementptr i8, ptr %words, i64 24
+  %kernel = load ptr, ptr %kernel_at
+  %several = icmp ugt i64 %seats, 1
+  br i1 %several, label %many, label %one
+one:
+  %alone = call i64 %kernel(i64 %address, i64 0, i64 %units)
+  ret i64 %alone
+many:
+  %size_at = getelementptr i8, ptr %words, i64 32
+  %size = load i64, ptr %size_at
+  %by_size = udiv i64 %size, {grain}
+  %by_units = call i64 @llvm.umin.i64(i64 %by_size, i64 %units)
+  %by_seats = mul i64 %seats, {grains}
+  %by_threads = call i64 @llvm.umin.i64(i64 %by_seats, i64 {most_grains})
+  %grains = call i64 @llvm.umin.i64(i64 %by_units, i64 %by_threads)
+  %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %grains, i64 %seats)
+  ret i64 %shared
 }}
 
 ; What a kernel calls for another, given its words: the threads that are there help.
@@ -193,8 +112,6 @@ define i64 @divide(i64 %address) {{
 entry:
   %words = inttoptr i64 %address to ptr
   %units = load i64, ptr %words
-  %kernel_at = getelementptr i8, ptr %words, i64 24
-  %kernel = load ptr, ptr %kernel_at
   %size_at = getelementptr i8, ptr %words, i64 32
   %size = load i64, ptr %size_at
   %cell_at = getelementptr i8, ptr @state, i64 96
@@ -203,25 +120,10 @@ entry:
   %there_at = getelementptr i8, ptr @state, i64 80
   %there = load atomic i64, ptr %there_at monotonic, align 8
   %all = add i64 %there, 1
-  %short = icmp ult i64 %all, %threads
-  %most = select i1 %short, i64 %all, i64 %threads
-  %by_size = udiv i64 %size, {chunk}
-  %by_threads = mul i64 %most, {turns}
-  %fewer = icmp ult i64 %by_size, %by_threads
-  %some = select i1 %fewer, i64 %by_size, i64 %by_threads
-  %scarce = icmp ult i64 %units, %some
-  %turns = select i1 %scarce, i64 %units, i64 %some
-  %crowd = icmp ult i64 %most, %turns
-  %seats = select i1 %crowd, i64 %most, i64 %turns
-  %several = icmp ugt i64 %seats, 1
-  br i1 %several, label %many, label %one
-one:
-  %alone = call i64 %kernel(i64 %address, i64 0, i64 %units)
-  ret i64 %alone
-many:
-  %helpers = sub i64 %seats, 1
-  %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %turns, i64 %helpers)
-  ret i64 %shared
+  %most = call i64 @llvm.umin.i64(i64 %all, i64 %threads)
+  %seats = call i64 @seats(i64 %units, i64 %size, i64 %most)
+  %status = call i64 @run(i64 %address, i64 %seats)
+  ret i64 %status
 }}
 
 ; What Python calls, its lock held: the words lie in a bytes object, `self`. None is returned, or False for a status.
@@ -230,37 +132,16 @@ entry:
   %words = getelementptr i8, ptr %self, i64 {offset}
   %address = ptrtoint ptr %words to i64
   %units = load i64, ptr %words
-  %kernel_at = getelementptr i8, ptr %words, i64 24
-  %kernel = load ptr, ptr %kernel_at
   %size_at = getelementptr i8, ptr %words, i64 32
   %size = load i64, ptr %size_at
   %cell_at = getelementptr i8, ptr @state, i64 96
   %cell = load ptr, ptr %cell_at
   %threads = load atomic i64, ptr %cell monotonic, align 8
-  %by_size = udiv i64 %size, {chunk}
-  %by_threads = mul i64 %threads, {turns}
-  %fewer = icmp ult i64 %by_size, %by_threads
-  %some = select i1 %fewer, i64 %by_size, i64 %by_threads
-  %scarce = icmp ult i64 %units, %some
-  %turns = select i1 %scarce, i64 %units, i64 %some
-  %crowd = icmp ult i64 %threads, %turns
-  %seats = select i1 %crowd, i64 %threads, i64 %turns
-  %several = icmp ugt i64 %seats, 1
-  br i1 %several, label %many, label %one
-one:
-  %save_at = getelementptr i8, ptr @state, i64 128
-  %save = load ptr, ptr %save_at
-  %restore_at = getelementptr i8, ptr @state, i64 136
-  %restore = load ptr, ptr %restore_at
-  %held = call ptr %save()
-  %alone = call i64 %kernel(i64 %address, i64 0, i64 %units)
-  call void %restore(ptr %held)
-  br label %tell
-many:
-  %helpers = sub i64 %seats, 1
+  %seats = call i64 @seats(i64 %units, i64 %size, i64 %threads)
   %there_at = getelementptr i8, ptr @state, i64 80
   %there = load atomic i64, ptr %there_at monotonic, align 8
-  %short = icmp ult i64 %there, %helpers
+  %wanted = add i64 %there, 1
+  %short = icmp ult i64 %wanted, %seats
   br i1 %short, label %ask, label %go
 ask: ; for more threads, though not each time where there are none to be had
   %patience_at = getelementptr i8, ptr @state, i64 88
@@ -278,16 +159,22 @@ grow:
 error:
   ret ptr null
 go:
-  %save_at2 = getelementptr i8, ptr @state, i64 128
-  %save2 = load ptr, ptr %save_at2
-  %restore_at2 = getelementptr i8, ptr @state, i64 136
-  %restore2 = load ptr, ptr %restore_at2
-  %held2 = call ptr %save2()
-  %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %turns, i64 %helpers)
-  call void %restore2(ptr %held2)
+  %is_brief = icmp ule i64 %size, {brief}
+  br i1 %is_brief, label %brief, label %long
+brief:
+  %soon = call i64 @run(i64 %address, i64 %seats)
+  br label %tell
+long:
+  %save_at = getelementptr i8, ptr @state, i64 128
+  %save = load ptr, ptr %save_at
+  %restore_at = getelementptr i8, ptr @state, i64 136
+  %restore = load ptr, ptr %restore_at
+  %held = call ptr %save()
+  %late = call i64 @run(i64 %address, i64 %seats)
+  call void %restore(ptr %held)
   br label %tell
 tell:
-  %status = phi i64 [ %alone, %one ], [ %shared, %go ]
+  %status = phi i64 [ %soon, %brief ], [ %late, %long ]
   %bad = icmp ne i64 %status, 0
   %which = select i1 %bad, i64 16, i64 8
   %place = getelementptr i8, ptr %words, i64 %which
@@ -303,14 +190,19 @@ def make_team() -> str:
     declare, pause = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
     if IS_ARM:
         declare, pause = ("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)")
-    return (_TEXT + THREADS).format(
+    return (_TEXT + JOBS + THREADS).format(
         declare_pause=declare,
         pause=pause,
         state_words=STATE_BYTES // 8,
-        state_bytes=STATE_BYTES,
         offset=bytes.__basicsize__ - 1,
         chunk=CHUNK,
-        turns=TURNS,
+        part=PART,
+        grain=GRAIN,
+        grains=GRAINS,
+        most_grains=65_534,
+        shares=SHARES,
+        brief=BRIEF,
+        missed=MISSED,
         numbered=NUMBERED,
         numbers=_NUMBERS,
         **CALLS,

@@ -1,6 +1,6 @@
 """The threads of a team, in LLVM: how one waits for work and takes part in it, how they are woken, and on which cores.
 
-The state's places are as `kernels/team.py` tells them; `@work`, a job's turns, is there as well.
+The state's places are as `kernels/team.py` tells them; `@work`, a job's grains, is in `kernels/team_jobs.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,18 @@ define internal void @wake(i64 %at, i64 %count) {{
   %ignored = call i64 @futex(i64 %at, i64 129, i64 %count)
   ret void
 }}
+
+; The threads that do not sleep, at work or not.
+define internal i64 @awake() {{
+  %there_at = getelementptr i8, ptr @state, i64 80
+  %there = load atomic i64, ptr %there_at monotonic, align 8
+  %sleepers_at = getelementptr i8, ptr @state, i64 64
+  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
+  %awake = sub i64 %there, %sleepers
+  %number = call i64 @llvm.smax.i64(i64 %awake, i64 0)
+  ret i64 %number
+}}
+declare i64 @llvm.smax.i64(i64, i64)
 
 ; Keep the threads off the core that this is called on, where they do not yet. What fails leaves them where they are.
 define internal void @part() {{
@@ -127,7 +139,7 @@ scan:
   br i1 %free, label %seat, label %none
 none:
   %beyond = add i64 %at, 128
-  %more = icmp ult i64 %beyond, {state_bytes}
+  %more = icmp ult i64 %beyond, {numbers}
   br i1 %more, label %scan, label %idle
 seat:
   %seated = sub i64 %tag, 65536
@@ -135,11 +147,9 @@ seat:
   %sits = extractvalue {{ i64, i1 }} %swap, 1
   br i1 %sits, label %call, label %scan
 call: ; whoever sleeps is woken by those who woke
-  %others = icmp ugt i64 %seats, 1
-  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
-  %some = icmp ne i64 %sleepers, 0
-  %both = and i1 %others, %some
-  br i1 %both, label %ring, label %join
+  %awake = call i64 @awake()
+  %some = icmp ugt i64 %seats, %awake ; this one is among both
+  br i1 %some, label %ring, label %join
 ring:
   call void @wake(i64 0, i64 2)
   br label %join

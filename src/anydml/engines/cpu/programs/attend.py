@@ -183,7 +183,7 @@ def _size(primitive: Attend) -> int:
 def _units(primitive: Attend, most: int) -> int:
     """Parts of the queries: as many as there is room for, or as threads want where each has enough to do."""
     *batch, queries, _ = primitive.scores
-    threads = 1 if _size(primitive) <= SMALL else get_num_threads()
+    threads = 1 if _size(primitive) < SMALL else get_num_threads()
     wanted = -(-TURNS * threads // math.prod(batch)) if threads > 1 else 1
     fewest = -(-queries // most)
     return min(max(fewest, min(wanted, max(queries // FEWEST, 1))), -(-queries // panels().queries))

@@ -12,6 +12,9 @@ from anydml.engines.cpu.programs.lines import LineProgram, as_word, kind_of, str
 from anydml.ir.patterns import match_filled
 from anydml.ir.plan import Loops, simplify
 
+LINE = 64
+"""Bytes of a line of the cache."""
+
 if TYPE_CHECKING:
     from anydml.ir.patterns import Filled
     from anydml.ir.verbs import Map
@@ -42,9 +45,19 @@ def plan_fill(primitive: Map) -> LineProgram | None:
         parameters=parameters,
         rest=(),
         units=units,
-        size=size,
+        size=_touched(loops, width),
         stream=stream,
     )
+
+
+def _touched(loops: Loops, width: int) -> int:
+    """The bytes of the lines that are written to: a margin of one element a line takes as long as 16."""
+    if not loops.sizes:
+        return width
+    step, run = loops.strides[1][-1] * width, loops.sizes[-1] * width
+    if step == width:
+        return loops.count * width // run * (-(-run // LINE) * LINE)
+    return loops.count * min(abs(step), LINE)
 
 
 def _sequence(primitive: Filled) -> tuple[str, tuple[int, int]]:

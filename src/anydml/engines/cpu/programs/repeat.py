@@ -35,9 +35,9 @@ class LoopProgram(RepeatProgram):
                 return RepeatProgram.bind(self, places)
             first, moves = found
             units, _, _, address, own = first[:HEADER]
-            steps += [address, units, int(own > SMALL), len(first), len(moves), *first]
+            steps += [address, units, int(own >= SMALL), len(first), len(moves), *first]
             steps += [word for place, by in moves.items() for word in (8 * place, by)]
-            size, total, shared = size + own, total + len(first), shared | (own > SMALL)
+            size, total, shared = size + own, total + len(first), shared | (own >= SMALL)
         if total > MOST_WORDS:
             return RepeatProgram.bind(self, places)
         share = team.get_team().share if shared else 0

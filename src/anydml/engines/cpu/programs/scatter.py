@@ -63,7 +63,7 @@ class ScatterProgram:
             batches, taken = batches.pick(range(len(batches.sizes) - 1)), min(lanes, LANES)
         moved = batches.count * lanes * tuples.count * (primitive.tuple_size * index_width + 2 * block.count * width)
         units, longest = batches.count * -(-lanes // taken), indexed[0]
-        wanted = get_num_threads() if moved > SMALL else 1
+        wanted = get_num_threads() if moved >= SMALL else 1
         parts = max(min(-(-wanted // units), longest), 1)
         length = -(-longest // parts)
         parts = -(-longest // length)

@@ -7,7 +7,6 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.contract import DOTS, RIGHT, STRIP
 from anydml.engines.cpu.kernels.dots import SHORT, make_dots
 from anydml.engines.cpu.kernels.rare import find_rare
@@ -26,6 +25,8 @@ FEW = 4
 take 0.029 ms in place of 0.036, with a factor that is scaled 0.036 in place of 0.135 (one thread of a Neoverse-N1)."""
 LEAST = 512
 """Elements of a small factor from which on that is so."""
+LARGE = 16 * 1024
+"""Elements of a factor from which on it is read once."""
 
 
 def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
@@ -35,7 +36,7 @@ def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
     is_across = sides.is_across(sides.right, sides.columns)
     is_computed = any(node.op not in ("load", "cast") for node in nodes)
     is_early = is_computed or (not is_across and sides.m <= FEW)
-    if sides.m > SKINNY or sides.n * sides.k < (LEAST if is_early else SMALL // 8) or find_rare(nodes):
+    if sides.m > SKINNY or sides.n * sides.k < (LEAST if is_early else LARGE) or find_rare(nodes):
         return None
     inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
     lies = [sides.lie(node) for node in leaves]

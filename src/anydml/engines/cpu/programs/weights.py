@@ -175,7 +175,7 @@ def _program(
     plain = get_kernel(f"plainly {shape.name}", functools.partial(make_plain, shape)).address
     batch, row_units = sides.count(sides.batch), -(-sides.m // height)
     size = sides.n * sides.k * shape.bits // 8 * sides.m * batch
-    wanted = 1 if size <= SMALL else -(-TURNS * get_num_threads() // (batch * row_units))
+    wanted = 1 if size < SMALL else -(-TURNS * get_num_threads() // (batch * row_units))
     units = min(max(wanted, -(-sides.n * height // MOST_RESULTS)), sides.n)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
