@@ -33,6 +33,8 @@ _KINDS = {
     "optional_type": "optional values",
     "sparse_tensor_type": "sparse tensors",
 }
+_LISTS = (_KINDS["sequence_type"], _KINDS["optional_type"])
+"""Which need no host: they are lists of arrays, and None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +171,9 @@ def _foreign_types(source: Source) -> Iterator[Fault]:
 
 def is_host_type(found: object, *, is_strict: bool = False) -> bool:
     """Whether what DirectML has no type for is one of ONNX's at all: by its number, or by what it is of no tensor."""
-    if found in (0, None):
-        return False
-    return isinstance(found, str) or (not is_strict and found in TensorProto.DataType.values())
+    if is_strict or found in (0, None):
+        return found in _LISTS
+    return isinstance(found, str) or found in TensorProto.DataType.values()
 
 
 def _type_faults(graph: Any) -> Iterator[Fault]:
