@@ -59,6 +59,59 @@ def mislabelled(ort: Any) -> Any:
     return found, args(session.get_inputs()), [arg.name for arg in session.get_outputs()]
 
 
+def sequences(ort: Any) -> Any:
+    inputs = [helper.make_tensor_sequence_value_info("s", 1, None), helper.make_tensor_value_info("i", 7, [])]
+    outputs = [helper.make_tensor_value_info("y", 1, None), helper.make_tensor_sequence_value_info("t", 1, None)]
+    nodes = [node("SequenceAt", "s i", "y"), node("SequenceInsert", "s y", "t")]
+    graph = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    session = opened(ort, bytes(graph.SerializeToString()))
+    return (
+        args(session.get_inputs()),
+        args(session.get_outputs()),
+        session.run(None, {"s": [X[0], X], "i": np.array(1)}),
+    )
+
+
+def nonzero() -> bytes:
+    """Sizes that depend on values."""
+    nodes = [node("NonZero", "x", "y"), node("Transpose", "y", "z")]
+    return bytes(model(nodes, {"x": ("float32", ["n", 3])}, "z", dtypes={"z": "int64"}).SerializeToString())
+
+
+def nonzero_bound(ort: Any) -> Any:
+    session = opened(ort, nonzero())
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    return binding.copy_outputs_to_cpu(), [told(value) for value in binding.get_outputs()]
+
+
+def strings() -> bytes:
+    text = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, ["n"])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.STRING, ["n"])
+    graph = helper.make_graph([node("Identity", "x", "y")], "g", [text], [result])
+    opsets = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def shipped(ort: Any) -> Any:
+    """The models that ONNX Runtime's tutorials load; one is scikit-learn's, and gives dicts."""
+    from onnxruntime.datasets import get_example
+
+    found = []
+    for name in ("sigmoid.onnx", "mul_1.onnx", "logreg_iris.onnx"):
+        session = ort.InferenceSession(get_example(name), providers=CPU)
+        (given,) = session.get_inputs()
+        x = np.linspace(-2, 2, int(np.prod(given.shape)), dtype=np.float32).reshape(given.shape)
+        results = session.run(None, {given.name: x})
+        rounded = [result.round(5) if isinstance(result, np.ndarray) else result for result in results]
+        found.append((args([given]), args(session.get_outputs()), rounded))
+    return found
+
+
 def overridable() -> bytes:
     graph = model(
         node("Add", "x w", "y"), {"x": ("float32", [2, 3]), "w": ("float32", [3])}, constants={"w": np.ones(3, "f4")}
@@ -313,6 +366,13 @@ TYPES = ["float64", "float16", "bool", "int8", "uint8", "int16", "uint16", "int3
 SCRIPTS: dict[str, Callable[[Any], Any]] = {
     "described": described,
     "mislabelled": mislabelled,
+    "strings": fed({"x": np.array(["a", "bc"])}, graph=strings()),
+    "strings as objects": fed({"x": np.array(["a", "bc"], object)}, graph=strings()),
+    "strings in a list": fed({"x": ["a", "bc"]}, graph=strings()),
+    "sequences": sequences,
+    "sizes that depend on values": fed({"x": X}, graph=nonzero()),
+    "sizes that depend on values, bound": nonzero_bound,
+    "shipped": shipped,
     "types": lambda ort: [opened(ort, typed(dtype)).get_inputs()[0].type for dtype in TYPES],
     "answers by type": lambda ort: [opened(ort, typed(d)).run(None, {"x": np.array([0, 1], d)}) for d in TYPES],
     "a list": fed({"x": [[1.0, 2, 3], [4, 5, 6]]}),

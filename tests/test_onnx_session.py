@@ -16,7 +16,7 @@ import pytest
 
 import anydml as dml
 from onnx_models import model, node, onnx
-from session_scripts import CPU, SCRIPTS, X, broken, network, opened, pickled_by_path, profiled, typed
+from session_scripts import CPU, SCRIPTS, X, broken, network, opened, pickled_by_path, profiled, strings, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,6 +220,14 @@ def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:
         options.add_external_initializers(["w"], [ort.OrtValue.ortvalue_from_numpy(array)])
         with pytest.raises(ort.InvalidArgument, match="initializer 'w' must be of float32 and shape"):
             opened(ort, sess_options=options)
+
+
+def test_nodes_on_the_host_are_refused_where_options_ask() -> None:
+    assert opened(ort, strings()).run(None, {"x": ["a"]})[0].tolist() == ["a"]
+    options = ort.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    with pytest.raises(ort.NotImplemented, match="DirectML has no STRING"):
+        opened(ort, strings(), sess_options=options)
 
 
 def test_threads_are_a_sessions_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,16 @@
 
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import ModelMetadata, NodeArg
-from anydml.onnx.session.device import OrtDevice, OrtDeviceVendorId
-from anydml.onnx.session.errors import (
+from anydml.onnx.session.inference import InferenceSession
+from anydml.onnx.session.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from anydml.onnx.session.ort_device import OrtDevice, OrtDeviceVendorId
+from anydml.onnx.session.ort_errors import (
     EngineError,
     EPFail,
     Fail,
@@ -21,14 +29,7 @@ from anydml.onnx.session.errors import (
     NotImplemented,
     RuntimeException,
 )
-from anydml.onnx.session.inference import InferenceSession
-from anydml.onnx.session.options import (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
-    RunOptions,
-    SessionOptions,
-)
+from anydml.onnx.session.ort_value import OrtValue, copy_tensors
 from anydml.onnx.session.process import (
     disable_telemetry_events,
     enable_telemetry_events,
@@ -40,7 +41,6 @@ from anydml.onnx.session.process import (
 )
 from anydml.onnx.session.providers import get_all_providers, get_available_providers, get_device
 from anydml.onnx.session.standing_in import as_onnxruntime
-from anydml.onnx.session.value import OrtValue, copy_tensors
 
 __all__ = [
     "EPFail",

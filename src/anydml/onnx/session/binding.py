@@ -13,10 +13,10 @@ from anydml.arrays.cuda import bytes_at, load_torch
 from anydml.errors import BindingError, printable, show
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart
-from anydml.onnx.session.device import OrtDevice
-from anydml.onnx.session.errors import refuse, refuse_type
-from anydml.onnx.session.types import number_of, read_dtype
-from anydml.onnx.session.value import OrtValue, dtype_in, on_host, placed
+from anydml.onnx.session.ort_device import OrtDevice
+from anydml.onnx.session.ort_errors import refuse, refuse_type
+from anydml.onnx.session.ort_value import OrtValue, dtype_in, on_host, placed
+from anydml.onnx.session.type_names import number_of, read_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

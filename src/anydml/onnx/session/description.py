@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.onnx.graphs import shape_of
 from anydml.onnx.library import TensorProto
-from anydml.onnx.session.types import tensor_type, type_of
+from anydml.onnx.session.type_names import tensor_type, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

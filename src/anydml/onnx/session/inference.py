@@ -16,18 +16,19 @@ from anydml.onnx.graphs import shape_of
 from anydml.onnx.model import Model, load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
-from anydml.onnx.session.errors import Fail, refuse, refuse_type, renamed
-from anydml.onnx.session.feeding import read_value
+from anydml.onnx.session.inputs import read_value
 from anydml.onnx.session.options import RunOptions, SessionOptions, read_options
+from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed
+from anydml.onnx.session.ort_value import OrtValue, on_host
+from anydml.onnx.session.own_threads import OwnThreads
 from anydml.onnx.session.preparing import prepare, without_names
-from anydml.onnx.session.profiling import Profile
 from anydml.onnx.session.providers import find_device, read_providers
-from anydml.onnx.session.threads import threads
-from anydml.onnx.session.value import OrtValue, on_host
+from anydml.onnx.session.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.onnx.reading import Source
     from anydml.onnx.session.description import ModelMetadata
     from anydml.runtime.device import Device
 
@@ -59,7 +60,7 @@ class InferenceSession:
         self._options: SessionOptions = read_options(sess_options, SessionOptions, "sess_options")
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._threads = self._options.intra_op_num_threads
-        self._profile = Profile(self._options.profile_file_prefix) if self._options.enable_profiling else None
+        self._timeline = Timeline(self._options.profile_file_prefix) if self._options.enable_profiling else None
         with self._told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
         self._output_names = [info.name for info in self._source.proto.graph.output]
@@ -72,7 +73,11 @@ class InferenceSession:
             chosen = read_providers(providers, options, may_fall_back=may_fall_back)
             device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
             if device is not getattr(self, "device", None):
-                self._model, self.device = load(self._source, device=device), device
+                self._model, self.device = self._compile(self._source, device), device
+
+    def _compile(self, source: Source, device: Device) -> Model:
+        is_strict = self._options.configuration.get("session.disable_cpu_ep_fallback") == "1"
+        return load(source, device=device, strict=is_strict)
 
     # What it is
 
@@ -134,7 +139,7 @@ class InferenceSession:
         """Run on arrays by the names of the inputs; gives the outputs asked for, or all, as NumPy arrays."""
         if run_options is None and (output_names is None or type(output_names) is list) and self._is_plain(input_feed):
             try:
-                found = self._model.run(input_feed)
+                found = self._run_plainly(input_feed)
                 return [found[name] for name in output_names] if output_names else list(found.values())
             except (BindingError, KeyError, TypeError):
                 pass  # told by the closer look
@@ -183,7 +188,7 @@ class InferenceSession:
         out = iobinding.written()
         if run_options is None and not out and self._is_plain(iobinding.inputs):
             try:  # `with self._told()` would take 2 us
-                results = self._model.run(iobinding.inputs)
+                results = self._run_plainly(iobinding.inputs)
             except DmlError as error:
                 raise renamed(error) from error.__cause__
             iobinding.take(results)
@@ -211,7 +216,7 @@ class InferenceSession:
             for size, found in zip(declared.get(name, ()), getattr(array, "shape", ()), strict=False):
                 if isinstance(size, str) and seen.setdefault(size, found) != found:
                     self.get_outputs()  # which tell sizes by their names
-                    self._model = load(without_names(self._source), device=self.device)
+                    self._model = self._compile(without_names(self._source), self.device)
                     return True
         return False
 
@@ -222,13 +227,19 @@ class InferenceSession:
             )
 
     def _is_plain(self, feed: Any) -> bool:
-        """Whether a run is nothing but a run of the model: not timed, on as many threads as there are, on arrays."""
-        if type(feed) is not dict or self._profile is not None or self._threads not in (0, get_num_threads()):
+        """Whether a run is nothing but a run of the model, on arrays: not timed either."""
+        if type(feed) is not dict or self._timeline is not None:
             return False
         for array in feed.values():  # noqa: SIM110 - all() takes half a microsecond more
             if type(array) is not np.ndarray:
                 return False
         return True
+
+    def _run_plainly(self, feed: Mapping[str, Any]) -> dict[str, Any]:
+        if self._threads in (0, get_num_threads()):
+            return self._model.run(feed)
+        with OwnThreads(self._threads):
+            return self._model.run(feed)
 
     # What a run is given
 
@@ -270,18 +281,18 @@ class InferenceSession:
             raise renamed(error) from error.__cause__
 
     def _event(self, name: str) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext() if self._profile is None else self._profile.event(name)
+        return contextlib.nullcontext() if self._timeline is None else self._timeline.event(name)
 
     def _with_threads(self) -> contextlib.AbstractContextManager[None]:
-        return threads(self._threads) if self._threads else contextlib.nullcontext()
+        return OwnThreads(self._threads) if self._threads else contextlib.nullcontext()
 
     def end_profiling(self) -> str:
         """Write the profile where enable_profiling is set; gives the file's name, and nothing where it is not."""
-        return "" if self._profile is None else self._profile.end()
+        return "" if self._timeline is None else self._timeline.end()
 
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, on the clock of time.monotonic_ns."""
-        return 0 if self._profile is None else self._profile.start
+        return 0 if self._timeline is None else self._timeline.start
 
     def __repr__(self) -> str:
         return f"InferenceSession({self._source.name!r}, providers={self.get_providers()}, device={self.device.name!r})"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.threads import MOST_THREADS
 from anydml.errors import Fault, UnsupportedError, show
-from anydml.onnx.session.errors import UnknownField, refuse, refuse_type, renamed
+from anydml.onnx.session.ort_errors import UnknownField, refuse, refuse_type, renamed
+from anydml.onnx.session.ort_value import OrtValue
 from anydml.onnx.session.providers import read_pair
-from anydml.onnx.session.value import OrtValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

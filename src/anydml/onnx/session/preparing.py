@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from anydml.errors import ModelFileError, printable, show
 from anydml.onnx.library import ModelProto, tensor_of
 from anydml.onnx.reading import read_model
-from anydml.onnx.session.errors import NoSuchFile, refuse, refuse_type
-from anydml.onnx.session.types import dtype_of
+from anydml.onnx.session.ort_errors import NoSuchFile, refuse, refuse_type
+from anydml.onnx.session.type_names import dtype_of
 
 if TYPE_CHECKING:
     from anydml.onnx.reading import Source
     from anydml.onnx.session.options import SessionOptions
-    from anydml.onnx.session.value import OrtValue
+    from anydml.onnx.session.ort_value import OrtValue
 
 
 def prepare(given: Any, options: SessionOptions) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anydml.onnx import seeding
-from anydml.onnx.session.errors import refuse, refuse_type
+from anydml.onnx.session.ort_errors import refuse, refuse_type
 
 INTERFACE = "1.24.0"
 """The version of ONNX Runtime whose interface this is, for programs that ask."""

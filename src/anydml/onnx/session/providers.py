@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from anydml.engines.cuda import why_missing
 from anydml.errors import DmlError, show
-from anydml.onnx.session.device import OrtDevice, count_gpus
-from anydml.onnx.session.errors import EPFail, refuse
+from anydml.onnx.session.ort_device import OrtDevice, count_gpus
+from anydml.onnx.session.ort_errors import EPFail, refuse
 from anydml.runtime.device import Device, device_named
 
 DML, CUDA, CPU = (f"{name}ExecutionProvider" for name in ("Dml", "CUDA", "CPU"))

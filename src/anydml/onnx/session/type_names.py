@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.errors import show
 from anydml.onnx.library import TensorProto, half_dtype
-from anydml.onnx.session.errors import refuse
+from anydml.onnx.session.ort_errors import refuse
 
 STRING: int = TensorProto.STRING
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import printable, show
-from anydml.onnx.session.errors import refuse, refuse_type
-from anydml.onnx.session.types import type_of
-from anydml.onnx.session.value import OrtValue
+from anydml.onnx.session.ort_errors import refuse, refuse_type
+from anydml.onnx.session.ort_value import OrtValue
+from anydml.onnx.session.type_names import type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

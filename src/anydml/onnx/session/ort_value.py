@@ -12,9 +12,10 @@ from anydml.arrays.cuda import load_torch
 from anydml.arrays.view import is_tensor
 from anydml.errors import show
 from anydml.memory import HOST, numpy_address
-from anydml.onnx.session.device import OrtDevice
-from anydml.onnx.session.errors import refuse, refuse_type
-from anydml.onnx.session.types import number_of, read_dtype, tensor_type
+from anydml.onnx.feeding import send
+from anydml.onnx.session.ort_device import OrtDevice
+from anydml.onnx.session.ort_errors import refuse, refuse_type
+from anydml.onnx.session.type_names import number_of, read_dtype, tensor_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,8 +204,7 @@ def placed(array: Any, memory: str) -> Any:
     """An array in a memory: as it is where it lies there."""
     if memory == HOST:
         return on_host(array)
-    tensor = load_torch().from_numpy(array) if isinstance(array, np.ndarray) else array
-    return tensor.to(memory)
+    return send(array, memory).to(memory)
 
 
 def on_host(array: Any) -> Any:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import show
-from anydml.onnx.session.errors import refuse
+from anydml.onnx.session.ort_errors import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Profile:
+class Timeline:
     """Events since a session was made; `end` writes them."""
 
     def __init__(self, prefix: str) -> None:

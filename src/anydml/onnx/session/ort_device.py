@@ -11,7 +11,7 @@ from enum import IntEnum
 from anydml.engines.cuda import device_count, why_missing
 from anydml.errors import Fault
 from anydml.memory import HOST
-from anydml.onnx.session.errors import EPFail, InvalidArgument, refuse
+from anydml.onnx.session.ort_errors import EPFail, InvalidArgument, refuse
 from anydml.parse import read_int
 
 
