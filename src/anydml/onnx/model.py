@@ -17,7 +17,6 @@ from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
 from anydml.onnx.parts.segment import looks_at
-from anydml.onnx.parts.telling import told_parts
 from anydml.onnx.programs import Programs
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
@@ -169,11 +168,6 @@ class Model:
 
         It prints as text; `.svg()` and `.html()` draw it, and a notebook shows it.
         """
-        if self._divided is not None:
-            found = told_parts(self._divided.parts(), self._source.opset)
-            rule = f"a picture is of one program, and the model runs in parts: {found}"
-            way_out = "`anydml check` tells what becomes of each node"
-            raise ModelError(self.name, Fault(field="", rule=rule, way_out=way_out))
         shapes, _ = self.assume_shapes({})
         compiled = self._find(shapes, {}).compiled
         if compiled is None:

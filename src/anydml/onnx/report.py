@@ -16,7 +16,7 @@ from anydml.onnx.graphs import TensorInfo, check_names, element_of, is_host_type
 from anydml.onnx.graphs import describe as describe_output
 from anydml.onnx.levels import is_added, lowest_level
 from anydml.onnx.parts.divided import hosts
-from anydml.onnx.parts.telling import told
+from anydml.onnx.parts.holding import told
 from anydml.onnx.reading import read_model
 from anydml.onnx.scopes import UnknownError
 from anydml.onnx.shapes import Binder, refuse_large

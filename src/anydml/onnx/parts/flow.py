@@ -11,6 +11,7 @@ from anydml.onnx.bodies import bodies_of
 from anydml.onnx.library import make_info
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.gathered import Gathered
+from anydml.onnx.parts.holding import told
 from anydml.onnx.parts.part import Part, on_host, part_of
 from anydml.onnx.parts.segment import Segment
 from anydml.onnx.parts.stepping import Stepping
@@ -30,6 +31,8 @@ class Flow(Part):
 
     def __init__(self, node: Any, scope: Scope) -> None:
         self.nodes = [node]
+        self.told = told(node, scope.source.opset)
+        """What its bodies hold, in words."""
         self._names = list(node.input)
         self._label, self._source = label_of(node), scope.source
         self._limit, self._steps = scope.source.beside.limit, scope.source.beside.steps

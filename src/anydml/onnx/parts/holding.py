@@ -11,12 +11,9 @@ from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.part import makers
-from anydml.onnx.parts.segment import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from anydml.onnx.parts.whole import Parts
 
 
 def told(node: Any, opset: int) -> str:
@@ -27,20 +24,6 @@ def told(node: Any, opset: int) -> str:
     return (
         f"control flow: {'; '.join(several)}" if several else "of sequences and optional values, which the host holds"
     )
-
-
-def told_parts(parts: Parts, opset: int) -> str:
-    """The parts that a model runs in, one after the other."""
-    return "; ".join(_part(part, opset) for part in parts)
-
-
-def _part(part: Any, opset: int) -> str:
-    nodes = list(getattr(part, "nodes", ()))
-    label = label_of(nodes[0]) if nodes else ""
-    if len(nodes) == 1 and (flow := told(nodes[0], opset)) and not isinstance(part, Segment):
-        return f"{label}, {flow}"
-    what = "a compiled segment" if isinstance(part, Segment) else "a part on the host"
-    return f"{what} of {_nodes(nodes, label, opset)}"
 
 
 def _nodes(nodes: Iterable[Any], label: str, opset: int) -> str:
