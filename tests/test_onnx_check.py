@@ -19,6 +19,7 @@ onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTR
 
 import anydml.onnx as front  # noqa: E402 - it needs onnx
 from anydml.onnx import comparing, feeds, library, types  # noqa: E402 - as above
+from anydml.onnx.differences import differ  # noqa: E402 - as above
 from anydml.onnx.program import Program  # noqa: E402 - as above
 
 if TYPE_CHECKING:
@@ -373,8 +374,8 @@ def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch
     assert program("compare", crop, "--shape", "batch=4").exit_code == 0
     real = library.run_onnxruntime
 
-    def wrong(model: Any, given: Any, names: list[str]) -> dict[str, Any]:
-        results = real(model, given, names)
+    def wrong(model: Any, given: Any, names: list[str], **options: Any) -> dict[str, Any]:
+        results = real(model, given, names, **options)
         return {name: value + 1 if name in ("summed", "y") else value for name, value in results.items()}
 
     monkeypatch.setattr(comparing, "run_onnxruntime", wrong)
@@ -395,13 +396,13 @@ def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_comparison_counts_bits() -> None:
     nan, zero = np.float32(np.nan), np.float32(0)
     here, there = np.array([nan, zero, 1, 2], np.float32), np.array([nan, -zero, 1, 2.0002], np.float32)
-    found = comparing._differ("y", here, there, 1e-3, 1e-7)
+    found = differ("y", here, there, 1e-3, 1e-7)
     assert (found.differing, found.agrees, found.where) == (2, True, (1,))
-    exact = comparing._differ("y", here, there, 1e-5, 1e-7)
+    exact = differ("y", here, there, 1e-5, 1e-7)
     assert (exact.agrees, exact.where) == (False, (3,))
-    whole = comparing._differ("y", np.array([1, 2]), np.array([1, 3]), 1.0, 1.0)
+    whole = differ("y", np.array([1, 2]), np.array([1, 3]), 1.0, 1.0)
     assert not whole.agrees
-    assert not comparing._differ("y", np.array([1]), np.array([1.0]), 1.0, 1.0).agrees
+    assert not differ("y", np.array([1]), np.array([1.0]), 1.0, 1.0).agrees
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

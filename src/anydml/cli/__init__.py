@@ -1,1 +1,1 @@
-"""The command line: `anydml run`, `check`, `explain`, `support`, `engines`."""
+"""The command line: `anydml run`, `check`, `compare`, `reduce`, `explain`, `support`, `engines`."""

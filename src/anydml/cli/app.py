@@ -17,6 +17,7 @@ from anydml.cli.compare import compare
 from anydml.cli.console import open_output
 from anydml.cli.engines import engines
 from anydml.cli.explain import explain
+from anydml.cli.reduce import reduce
 from anydml.cli.run import run
 from anydml.cli.support import support
 from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
@@ -69,7 +70,7 @@ def app() -> None:
     """DirectML's operators on any machine."""
 
 
-for command in (run, check, compare, explain, support, engines):
+for command in (run, check, compare, reduce, explain, support, engines):
     app.add_command(command)
 
 

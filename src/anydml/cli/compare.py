@@ -1,21 +1,28 @@
-"""`anydml compare MODEL.onnx`: here and on ONNX Runtime, and where the two first differ."""
+"""`anydml compare MODEL.onnx`: here and on another side, and where the two first differ."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
+from rich.text import Text
 
-from anydml.cli.console import make_console, write_json
+from anydml.cli.console import make_console, print_table, write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, memory_option, seed_option
 from anydml.cli.types import ENGINE, printable
 
 if TYPE_CHECKING:
-    from anydml.onnx import Difference
+    from collections.abc import Sequence
 
-_FIELDS = ("name", "count", "differing", "agrees", "where", "here", "there", "largest", "problem")
+    from rich.console import Console
+
+    from anydml.onnx import Comparison, Difference, NodeComparison
+
+_SIDES = {"onnxruntime": "ONNX Runtime", "reference": "the reference engine"}
 
 
 class _Tolerance(click.FloatRange):
@@ -39,6 +46,9 @@ _NUMBER = _Tolerance(0)
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
 @click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
+@click.option("--against", type=click.Choice(list(_SIDES)), default="onnxruntime", show_default=True, help="With what.")
+@click.option("--all", "every", is_flag=True, help="Compare what every node makes.")
+@click.option("--alone", is_flag=True, help="And run each node on what the other side made: is it off by itself?")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.pass_context
 def compare(
@@ -51,16 +61,21 @@ def compare(
     engine: str | None,
     rtol: float,
     atol: float,
+    against: str,
+    every: bool,
+    alone: bool,
     as_json: bool,
 ) -> None:
     """Run an ONNX model here and on ONNX Runtime, and find the first node where they differ.
 
-    Whole numbers must be equal, floats close. Exit status: 0 they agree; 1 they do not, or the model is at fault;
-    2 a file cannot be used; 3 it needs what is not here.
+    Whole numbers must be equal, floats close. --all shows how far off each node is, its nodes being run as they are,
+    and --alone which are off by themselves: the others only pass an error on. Exit status: 0 they agree; 1 they do
+    not, or the model is at fault; 2 a file cannot be used; 3 it needs what is not here.
 
     \b
     Example:
       anydml compare examples/models/crop.onnx --seed 7
+      anydml compare examples/models/crop.onnx --all --against reference
     """
     from anydml.onnx import compare as compare_models
     from anydml.onnx import load
@@ -70,24 +85,68 @@ def compare(
     given = Given(inputs, sizes, seed, max_memory)
     options: dict[str, Any] = {"device": engine, "shapes": given.shapes(), "max_memory": max_memory}
     arrays = feed(load(model, **options), given, given.arrays())
+    options |= {"against": against, "every": every, "alone": alone}
     found = compare_models(model, arrays, rtol=rtol, atol=atol, **options)
     if as_json:
-        outputs = [_as_data(one) for one in found.outputs]
-        first = None if found.first is None else _as_data(found.first)
-        write_json({"agrees": bool(found), "first_node": found.first_node or None, "first": first, "outputs": outputs})
+        write_json(_all_data(found))
     else:
-        console = make_console()
-        for one in found.outputs:
-            style = "" if one.agrees else "red"
-            console.print(f"output {one}", style=style, markup=False, emoji=False, soft_wrap=True)
-        if found.first is not None:
-            text = f"{found.first_node} is the first that differs: {found.first}"
-            console.print(text, style="red", markup=False, emoji=False, soft_wrap=True)
-        verdict = "agrees with ONNX Runtime" if found else "does not agree with ONNX Runtime"
-        console.print(f"{printable(str(model))} {verdict}", markup=False, emoji=False, soft_wrap=True)
+        _show(found, make_console(), f"{printable(str(model))} {{}} with {_SIDES[against]}")
     ctx.exit(0 if found else 1)
 
 
+def _show(found: Comparison, console: Console, verdict: str) -> None:
+    if found.nodes:
+        print_table(_table(found.nodes))
+
+    def say(text: str, *, is_right: bool) -> None:
+        console.print(text, style="" if is_right else "red", markup=False, emoji=False, soft_wrap=True)
+
+    for one in found.outputs:
+        say(f"output {one}", is_right=one.agrees)
+    if found.first is not None:
+        say(f"{found.first_node} is the first that differs: {found.first}", is_right=False)
+    for node in found.off:
+        say(f"{node.label} is off by itself: {node.alone}", is_right=False)
+    say(verdict.format("agrees" if found else "does not agree"), is_right=True)
+
+
+def _table(nodes: Sequence[NodeComparison]) -> Table:
+    """A row for each tensor; NaNs and infinities are those here and those there."""
+    heads = ["node", "makes", "type", "differ", "largest", "relative", "ulps", "NaN", "inf", "verdict"]
+    has_alone = any(node.alone is not None for node in nodes)
+    table = Table(*heads, *(["alone"] if has_alone else []), box=None, header_style="bold")
+    for node in nodes:
+        one = node.found
+        cells = [node.label, printable(one.name), one.type, f"{one.differing}/{one.count}"]
+        cells += ["" if number is None else f"{number:.3g}" for number in (one.largest, one.relative)]
+        cells += ["" if one.ulps is None else str(one.ulps)]
+        cells += ["" if pair == (0, 0) else f"{pair[0]}/{pair[1]}" for pair in (one.nans, one.infinities)]
+        cells += [_verdict(one)] + ([_verdict(node.alone)] if node.alone is not None else [])
+        style = "" if one.agrees and (node.alone is None or node.alone.agrees) else "red"
+        table.add_row(*map(Text, cells), style=style)
+    return table
+
+
+def _verdict(one: Difference) -> str:
+    if one.problem:
+        return one.problem
+    return ("agrees" if one.differing else "same") if one.agrees else f"off at {list(one.where or ())}"
+
+
+def _all_data(found: Comparison) -> dict[str, Any]:
+    first = None if found.first is None else _as_data(found.first)
+    data: dict[str, Any] = {"agrees": bool(found), "first_node": found.first_node or None, "first": first}
+    data |= {"outputs": [_as_data(one) for one in found.outputs]}
+    if found.nodes:
+        data["nodes"] = [
+            {"node": node.label, **_as_data(node.found), "alone": node.alone and _as_data(node.alone)}
+            for node in found.nodes
+        ]
+    return data
+
+
 def _as_data(one: Difference) -> dict[str, Any]:
-    data = {field: getattr(one, field) for field in _FIELDS}
-    return data if one.largest is None or math.isfinite(one.largest) else {**data, "largest": None}  # JSON has no inf
+    data = dataclasses.asdict(one)
+    return {
+        name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in data.items()
+    }  # JSON has no inf

@@ -26,17 +26,22 @@ def keep_model(model: Path, **outputs: str | None) -> None:
 
 
 def write_text(path: str, text: str, option: str) -> None:
-    """Write a text, by way of a file beside it that takes its place when it is complete; `-` is stdout."""
+    """Write a text to a file; `-` is stdout."""
     if path == "-":
         click.echo(text, nl=False)
-        return
+    else:
+        write_bytes(path, text.encode(), option)
+
+
+def write_bytes(path: str, data: bytes, option: str) -> None:
+    """Write a file, by way of one beside it that takes its place when it is complete."""
     try:
         target = real_path(Path(path))  # a link stays, and what it leads to is written
         if target.exists() and not target.is_file():
-            target.write_text(text, "utf-8")  # a pipe or a device, which nothing may take the place of
+            target.write_bytes(data)  # a pipe or a device, which nothing may take the place of
         else:
             target.parent.stat()  # a folder that is not there is a slip, and is not made
-            write_atomically(target, text.encode())
+            write_atomically(target, data)
     except ModelFileError as error:
         raise ModelFileError(option, error.faults) from None
     except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from anydml.cli.onnx_inputs import Given, feed, file_name
+from anydml.cli.profile import tell_profile
 from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
@@ -39,6 +40,7 @@ def run_onnx(
     output_path: Path | None,
     *,
     shows: bool = False,
+    profile: str | None = None,
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
@@ -63,6 +65,8 @@ def run_onnx(
         click.echo(_describe(name, np.asarray(values)))
     if output_path is not None:
         _write(outputs, output_path)
+    if profile is not None:
+        tell_profile(model.profile(inputs, runs=len(samples.milliseconds)), profile)
 
 
 def _show_bindings(model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], given: Mapping[str, Any]) -> None:

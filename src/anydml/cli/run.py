@@ -21,6 +21,7 @@ from anydml.cli.onnx_inputs import (
 )
 from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
+from anydml.cli.profile import check_profile, profile_option, tell_profile, watch_run
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
 from anydml.engines import describe_engine
 from anydml.engines.threads import MOST_THREADS, set_num_threads
@@ -74,6 +75,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
 @input_options
 @seed_option
+@profile_option
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -98,12 +100,14 @@ def run(
     print_commands: bool,
     shows_bindings: bool,
     seed: int | None,
+    profile: str | None,
     **timing: Any,
 ) -> None:
     """Run a DxDispatch model: dispatch its operators, print its resources, write its files.
 
     An ONNX model, *.onnx, takes its inputs from files, or makes them up from a seed; with --output_path its outputs
-    are written there, an .npy each.
+    are written there, an .npy each. --profile shows what each pass took, and the nodes that it carries out; in a file
+    that is JSON, *.json, a line of time for chrome://tracing and Perfetto, *.trace.json, or the table, *.txt.
 
     The files that a model names are read and written inside its own folder only, unless options say otherwise, and
     are written once every command has gone well.
@@ -111,20 +115,23 @@ def run(
     \b
     Example:
       anydml run examples/models/slice.json -i 100
-      anydml run examples/models/crop.onnx --shape batch=4 --seed 7
+      anydml run examples/models/crop.onnx --shape batch=4 --seed 7 --profile
     """
     open_output()
     if (model is None) == (named is None):
         raise click.UsageError("Missing argument 'MODEL'." if model is None else "a model is given twice.", ctx)
     model = model or named
     assert model is not None  # noqa: S101 - for type checkers: one of the two is
+    if profile is not None:
+        check_profile(model, profile)
     if threads is not None:
         set_num_threads(threads)
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
         given = Given(inputs, sizes, seed, max_memory, strict)
-        run_onnx(model, given, engine, level or FeatureLevel.highest(), times, output_path, shows=shows_bindings)
+        level = level or FeatureLevel.highest()
+        run_onnx(model, given, engine, level, times, output_path, shows=shows_bindings, profile=profile)
         return
     refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict")
     loaded = load_model(
@@ -139,7 +146,14 @@ def run(
     if not any(isinstance(found.program, OnnxProgram) for found in loaded.dispatchables.values()):
         refuse_options(ctx, "a DxDispatch model without an ONNX model", "sizes", "overrides", "bound")
     with _Listener(verbosity, times, tells_commands=print_commands) as listener:
-        loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
+
+        def run_all() -> None:
+            loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
+
+        if profile is None:
+            run_all()
+        else:
+            tell_profile(watch_run(engine, run_all), profile)
 
 
 class _Listener:

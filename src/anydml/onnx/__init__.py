@@ -8,9 +8,11 @@ The interface of ONNX Runtime is here as well, for programs that were written fo
 
 from anydml.onnx import capi, session
 from anydml.onnx.backend import Backend
-from anydml.onnx.comparing import Comparison, Difference, compare
+from anydml.onnx.comparing import Comparison, NodeComparison, compare
+from anydml.onnx.differences import Difference
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.model import Model, load
+from anydml.onnx.reducing import Reduction, reduce, reductions
 from anydml.onnx.report import NodeReport, Report, check
 from anydml.onnx.session import *  # noqa: F403 - its names, which it lists
 
@@ -20,12 +22,16 @@ __all__ = [
     "Comparison",
     "Difference",
     "Model",
+    "NodeComparison",
     "NodeReport",
+    "Reduction",
     "Report",
     "TensorInfo",
     "capi",
     "check",
     "compare",
     "load",
+    "reduce",
+    "reductions",
 ]
 __all__ += session.__all__

@@ -1,4 +1,4 @@
-"""A model here and on ONNX Runtime: whether the outputs agree, and which node is the first that does not."""
+"""A model here and on another side: whether outputs agree, which node is the first that does not, and which is off."""
 
 from __future__ import annotations
 
@@ -9,56 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import DescriptionError, DmlError, Fault, printable, show
+from anydml.errors import DescriptionError, DmlError, EngineMissingError, Fault, show
+from anydml.onnx.cutting import cut, makes, needed, reads, self_contained
+from anydml.onnx.differences import Difference, differ, refused
 from anydml.onnx.feeding import hold
-from anydml.onnx.library import run_onnxruntime, with_outputs
+from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.model import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
-from anydml.onnx.tensors import decode_tensor, is_external
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from anydml.onnx.reading import Given, Source
+    from anydml.onnx.reading import Given
     from anydml.runtime.device import Device
 
 RTOL, ATOL = 1e-3, 1e-7
 """Within which floats agree: those of ONNX's own backend tests."""
+SIDES = ("onnxruntime", "reference")
+"""What a model may be compared with: ONNX Runtime, or the reference engine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One tensor on both sides."""
+class NodeComparison:
+    """What a node makes, on both sides."""
 
-    name: str
-    count: int
-    """Elements that it has."""
-    differing: int
-    """Elements whose bits differ; two NaNs are the same."""
-    agrees: bool
-    """Whether all of them are close enough; whole numbers must be equal."""
-    where: tuple[int, ...] | None
-    """The first element that is too far off, or else the first that differs."""
-    here: Any
-    there: Any
-    largest: float | None
-    """The largest difference, an infinity's included; None where none is a number."""
-    problem: str = ""
-    """Why elements could not be compared: another shape or type."""
-
-    def __str__(self) -> str:
-        if self.problem:
-            return f"'{printable(self.name)}': {self.problem}"
-        if not self.differing:
-            return f"'{printable(self.name)}': all {self.count} elements are the same"
-        most = "" if self.largest is None else f" by {self.largest:.3g} at most,"
-        verdict = "within the tolerance" if self.agrees else "too far off"
-        return (
-            f"'{printable(self.name)}': {self.differing} of {self.count} elements differ,"
-            f"{most} {verdict};"
-            f" the first at {list(self.where or ())}: {self.here} here, {self.there} there"
-        )
+    label: str
+    """What errors call the node."""
+    found: Difference
+    alone: Difference | None = None
+    """What it makes of the other side's inputs: not close, the node itself is off. None where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +49,16 @@ class Comparison:
     first_node: str = ""
     """The first node that makes something that does not agree."""
     first: Difference | None = None
+    nodes: tuple[NodeComparison, ...] = ()
+    """Every output of every node, in the model's order, where that was asked for."""
 
     def __bool__(self) -> bool:
         return all(output.agrees for output in self.outputs)
+
+    @property
+    def off(self) -> tuple[NodeComparison, ...]:
+        """The nodes that are off by themselves, where that was asked for."""
+        return tuple(node for node in self.nodes if node.alone is not None and not node.alone.agrees)
 
 
 def compare(
@@ -83,34 +70,130 @@ def compare(
     rtol: float = RTOL,
     atol: float = ATOL,
     max_memory: int | None = None,
+    against: str = "onnxruntime",
+    every: bool = False,
+    alone: bool = False,
 ) -> Comparison:
-    """Run a model here and on ONNX Runtime; where outputs do not agree, find the first node that does not."""
+    """Run a model here and on another side; where outputs do not agree, find the first node that does not.
+
+    `against` is "onnxruntime", or "reference" for the reference engine. With `every` all that nodes make is compared;
+    with `alone` each node is run once more on what the other side made: what is off then is off by itself. Nodes are
+    compared as they are, one by one, as many at a time as `max_memory` has room for.
+    """
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
+    if against not in SIDES:
+        rule = f"against must be one of {', '.join(SIDES)}"
+        raise DescriptionError("compare", Fault(field="against", rule=rule, value=against, found=show(against)))
     source = read_model(model, max_memory=max_memory)
-    options: dict[str, Any] = {"device": device, "shapes": shapes, "max_memory": max_memory}
     inputs = hold(inputs, source.name)
-    mine = {name: np.asarray(value) for name, value in load(model, **options).run(inputs).items()}
+    mine = load(model, device=device, shapes=shapes, max_memory=max_memory).run(inputs)
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
-    theirs = run_onnxruntime(os.fspath(model) if is_path else source.whole, given, list(mine))
-    outputs = tuple(_differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
-    if all(output.agrees for output in outputs):
+    theirs = _there(os.fspath(model) if is_path else source.whole, given, list(mine), against, max_memory)
+    outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
+    if all(output.agrees for output in outputs) and not (every or alone):
         return Comparison(outputs)
-    whole = _whole(source)
-    made = {name: None for node in whole.graph.node for name in node.output if name}
-    try:
-        mine = load(with_outputs(whole, made), **options).run(inputs)
-        every = with_outputs(whole, {name: np.asarray(mine[name]).dtype for name in made})
-        theirs = run_onnxruntime(every, given, [info.name for info in every.graph.output])
-    except DmlError:  # that the outputs differ is known, if not since when
-        return Comparison(outputs)
-    for node in every.graph.node:
-        for name in node.output:
-            if name in mine:
-                found = _differ(name, np.asarray(mine[name]), theirs[name], rtol, atol)
-                if not found.agrees:
-                    return Comparison(outputs, label_of(node), found)
-    return Comparison(outputs)
+    nodes: list[NodeComparison] = []
+    first, whole = NodeComparison("", outputs[0]), self_contained(source)
+    layers = _Layers(whole, given, device, against, max_memory, rtol, atol)
+    for node in layers.compare([node for node in whole.graph.node if makes(node)], alone=alone):
+        nodes.append(node)
+        if not first.label and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
+            first = node
+            if not (every or alone):
+                break
+    found = first.found if first.label else None
+    return Comparison(outputs, first.label, found, tuple(nodes) if every or alone else ())
+
+
+_NOT_COMPARED = "not compared: "
+
+
+def _there(model: Any, inputs: dict[str, Any], names: list[str], side: str, most: int | None) -> dict[str, Any]:
+    """What the other side makes of a model, its optimisations included."""
+    if side == "onnxruntime":
+        return run_onnxruntime(model, inputs, names)
+    found = load(model, device="reference", max_memory=most).run(inputs)
+    return {name: found[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """A model's nodes on both sides."""
+
+    whole: Any
+    inputs: dict[str, Any]
+    device: Device | str | None
+    against: str
+    max_memory: int | None
+    rtol: float
+    atol: float
+
+    def compare(self, nodes: Sequence[Any], *, alone: bool) -> Iterator[NodeComparison]:
+        """What nodes make, all at once, or else half by half: what cannot be had of one is told of that one."""
+        names = [name for node in nodes for name in makes(node)]
+        try:
+            read = {name for node in nodes for name in reads(node)} & self._made if alone else set()
+            theirs = self._there(names, read)
+            mine = self._here(self._part(names), names)
+        except EngineMissingError:
+            raise
+        except DmlError as error:
+            if len(nodes) > 1:
+                half = len(nodes) // 2
+                yield from self.compare(nodes[:half], alone=alone)
+                yield from self.compare(nodes[half:], alone=alone)
+                return
+            yield from (self._refused(nodes[0], name, error) for name in names)
+            return
+        for node in nodes:
+            own = self._alone(node, theirs) if alone else {}
+            for name in makes(node):
+                found = differ(name, mine[name], theirs[name], self.rtol, self.atol)
+                yield NodeComparison(label_of(node), found, own.get(name))
+
+    @property
+    def _made(self) -> set[str]:
+        return {name for node in self.whole.graph.node for name in makes(node)}
+
+    def _part(self, names: list[str]) -> Any:
+        """The model of what these names need, with them as its outputs."""
+        return cut(self.whole, needed(self.whole.graph.node, names), names, {})
+
+    def _here(self, part: Any, names: list[str], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return _run(part, {**self.inputs, **(values or {})}, names, self.device, self.max_memory)
+
+    def _there(self, names: list[str], others: set[str]) -> dict[str, Any]:
+        wanted = list(dict.fromkeys([*names, *sorted(others)]))
+        part = self._part(wanted)
+        if self.against == "reference":
+            return _run(part, self.inputs, wanted, "reference", self.max_memory)
+        read = {info.name for info in part.graph.input}
+        given = {name: array for name, array in self.inputs.items() if name in read}
+        return run_onnxruntime(part, given, wanted, is_plain=True)
+
+    def _alone(self, node: Any, theirs: dict[str, Any]) -> dict[str, Difference]:
+        """What a node makes of what the other side made before it."""
+        names = makes(node)
+        values = {name: theirs[name] for name in reads(node) if name in theirs}
+        if not all(isinstance(value, np.ndarray) for value in values.values()):
+            return {name: refused(name, f"{_NOT_COMPARED}it reads what is no tensor") for name in names}
+        try:
+            found = self._here(cut(self.whole, [node], names, values), names, values)
+        except DmlError as error:
+            return {name: refused(name, f"{_NOT_COMPARED}{error}") for name in names}
+        return {name: differ(name, found[name], theirs[name], self.rtol, self.atol) for name in names}
+
+    def _refused(self, node: Any, name: str, error: DmlError) -> NodeComparison:
+        return NodeComparison(label_of(node), refused(name, f"{_NOT_COMPARED}{error}"))
+
+
+def _run(
+    part: Any, inputs: Mapping[str, Any], names: list[str], device: Device | str | None, most: int | None
+) -> dict[str, Any]:
+    model = load(part, device=device, max_memory=most)
+    found = model.run({name: array for name, array in inputs.items() if name in model.inputs})
+    return {name: found[name] for name in names}
 
 
 def _tolerance(given: Any, name: str) -> float:
@@ -123,47 +206,3 @@ def _tolerance(given: Any, name: str) -> float:
         rule = f"{name} must be a number, 0 or more"
         raise DescriptionError("compare", Fault(field=name, rule=rule, value=given, found=show(given)))
     return found
-
-
-def _whole(source: Source) -> Any:
-    """The model with the tensors that lie beside it in itself."""
-    whole = source.whole
-    for tensor in whole.graph.initializer:
-        if is_external(tensor):
-            values = decode_tensor(tensor, source.name, f"initializer '{printable(tensor.name)}'", source.beside)
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
-            tensor.raw_data = values.values("").tobytes()
-    return whole
-
-
-def _differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:
-    for what, a, b in (("type", here.dtype, there.dtype), ("shape", here.shape, there.shape)):
-        if a != b:
-            problem = f"{what} {a} here, {b} there"
-            return Difference(name, here.size, here.size, False, None, None, None, None, problem)
-    both_nan = np.isnan(here) & np.isnan(there) if here.dtype.kind == "f" else np.zeros(here.shape, bool)
-    same = (_bits(here) == _bits(there)).reshape(here.shape) | both_nan
-    if same.all():
-        return Difference(name, here.size, 0, True, None, None, None, 0.0)
-    with np.errstate(all="ignore"):
-        close = same | (np.isclose(here, there, rtol, atol) if here.dtype.kind == "f" else False)
-        largest = _largest(here[~same], there[~same])
-    wrong = ~close if not close.all() else ~same
-    where = tuple(int(i) for i in np.argwhere(wrong)[0])
-    mine, theirs = (show(side[where].item()) for side in (here, there))
-    return Difference(name, here.size, int(np.sum(~same)), bool(close.all()), where, mine, theirs, largest)
-
-
-def _largest(here: Any, there: Any) -> float | None:
-    """The largest difference; whole numbers are subtracted as such, which no float could tell apart."""
-    if here.dtype.kind != "f":
-        low, high = (side.astype(np.uint64) for side in (np.minimum(here, there), np.maximum(here, there)))
-        return float(np.max(high - low))
-    apart = np.abs(here.astype(np.float64) - there.astype(np.float64))
-    return None if np.isnan(apart).all() else float(np.nanmax(apart))
-
-
-def _bits(array: Any) -> Any:
-    """The elements as whole numbers, in which 0.0 and -0.0 differ."""
-    return np.ascontiguousarray(array).view(f"u{array.itemsize}")

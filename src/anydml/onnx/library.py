@@ -266,8 +266,11 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """What ONNX Runtime makes of a model, given by its path or as a ModelProto: these outputs, by name."""
+def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_plain: bool = False) -> dict[str, Any]:
+    """What ONNX Runtime makes of a model, given by its path or as a ModelProto: these outputs, by name.
+
+    With `is_plain` its nodes run one by one, as they are.
+    """
     try:
         onnxruntime = load_onnxruntime()
     except ImportError as error:
@@ -275,6 +278,8 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dic
         raise EngineMissingError("anydml.onnx", fault) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is told once, by us
+    if is_plain:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         given = model if isinstance(model, str) else model.SerializeToString()
         session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
@@ -284,16 +289,9 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str]) -> dic
         raise ModelError("onnxruntime", Fault(field="", rule=rule)) from error
 
 
-def with_outputs(model: Any, types: dict[str, Any]) -> Any:
-    """The same model with more of what its nodes make as outputs: names and NumPy's types, None for one to be found."""
+def with_types(info: Any, array: np.ndarray[Any, Any], *, has_shape: bool) -> None:
+    """Say of an input or an output that it is of an array's type, and of its shape, or of any with as many sizes."""
     from onnx import helper
 
-    found = type(model)()
-    found.CopyFrom(model)
-    declared = {info.name for info in found.graph.output}
-    for name, dtype in types.items():
-        if name not in declared:
-            info = found.graph.output.add(name=name)
-            if dtype is not None:
-                info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(dtype)
-    return found
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    info.type.CopyFrom(helper.make_tensor_type_proto(kind, array.shape if has_shape else [None] * array.ndim))

@@ -17,6 +17,7 @@ from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
 from anydml.onnx.parts.segment import looks_at
+from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
 from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Given, Source
+    from anydml.runtime.profile import Profile
 
 
 def load(
@@ -174,6 +176,14 @@ class Model:
             rule = "there is nothing to show: every output is known, or is an input"
             raise ModelError(self.name, Fault(field="", rule=rule))
         return compiled.explain()
+
+    def profile(self, inputs: Mapping[str, Any], *, runs: int = 10) -> Profile:
+        """Time, bytes and arithmetic of each pass of a run on these inputs; the model is compiled once more for it.
+
+        It prints as a table; `.json()` is for machines, `.trace()` for chrome://tracing and Perfetto.
+        """
+        options = {"is_strict": self._is_strict, "is_whole": self._divided is None}
+        return profile_model(lambda: Model(self._source, self.device, self._given, **options), inputs, runs)
 
     def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.

@@ -84,6 +84,7 @@ class Program:
         self.compiled: CompiledGraph | None = None
         if made:
             self.compiled = self._compile(found.tracer.graph, made, limit, size)
+            self.compiled.labels = self._labels
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]

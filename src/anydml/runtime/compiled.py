@@ -22,6 +22,7 @@ from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row, one_or_all
 from anydml.runtime.layouts import Layouts
 from anydml.runtime.owned import Kept
+from anydml.runtime.watching import WATCHER
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class CompiledOperator(Compiled):
         if whole is not None:
             stores = {name: store for name, store in recipe.stores.items() if store.kind != "scratch"}
             recipe = Recipe(stores, recipe.steps[-1:])
+        self.recipe = recipe
+        """The steps that a dispatch takes; of those that an engine runs as one the last."""
         self._arena = lay_out(recipe)
         self.temporary_size = self._arena.size_in_bytes
         self._programs = [whole] if whole else [engine.compile(step.primitive, dense) for step in recipe.steps]
@@ -126,7 +129,10 @@ class CompiledOperator(Compiled):
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """What runs each step in turn; what passes between them lies in the temporary memory."""
-        return in_a_row(self._ahead.bind(self._programs, self._arena.placed(places, temporary)))
+        launches = self._ahead.bind(self._programs, self._arena.placed(places, temporary))
+        if (recorder := WATCHER.get()) is not None:
+            launches = list(recorder.watch(self, dict(enumerate(launches))).values())
+        return in_a_row(launches)
 
     def several(self, out: object) -> list[object]:
         """A list is for operators that give one; to others it is no array."""

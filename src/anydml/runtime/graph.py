@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.protocol import replayed
@@ -28,6 +29,7 @@ from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row, one_or_all
 from anydml.runtime.layouts import Layouts
 from anydml.runtime.owned import Kept
+from anydml.runtime.watching import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,6 +56,8 @@ class CompiledGraph(Compiled):
     """
 
     name = SUBJECT
+    labels: Mapping[str, str] = MappingProxyType({})
+    """By the name of a node, what its owner calls it, where that is something else."""
 
     def __init__(
         self,
@@ -138,7 +142,7 @@ class CompiledGraph(Compiled):
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
         has_checks = any(step.primitive.checks for step in self.recipe.steps)
-        return launch if has_checks else replayed(self.device.engine, launch)
+        return launch if has_checks or WATCHER.get() else replayed(self.device.engine, launch)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
@@ -151,11 +155,15 @@ class CompiledGraph(Compiled):
         """What runs the steps that touch fields which moved, by number."""
         stores = self._placed(places, temporary)
         numbers = {n for field in moved for n in self._touching.get(self._stores[field], ())}
-        return {n: self._ahead.bind_one(self._programs, n, stores) for n in numbers}
+        launches = {n: self._ahead.bind_one(self._programs, n, stores) for n in numbers}
+        return launches if (recorder := WATCHER.get()) is None else recorder.watch(self, launches, self.labels)
 
     def bind_all(self, places: Mapping[str, int], temporary: Buffer | None) -> list[Callable[[], Any]]:
         """What runs each step."""
-        return self._ahead.bind(self._programs, self._placed(places, temporary))
+        launches = self._ahead.bind(self._programs, self._placed(places, temporary))
+        if (recorder := WATCHER.get()) is None:
+            return launches
+        return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
 
     @cached_property
     def _touching(self) -> dict[str, set[int]]:

@@ -13,6 +13,7 @@ from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.tensors import decode_tensor, is_external
 from anydml.onnx.types import ELEMENT_TYPES
+from anydml.runtime.watching import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +52,11 @@ class HostPart(Part):
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the nodes on values in the host's memory."""
         given = {name: _given(values[name]) for name in self.takes}
-        results = self._evaluator(given).run(given)
+        evaluator, recorder = self._evaluator(given), WATCHER.get()
+        if recorder is None:
+            results = evaluator.run(given)
+        else:
+            results = recorder.time_host(tuple(map(label_of, self.nodes)), lambda: evaluator.run(given))
         self.copied = sum(map(_size, (*given.values(), *results)))
         source = self._scope.source
         source.beside.limit.check(sum(map(_size, results)), f"results of {self.label}", source.name)

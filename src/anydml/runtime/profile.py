@@ -1,0 +1,170 @@
+"""What a profile says: for each pass its time, its bytes and its arithmetic, and how near it comes to the machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from anydml.memory import word_bytes
+from anydml.runtime.peak import Peak, peak_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anydml.ir.work import Work
+    from anydml.runtime.device import Device
+    from anydml.runtime.watching import Recorder, Span
+
+_LONGEST = 60
+"""Of the nodes in a table's row."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassTime:
+    """One pass over memory, or what runs on the host: all its calls in a run."""
+
+    nodes: tuple[str, ...]
+    """What it carries out."""
+    seconds: float
+    """The median of the runs."""
+    calls: int
+    work: Work
+    """Of all calls together."""
+    peak: Peak | None
+    """What the device does at most; None for what runs on the host."""
+
+    @property
+    def where(self) -> str:
+        """Where it runs: `device` or `host`."""
+        return "host" if self.peak is None else "device"
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Of the device's speed at copying, and of its speed at arithmetic; past 1 where caches hold what is read."""
+        if self.peak is None or not self.seconds:
+            return 0.0, 0.0
+        return self.work.bytes / self.seconds / self.peak.bytes, self.work.flops / self.seconds / self.peak.flops
+
+    @property
+    def share(self) -> float:
+        """The larger of the two: how near it comes to what the device can do."""
+        return max(self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a run was spent on. It prints as a table; `.json()` is for machines, `.trace()` for Perfetto."""
+
+    device: str
+    runs: int
+    seconds: float
+    """A whole run, the median: what lies between the passes, and the watching itself, included."""
+    peak: Peak
+    passes: tuple[PassTime, ...]
+    """In the order in which they first ran."""
+    spans: tuple[Span, ...]
+    """The calls of the last run, each by the number of its pass."""
+
+    @classmethod
+    def of(cls, recorder: Recorder, device: Device) -> Profile:
+        """What a recorder kept; the device is measured where it was not before."""
+        passes: list[PassTime] = []
+        numbers: dict[int, int] = {}
+        for number, one in enumerate(recorder.passes):
+            if not one.calls:  # what ran before the model was cut otherwise
+                continue
+            numbers[number] = len(passes)
+            peak = None if one.data_type is None else peak_of(device, one.data_type)
+            work = type(one.work)(*(each * one.calls for each in one.work))
+            passes.append(PassTime(one.nodes, median(one.seconds), one.calls, work, peak))
+        spans = tuple(span._replace(number=numbers[span.number]) for span in recorder.spans)
+        return cls(device.name, len(recorder.runs), median(recorder.runs), peak_of(device), tuple(passes), spans)
+
+    @property
+    def between(self) -> float:
+        """Seconds of a run in no pass."""
+        return max(self.seconds - sum(one.seconds for one in self.passes), 0.0)
+
+    def as_data(self) -> dict[str, Any]:
+        """All figures, as JSON has them."""
+        return {
+            "device": self.device,
+            "runs": self.runs,
+            "milliseconds": self.seconds * 1000,
+            "between_milliseconds": self.between * 1000,
+            "peak": {"bytes_per_second": self.peak.bytes, "flops_per_second": self.peak.flops},
+            "passes": [self._pass(one) for one in self.passes],
+        }
+
+    def _pass(self, one: PassTime) -> dict[str, Any]:
+        memory, arithmetic = one.shares
+        return {
+            "nodes": list(one.nodes),
+            "where": one.where,
+            "calls": one.calls,
+            "milliseconds": one.seconds * 1000,
+            "share_of_time": one.seconds / self.seconds if self.seconds else 0.0,
+            "bytes": one.work.bytes,
+            "flops": one.work.flops,
+            "share_of_copy_speed": memory,
+            "share_of_flops": arithmetic,
+        }
+
+    def json(self) -> str:
+        """All figures."""
+        return json.dumps(self.as_data(), indent=2) + "\n"
+
+    def trace(self) -> str:
+        """The last run's passes on a line of time, in Chrome's format: chrome://tracing and Perfetto show it."""
+        threads = {"device": 1, "host": 2}
+        events: list[dict[str, Any]] = [
+            {"name": "thread_name", "ph": "M", "pid": 1, "tid": number, "args": {"name": name}}
+            for name, number in {f"{self.device}, passes": 1, "host": 2}.items()
+        ]
+        for span in self.spans:
+            one = self.passes[span.number]
+            each = {"pass": span.number, "nodes": list(one.nodes)}
+            each |= {"bytes": one.work.bytes // one.calls, "flops": one.work.flops // one.calls}
+            times = {"ts": span.start * 1e6, "dur": span.seconds * 1e6}
+            name = ", ".join(one.nodes) or "pass"
+            events.append({"name": name, "ph": "X", "pid": 1, "tid": threads[one.where], **times, "args": each})
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}) + "\n"
+
+    def __str__(self) -> str:
+        heads = ("pass", "ms", "of time", "calls", "moves", "GB/s", "GFLOP", "GFLOP/s", "of peak", "nodes")
+        rows = [self._row(number, one) for number, one in enumerate(self.passes)]
+        between = ("", f"{self.between * 1000:.4f}", _percent(self.between, self.seconds), *[""] * 6, "between passes")
+        whole = ("", f"{self.seconds * 1000:.4f}", "", "", *[""] * 5, f"a run, the median of {self.runs}")
+        peak = (
+            f"Peak of {self.device}: {self.peak.bytes / 1e9:.1f} GB/s, {self.peak.flops / 1e9:.1f} GFLOP/s, measured."
+        )
+        return "\n".join([*_table([heads, *rows, between, whole]), peak])
+
+    def _row(self, number: int, one: PassTime) -> tuple[str, ...]:
+        first = (str(number), f"{one.seconds * 1000:.4f}", _percent(one.seconds, self.seconds), str(one.calls))
+        nodes = _short(", ".join(one.nodes))
+        if one.peak is None:
+            return (*first, *[""] * 5, f"{nodes}, on the host")
+        speed = [each / one.seconds / 1e9 if one.seconds else 0.0 for each in one.work]
+        memory, arithmetic = one.shares
+        peak = f"{one.share:.0%} {'memory' if memory >= arithmetic else 'arithmetic'}"
+        flops = f"{one.work.flops / 1e9:.4g}"
+        return (*first, word_bytes(one.work.bytes), f"{speed[0]:.1f}", flops, f"{speed[1]:.1f}", peak, nodes)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if whole else ""
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns as wide as they need, set to the right but for the last."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    for row in rows:
+        *numbers, last = row
+        yield "  ".join([*(f"{cell:>{width}}" for cell, width in zip(numbers, widths, strict=False)), last]).rstrip()
