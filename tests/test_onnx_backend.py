@@ -24,7 +24,7 @@ from anydml.onnx import Backend  # isort: skip - after the models, which leave t
 from anydml.onnx.contrib import CONTRIB  # isort: skip
 from anydml.onnx.functions import is_made_of_others  # isort: skip
 from anydml.onnx.lowerings import find_lowering, lowered_kinds  # isort: skip
-from anydml.onnx.bodies import nodes_within  # isort: skip
+from anydml.onnx.bodies import has_bodies, nodes_within  # isort: skip
 from anydml.onnx.parts.part import makers  # isort: skip
 from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
 
@@ -129,6 +129,10 @@ DRAWN = {
 """Tests that expect what NumPy's generator draws; test_onnx_random.py has what holds of DirectML's."""
 
 
+UNSIZED = {"test_loop16_seq_none"}
+"""Tests that expect a scalar in a sequence, of which ONNX's runner asks the length."""
+
+
 def check_nearer(model: Any) -> None:
     """Ours has more digits of a causal attention than ONNX's own evaluator, neither of them all that float64 has."""
     rng = np.random.default_rng(16)
@@ -184,7 +188,7 @@ def reason_for(model: Any) -> int:
 def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     cases = load_runner().test_cases
     found = run_tests(cases["OnnxBackendNodeModelTest"], engine)
-    rounded, drawn = ({f"{name}_{engine}" for name in names} for names in (ROUNDED, DRAWN))
+    rounded, drawn, unsized = ({f"{name}_{engine}" for name in names} for names in (ROUNDED, DRAWN, UNSIZED))
     found.passed = [name for name in found.passed if name not in drawn]  # as one may by chance
     with capsys.disabled():
         passed = Counter(next(iter(kinds_of(found.models[name]))) for name in found.passed)
@@ -193,7 +197,8 @@ def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
             f"\nONNX backend node tests on {engine}: {len(found.passed):,} passed ({by_operator}),"
             f" {len(found.refused):,} refused"
         )
-    assert found.failed.keys() <= rounded | drawn, found.failed
+    assert found.failed.keys() <= rounded | drawn | unsized, found.failed
+    assert all("Unable to compare expected type" in found.failed[name] for name in unsized)
     assert all("Not equal to tolerance" in found.failed.get(name, "Not equal to tolerance") for name in drawn)
     for name in rounded:
         check_nearer(found.models[name])
@@ -204,7 +209,8 @@ def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     lacking = {  # DirectML's operators do not compute in FLOAT64
         name: NO_DOUBLE for name in ours & found.refused.keys() if DOUBLE in types_in(found.models[name])
     }
-    wanted = {name for name in ours if not may_be_refused(found.models[name])} - lacking.keys() - rounded - drawn
+    wanted = {name for name in ours if not may_be_refused(found.models[name])} - lacking.keys()
+    wanted -= rounded | drawn | unsized
     unlike = (set(found.passed) - rounded) ^ wanted
     assert not unlike, {name: found.refused.get(name, "passed") for name in sorted(unlike)}
     for name, reason in lacking.items():
@@ -212,12 +218,13 @@ def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     passed_kinds = {kind for name in found.passed for kind in kinds_of(found.models[name])}
     assert set(lowered_kinds()) - {*CONTRIB, *UNTESTED} <= passed_kinds
 
-    # What strict=True refuses runs on the host, but for images, and NumPy's own draws.
+    # What strict=True refuses runs on the host, but for bodies that no part runs, images, and NumPy's own draws.
     there = {name for name in found.refused if not name.startswith("test_bernoulli")}
     hosted = run_tests(cases["OnnxBackendNodeModelTest"], engine, there, strict=False)
     assert not hosted.failed, hosted.failed
     for name, reason in hosted.refused.items():
-        assert "lacks a package" in reason, (name, reason)
+        nodes = [each for each in found.models[name].graph.node if each.op_type not in makers()]
+        assert any(map(has_bodies, nodes)) or "lacks a package" in reason, (name, reason)
 
     for category in ("Simple", "PyTorchOperator", "PyTorchConverted"):
         others = run_tests(cases[f"OnnxBackend{category}ModelTest"], engine)
