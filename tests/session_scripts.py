@@ -218,12 +218,12 @@ def profiled(ort: Any, folder: Path) -> Any:
     path = Path(session.end_profiling())
     events = json.loads(path.read_text())
     names = [event["name"] for event in events]
-    return (
-        path.parent == folder,
+    asked = (
         "model_run" in names,
-        set(events[0]) - {"args"},
-        session.get_profiling_start_time_ns() > 0,
+        any(name.endswith("_kernel_time") for name in names),
+        {event["cat"] for event in events},
     )
+    return path.parent == folder, asked, set(events[0]) - {"args"}, session.get_profiling_start_time_ns() > 0
 
 
 def asynchronous(ort: Any) -> Any:

@@ -1,6 +1,6 @@
 """Language models of made-up weights on a GPU against PyTorch: `python -m benchmarks.cuda.language`.
 
-The networks of `benchmarks.language`, all in FLOAT32 without TF32. One run, the contestants interleaved round by round;
+The networks of `benchmarks.models`, all in FLOAT32 without TF32. One run, the contestants interleaved round by round;
 of each the median, by the host's clock, from a call to the end of its work on the device.
 """
 
@@ -15,20 +15,20 @@ from typing import Any
 import torch
 
 import anydml.onnx
-from benchmarks import networks
+from benchmarks.networks import language
 
 SIZES: dict[str, tuple[str, tuple[int, int]]] = {
-    "BERT-base, 1 x 128": ("encoder", (1, 128)),
-    "BERT-base, 8 x 512": ("encoder", (8, 512)),
-    "GPT-2 step, 128 before": ("decoder", (1, 128)),
-    "GPT-2 step, 1000 before": ("decoder", (1, 1000)),
+    "BERT-base, 1 x 128": ("bert", (1, 128)),
+    "BERT-base, 8 x 512": ("bert", (8, 512)),
+    "GPT-2 step, 128 before": ("gpt2", (1, 128)),
+    "GPT-2 step, 1000 before": ("gpt2", (1, 1000)),
 }
 
 
 def feeds_of(kind: str, sizes: tuple[int, int], layers: int, place: str = "cuda") -> dict[str, Any]:
     """The inputs by name, in the order of the network's."""
     batch, count = sizes
-    if kind == "encoder":
+    if kind == "bert":
         ids = torch.randint(0, 1000, (batch, count), device=place)
         return {"ids": ids, "mask": torch.ones_like(ids)}
     past = torch.randn((layers, 2, batch, 12, count, 64), device=place)
@@ -45,8 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for name, (kind, sizes) in SIZES.items():
         if options.only in name:
-            network = networks.network(kind, layers=options.layers).cuda()
-            model = getattr(networks, kind)(layers=options.layers)
+            made = getattr(language, kind)(layers=options.layers)
+            model, network = made.onnx(), made.module.cuda()
             feeds = feeds_of(kind, sizes, options.layers)
             print(name, *measure(model, network, feeds, options), sep=" | ", flush=True)
     return 0

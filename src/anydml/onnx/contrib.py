@@ -5,10 +5,11 @@ A type of another domain than ONNX's is called by both names, `com.microsoft.Mat
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 _FLOATS = ("tensor(float)", "tensor(float16)")
 _BYTES = ("tensor(uint8)",)
+_BYTES_SIGNED = ("tensor(uint8)", "tensor(int8)")
 TYPES = {
     "T": _FLOATS,
     "T1": _BYTES,
@@ -16,24 +17,84 @@ TYPES = {
     "T3": ("tensor(int32)",),
     "T4": ("tensor(int64)",),
     "U": ("tensor(float)",),
+    "Q": _BYTES_SIGNED,
+    "W": _BYTES_SIGNED,
+    "Y": (*_BYTES_SIGNED, "tensor(float)"),
+    "N": (*_BYTES_SIGNED, *(f"tensor({kind})" for kind in ("uint16", "int16", "uint4", "int4"))),
+    "D": (*_BYTES_SIGNED, *(f"tensor({kind})" for kind in ("uint16", "int16", "uint4", "int4", "int32"))),
+    "B": ("tensor(bool)",),
 }
 """By a type variable, what it may be."""
+
+
+Attributes: TypeAlias = dict[str, int | float | str | tuple[float, ...] | None]
 
 
 class Contrib(NamedTuple):
     """A node type."""
 
     inputs: str
-    """A name and a type variable each; with a question mark it may be left out."""
+    """A name and a type variable each; with a question mark it may be left out, with a star there are any number."""
     outputs: str
-    attributes: dict[str, int | float | str | tuple[()] | None]
-    """By name, the default; None for a whole number that must be given, () for several that need not."""
+    attributes: Attributes
+    """By name, the default; None for a whole number that must be given. Several numbers need not: () whole ones, (0.0,)
+    others."""
 
 
 _SKIP_OUTPUTS = "output:T mean:U? inv_std_var:U? input_skip_bias_sum:T?"
-_ATTENTION: dict[str, int | float | str | tuple[()] | None] = {
+_ATTENTION: Attributes = {
     "num_heads": None, "unidirectional": 0, "mask_filter_value": -10000.0, "scale": 0.0,
 }  # fmt: skip
+_ONE, _TWO = "X:Q X_scale:U X_zero_point:Q?", "A:Q A_scale:U A_zero_point:Q? B:Q B_scale:U B_zero_point:Q?"
+_RESULT = "Y_scale:U Y_zero_point:Q?"
+_WINDOWS: Attributes = {"auto_pad": "NOTSET", "kernel_shape": (), "pads": (), "strides": ()}
+_ACTIVATION: Attributes = {"activation": ""}
+FUSED = {
+    "QLinearAdd": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
+    "QLinearMul": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
+    "QLinearSigmoid": Contrib(f"{_ONE} {_RESULT}", "Y:Q", {}),
+    "QLinearLeakyRelu": Contrib(f"{_ONE} {_RESULT}", "Y:Q", {"alpha": 0.01}),
+    "QLinearSoftmax": Contrib(f"{_ONE} {_RESULT}", "Y:Q", {"axis": -1, "opset": None}),
+    "QLinearGlobalAveragePool": Contrib(f"{_ONE} {_RESULT}", "Y:Q", {"channels_last": 0}),
+    "QLinearAveragePool": Contrib(
+        f"{_ONE} {_RESULT}", "Y:Q", {**_WINDOWS, "ceil_mode": 0, "count_include_pad": 0, "channels_last": 0}
+    ),
+    "QLinearConcat": Contrib("Y_scale:U Y_zero_point:Q inputs:Y*", "Y:Q", {"axis": None}),
+    "QLinearWhere": Contrib(f"condition:B {_TWO} {_RESULT}", "Z:Q", {}),
+    "QGemm": Contrib(
+        "A:Q a_scale:U a_zero_point:Q B:W b_scale:U b_zero_point:W C:T3? y_scale:U? y_zero_point:Y?",
+        "Y:Y",
+        {"alpha": 1.0, "transA": 0, "transB": 0},
+    ),
+    "MatMulIntegerToFloat": Contrib("A:Q B:W a_scale:U b_scale:U a_zero_point:Q? b_zero_point:W? bias:U?", "Y:U", {}),
+    "QuantizeLinear": Contrib("x:U y_scale:U y_zero_point:N?", "y:N", {"axis": 1}),
+    "DequantizeLinear": Contrib("x:D x_scale:U x_zero_point:D?", "y:U", {"axis": 1}),
+    "FusedMatMul": Contrib(
+        "A:T B:T", "Y:T", {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
+    ),
+    "FusedConv": Contrib(
+        "X:T W:T B:T? Z:T?",
+        "Y:T",
+        {**_WINDOWS, "dilations": (), "group": 1, **_ACTIVATION, "activation_params": (0.0,)},
+    ),
+    "FusedGemm": Contrib(
+        "A:T B:T C:T?",
+        "Y:T",
+        {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **_ACTIVATION}
+        | {f"activation_{name}": 0.0 for name in ("alpha", "beta", "gamma")},
+    ),
+    "Gelu": Contrib("X:T", "Y:T", {}),
+    "BiasGelu": Contrib("A:T B:T", "C:T", {}),
+    "FastGelu": Contrib("X:T bias:T?", "Y:T", {}),
+    "QuickGelu": Contrib("X:T", "Y:T", {"alpha": 1.702}),
+    "EmbedLayerNormalization": Contrib(
+        "input_ids:T3 segment_ids:T3? word_embedding:T position_embedding:T segment_embedding:T? gamma:T beta:T"
+        " mask:T3? position_ids:T3?",
+        "output:T mask_index:T3? embedding_sum:T?",
+        {"epsilon": 1e-12, "mask_index_type": 0},
+    ),
+}
+"""What ONNX Runtime's quantiser and optimiser write, of the domain com.microsoft."""
 CONTRIB = {
     "SimplifiedLayerNormalization": Contrib(
         "X:T scale:T", "Y:T inv_std_var:U?", {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
@@ -94,4 +155,5 @@ CONTRIB = {
         "output:T",
         {"scale": 1.0, "interleaved": 0, "rotary_embedding_dim": 0, "num_heads": 0, "is_packed_batching": 0},
     ),
+    **{f"com.microsoft.{name}": found for name, found in FUSED.items()},
 }

@@ -111,20 +111,20 @@ def _contrib_schema(kind: str) -> Any:
     found, (domain, _, name), schema = CONTRIB[kind], kind.rpartition("."), onnx.defs.OpSchema
 
     def parameter(text: str) -> Any:
-        label, _, variable = text.rstrip("?").partition(":")
-        options = schema.FormalParameterOption
-        option = options.Optional if text.endswith("?") else options.Single
-        return schema.FormalParameter(label, variable, param_option=option)
+        label, _, variable = text.rstrip("?*").partition(":")
+        options = {"?": schema.FormalParameterOption.Optional, "*": schema.FormalParameterOption.Variadic}
+        option = options.get(text[-1], schema.FormalParameterOption.Single)
+        return schema.FormalParameter(label, variable, param_option=option, is_homogeneous=not text.endswith("*"))
 
     def attribute(label: str, default: Any) -> Any:
-        if default == ():
-            return schema.Attribute(label, schema.AttrType.INTS, required=False)
+        if isinstance(default, tuple):
+            return schema.Attribute(label, schema.AttrType.FLOATS if default else schema.AttrType.INTS, required=False)
         if default is None:
             return schema.Attribute(label, schema.AttrType.INT, required=True)
         return schema.Attribute(label, default_value=onnx.helper.make_attribute(label, default))
 
     slots = [several.split() for several in (found.inputs, found.outputs)]
-    used = {text.rstrip("?").partition(":")[2] for several in slots for text in several}
+    used = {text.rstrip("?*").partition(":")[2] for several in slots for text in several}
     return schema(
         name,
         domain,
@@ -221,9 +221,10 @@ def definition_of(node: Any, version: int, elements: Sequence[str | None]) -> An
     return body if body.node else None
 
 
-def make_node(kind: str, inputs: list[str], outputs: list[str]) -> Any:
+def make_node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
     """A node of ONNX's own."""
-    return onnx.NodeProto(op_type=kind, input=inputs, output=outputs)
+    made = [onnx.helper.make_attribute(name, value) for name, value in attributes.items()]
+    return onnx.NodeProto(op_type=kind, input=inputs, output=outputs, attribute=made)
 
 
 def make_info(name: str, element: str = "") -> Any:

@@ -21,6 +21,7 @@ from anydml.onnx.lowerings import (
     drawing,
     einsum,
     filling,
+    fused,
     gathering,
     grids,
     moving,
@@ -53,6 +54,11 @@ if TYPE_CHECKING:
 def by_definition(node: Node) -> list[Value | None]:
     """A node as ONNX makes it of others."""
     return defined.lower(node, find_lowering)
+
+
+def by_others(body: fused.Body) -> Lowering:
+    """A node as the nodes that it stands for."""
+    return lambda node: body(node, fused.Maker(node, find_lowering))
 
 
 LOWERINGS: dict[str, dict[int, Lowering]] = {
@@ -175,6 +181,9 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "com.microsoft.MultiHeadAttention": {1: attending.multi_head_attention},
     "com.microsoft.RotaryEmbedding": {1: attention.rotary_embedding_by_positions},
     "com.microsoft.MatMulNBits": {1: quantising.matmul_bits},
+    **{f"com.microsoft.{kind}": {1: by_others(body)} for kind, body in fused.BODIES.items()},
+    "com.microsoft.QuantizeLinear": {1: quantising.quantize},
+    "com.microsoft.DequantizeLinear": {1: quantising.dequantize},
     "com.microsoft.SkipLayerNormalization": {1: normalising.skip_norm(use_mean=True)},
     "com.microsoft.SkipSimplifiedLayerNormalization": {1: normalising.skip_norm(use_mean=False)},
 }

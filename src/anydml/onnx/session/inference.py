@@ -197,7 +197,8 @@ class InferenceSession:
 
     def _compute(self, inputs: dict[str, Any], out: dict[str, Any], run_options: Any) -> dict[str, Any]:
         options: RunOptions = read_options(run_options, RunOptions, "run_options")
-        with self._told(), self._event("model_run"), self._with_threads():
+        timed = contextlib.nullcontext() if self._timeline is None else self._timeline.run(self.device.engine.memory)
+        with self._told(), timed, self._with_threads():
             self._check_terminated(options)
             try:
                 results = self._model.run(inputs, out=out or None)

@@ -1,0 +1,224 @@
+"""Node types that ONNX Runtime's tools write, each as the ONNX nodes that it stands for.
+
+Its quantiser writes nodes of 8-bit numbers, which are dequantised, computed and quantised again; its optimiser writes
+products and convolutions with what follows them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import DataType
+from anydml.onnx.library import make_node, node_rules
+from anydml.onnx.nodes import Node
+from anydml.onnx.types import FLOAT, element_of
+from anydml.onnx.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Lowering = Callable[[Node], Sequence[Value | None]]
+    Body = Callable[[Node, "Maker"], Sequence[Value | None]]
+
+_VERSION = 17
+"""The opset of the nodes that they become."""
+_WORD, _LONG = element_of(DataType.INT32), element_of(DataType.INT64)
+
+
+class Maker:
+    """Lowers the nodes that one node stands for."""
+
+    def __init__(self, node: Node, find: Callable[[str, int], Lowering | None]) -> None:
+        self._node, self._find = node, find
+
+    def __call__(self, kind: str, *inputs: Value | None, version: int = _VERSION, **attributes: Any) -> Value:
+        """The first output of a node."""
+        names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
+        return self._lower(make_node(kind, names, ["y"], **attributes), version, inputs)
+
+    def like(self, kind: str, *inputs: Value | None, version: int = _VERSION) -> Value:
+        """The same, with those of the attributes of the node itself that the other has too."""
+        rules = node_rules(kind, version)
+        assert rules is not None  # noqa: S101 - for type checkers: it is one of ONNX's own
+        made = make_node(kind, ["" if value is None else "x" for value in inputs], ["y"])
+        made.attribute.extend(each for each in self._node.proto.attribute if each.name in rules.attributes)
+        return self._lower(made, version, inputs)
+
+    def _lower(self, proto: Any, version: int, inputs: Sequence[Value | None]) -> Value:
+        lowering = self._find(str(proto.op_type), version)
+        assert lowering is not None  # noqa: S101 - for type checkers: a test has a node of each type
+        found = lowering(Node(proto, version, inputs, self._node.tracer))[0]
+        assert found is not None  # noqa: S101 - for type checkers: it is asked for
+        return found
+
+
+# Of 8-bit numbers
+
+
+def _opened(node: Node, make: Maker, first: int) -> Value:
+    """The numbers that an input and the scale and zero point after it stand for."""
+    return make("DequantizeLinear", node.input(first), node.input(first + 1), node.optional(first + 2))
+
+
+def _closed(node: Node, make: Maker, found: Value, scale: Value, zero: Value | None) -> list[Value]:
+    like = node.input(0).element if zero is None else zero.element
+    return [make("QuantizeLinear", found, scale, Value.of(like, 0) if zero is None else zero)]
+
+
+def quantised(kind: str, count: int) -> Body:
+    """A node of that many tensors, each with a scale and a zero point, as is the result."""
+
+    def lower(node: Node, make: Maker) -> list[Value]:
+        if "channels_last" in node.rules.attributes and node.integer("channels_last", 0):
+            node.unsupported("channels_last", "channels_last is not supported")
+        version = min(node.integer("opset", _VERSION), _VERSION) if "opset" in node.rules.attributes else _VERSION
+        found = make.like(kind, *(_opened(node, make, 3 * i) for i in range(count)), version=version)
+        return _closed(node, make, found, node.input(3 * count), node.optional(3 * count + 1))
+
+    return lower
+
+
+def concat(node: Node, make: Maker) -> list[Value]:
+    """QLinearConcat: the result's scale and zero point come first."""
+    parts = [_opened(node, make, i) for i in range(2, len(node.proto.input), 3)]
+    return _closed(node, make, make.like("Concat", *parts), node.input(0), node.input(1))
+
+
+def where(node: Node, make: Maker) -> list[Value]:
+    """QLinearWhere: a condition, and two tensors."""
+    found = make("Where", node.input(0), _opened(node, make, 1), _opened(node, make, 4))
+    return _closed(node, make, found, node.input(7), node.optional(8))
+
+
+def gemm(node: Node, make: Maker) -> list[Value]:
+    """QGemm: an exact product, to which whole numbers are added; then scaled, and quantised where it says how."""
+    a, b = (_turned(node, make, node.input(i), name) for i, name in ((0, "transA"), (3, "transB")))
+    total = make("MatMulInteger", a, b, node.optional(2), node.optional(5))
+    if (bias := node.optional(6)) is not None:
+        total = make("Add", total, bias)
+    scale = make("Mul", make("Mul", node.input(1), node.input(4)), Value.of(FLOAT, node.real("alpha")))
+    found = make("Mul", make("Cast", total, to=1), scale)
+    return [found] if node.optional(7) is None else _closed(node, make, found, node.input(7), node.optional(8))
+
+
+def matmul_to_float(node: Node, make: Maker) -> list[Value]:
+    """MatMulIntegerToFloat: an exact product, scaled, and a bias."""
+    total = make("MatMulInteger", node.input(0), node.input(1), node.optional(4), node.optional(5))
+    found = make("Mul", make("Cast", total, to=1), make("Mul", node.input(2), node.input(3)))
+    return [found if node.optional(6) is None else make("Add", found, node.input(6))]
+
+
+# With what follows
+
+
+def _turned(node: Node, make: Maker, value: Value, name: str) -> Value:
+    """A matrix, or several, transposed where the attribute says so."""
+    count = len(value.shape)
+    if not node.integer(name, 0) or count < 2:
+        return value
+    return make("Transpose", value, perm=[*range(count - 2), count - 1, count - 2])
+
+
+def matmul(node: Node, make: Maker) -> list[Value]:
+    """FusedMatMul: transposed, and times alpha."""
+    if node.integer("transBatchA", 0) or node.integer("transBatchB", 0):
+        node.unsupported("transBatchA", "transBatchA and transBatchB are not supported")
+    a, b = (_turned(node, make, node.input(i), name) for i, name in enumerate(("transA", "transB")))
+    found, alpha = make("MatMul", a, b), node.real("alpha")
+    return [found if alpha == 1 else make("Mul", found, Value.of(found.element, alpha))]
+
+
+_FOLLOWS: dict[str, tuple[str, ...]] = {
+    "": (), "Relu": (), "Sigmoid": (), "Tanh": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"),
+    "Clip": ("", ""),
+}  # fmt: skip
+"""Activations that may follow, and what their numbers are called; of Clip they are inputs."""
+
+
+def _followed(node: Node, make: Maker, found: Value, numbers: Sequence[float]) -> Value:
+    kind = node.text("activation")
+    if kind not in _FOLLOWS or len(numbers) < len(_FOLLOWS[kind]):
+        known = ", ".join(filter(None, _FOLLOWS))
+        node.unsupported(
+            "activation", f"activation {kind!r} with {len(numbers)} numbers is not supported; there are {known}"
+        )
+    if kind == "Clip":
+        return make(kind, found, *(Value.of(found.element, number) for number in numbers[:2]))
+    named: dict[str, Any] = dict(zip(_FOLLOWS[kind], numbers, strict=False))
+    return make(kind, found, **named) if kind else found
+
+
+def convolution(node: Node, make: Maker) -> list[Value]:
+    """FusedConv: a tensor may be added before the activation."""
+    found = make.like("Conv", node.input(0), node.input(1), node.optional(2))
+    if (other := node.optional(3)) is not None:
+        found = make("Add", found, other)
+    return [_followed(node, make, found, node.reals("activation_params") if node.has("activation_params") else ())]
+
+
+def gemm_followed(node: Node, make: Maker) -> list[Value]:
+    """FusedGemm."""
+    names = ("activation_alpha", "activation_beta")
+    numbers = [node.real(name) for name in names if node.has(name)]
+    return [_followed(node, make, make.like("Gemm", node.input(0), node.input(1), node.optional(2)), numbers)]
+
+
+def gelu(approximate: str) -> Body:
+    """Gelu and BiasGelu, or FastGelu: of a tensor, or of the sum of two."""
+
+    def lower(node: Node, make: Maker) -> list[Value]:
+        bias = node.optional(1)
+        whole = node.input(0) if bias is None else make("Add", node.input(0), bias)
+        return [make("Gelu", whole, version=20, approximate=approximate)]
+
+    return lower
+
+
+def quick_gelu(node: Node, make: Maker) -> list[Value]:
+    """QuickGelu: x · sigmoid(alpha·x)."""
+    x = node.input(0)
+    return [make("Mul", x, make("Sigmoid", make("Mul", x, Value.of(x.element, node.real("alpha")))))]
+
+
+def embedding(node: Node, make: Maker) -> list[Value | None]:
+    """EmbedLayerNormalization: embeddings of tokens, positions and segments, normalised; and how long each text is."""
+    ids, segments, mask, places = node.input(0), node.optional(1), node.optional(7), node.optional(8)
+    table = node.input(3)
+    if places is None:
+        start, end = (Value.of(_LONG, [n]) for n in (0, ids.shape[-1]))
+        rows = make("Slice", table, start, end)
+    else:
+        rows = make("Gather", table, places)
+    total = make("Add", make("Gather", node.input(2), ids), rows)
+    if segments is not None:
+        total = make("Add", total, make("Gather", node.input(4), segments))
+    normed = make("LayerNormalization", total, node.input(5), node.input(6), axis=-1, epsilon=node.real("epsilon"))
+    lengths = None
+    if node.output_count > 1 and node.proto.output[1]:
+        zeros = Value.of(_WORD, [0] * ids.shape[0])
+        lengths = zeros if mask is None else make("ReduceSum", mask, Value.of(_LONG, [1]), keepdims=0)
+    return [normed, lengths, total]
+
+
+BODIES: dict[str, Body] = {
+    "QLinearAdd": quantised("Add", 2),
+    "QLinearMul": quantised("Mul", 2),
+    "QLinearSigmoid": quantised("Sigmoid", 1),
+    "QLinearLeakyRelu": quantised("LeakyRelu", 1),
+    "QLinearSoftmax": quantised("Softmax", 1),
+    "QLinearGlobalAveragePool": quantised("GlobalAveragePool", 1),
+    "QLinearAveragePool": quantised("AveragePool", 1),
+    "QLinearConcat": concat,
+    "QLinearWhere": where,
+    "QGemm": gemm,
+    "MatMulIntegerToFloat": matmul_to_float,
+    "FusedMatMul": matmul,
+    "FusedConv": convolution,
+    "FusedGemm": gemm_followed,
+    "Gelu": gelu("none"),
+    "BiasGelu": gelu("none"),
+    "FastGelu": gelu("tanh"),
+    "QuickGelu": quick_gelu,
+    "EmbedLayerNormalization": embedding,
+}
+"""Of the domain com.microsoft, by name."""

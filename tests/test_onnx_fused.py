@@ -1,0 +1,100 @@
+"""Node types that ONNX Runtime's quantiser and optimiser write, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_models import onnx
+
+from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lowerings.fused import BODIES  # isort: skip
+
+runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
+
+RNG = np.random.default_rng(19)
+
+
+def _floats(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def _bytes(*shape: int, kind: Any = np.uint8, scale: float = 0.1, zero: int = 5) -> list[Any]:
+    """Numbers of 8 bits, their scale and their zero point."""
+    ends = np.iinfo(kind)
+    numbers = RNG.integers(ends.min, ends.max + 1, shape).astype(kind)
+    return [numbers, np.float32(scale), np.array(zero, kind)]
+
+
+def _scale(scale: float, zero: int = 3, kind: Any = np.uint8) -> list[Any]:
+    return [np.float32(scale), np.array(zero, kind)]
+
+
+def _products() -> list[Any]:
+    return [*_bytes(3, 8), *_bytes(4, 8, kind=np.int8, scale=0.02, zero=0)]
+
+
+ROWS = [*_bytes(3, 8), *_bytes(8, 4, kind=np.int8)]
+WORDS = RNG.integers(0, 9, (2, 3)).astype(np.int32)
+EMBEDDED = [WORDS, WORDS % 2, _floats(9, 8), _floats(6, 8), _floats(2, 8), _floats(8), _floats(8)]
+CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("QLinearAdd", [*_bytes(2, 3, 8), *_bytes(3, 8, scale=0.07, zero=128), *_scale(0.2)], {}),
+    ("QLinearAdd", [*_bytes(8, kind=np.int8), *_bytes(8, kind=np.int8, scale=0.07), *_scale(0.2, -4, np.int8)], {}),
+    ("QLinearMul", [*_bytes(2, 3, 8), *_bytes(1), *_scale(1.5)], {}),
+    ("QLinearSigmoid", [*_bytes(4, 8, scale=0.05, zero=128), *_scale(1 / 256, 0)], {}),
+    ("QLinearLeakyRelu", [*_bytes(4, 8, zero=128), *_scale(0.1)], {"alpha": 0.3}),
+    ("QLinearSoftmax", [*_bytes(4, 8, scale=0.02), *_scale(1 / 256, 0)], {"axis": -1, "opset": 13}),
+    ("QLinearSoftmax", [*_bytes(4, 3, 2, scale=0.02), *_scale(1 / 256, 0)], {"axis": 1, "opset": 9}),
+    ("QLinearGlobalAveragePool", [*_bytes(1, 3, 4, 5), *_scale(0.1)], {}),
+    ("QLinearAveragePool", [*_bytes(1, 3, 6, 6), *_scale(0.1)], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    ("QLinearConcat", [*_scale(0.1), *_bytes(2, 3), *_bytes(2, 5, scale=0.05)], {"axis": 1}),
+    ("QLinearWhere", [RNG.random((4, 8)) < 0.5, *_bytes(4, 8), *_bytes(4, 8, scale=0.05), *_scale(0.1)], {}),
+    ("QGemm", [*_products(), RNG.integers(-99, 99, 4).astype(np.int32), *_scale(0.3)], {"transB": 1}),
+    ("QGemm", [*_products(), None], {"transB": 1, "alpha": 0.5}),
+    ("MatMulIntegerToFloat", [*ROWS[::3], *ROWS[1::3], *ROWS[2::3], _floats(4)], {}),
+    ("FusedMatMul", [_floats(2, 8, 3), _floats(5, 8)], {"transA": 1, "transB": 1, "alpha": 0.3}),
+    ("FusedConv", [_floats(1, 3, 6, 6), _floats(4, 3, 3, 3), _floats(4)], {"activation": "Relu", "pads": [1] * 4}),
+    ("FusedConv", [_floats(1, 3, 6, 6), _floats(4, 3, 3, 3)], {"activation": "Clip", "activation_params": [-1.0, 2.0]}),
+    ("FusedGemm", [_floats(3, 8), _floats(8, 4), _floats(4)], {"activation": "LeakyRelu", "activation_alpha": 0.3}),
+    ("Gelu", [_floats(3, 8)], {}),
+    ("BiasGelu", [_floats(3, 8), _floats(8)], {}),
+    ("FastGelu", [_floats(3, 8), _floats(8)], {}),
+    ("QuickGelu", [_floats(3, 8)], {"alpha": 1.5}),
+    ("EmbedLayerNormalization", [*EMBEDDED, (WORDS > 2).astype(np.int32)], {"epsilon": 1e-5}),
+    ("QuantizeLinear", [_floats(3, 8), *_scale(0.001, 900, np.uint16)], {}),
+    ("DequantizeLinear", [RNG.integers(0, 999, (3, 8)).astype(np.int16), *_scale(0.1, 7, np.int16)], {}),
+]  # fmt: skip
+
+
+def _model(kind: str, inputs: list[Any], attributes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    helper = onnx.helper
+    names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
+    feeds = {name: np.asarray(value) for name, value in zip(names, inputs, strict=True) if name}
+    outputs = ["y", "lengths"] if kind == "EmbedLayerNormalization" else ["y"]
+    node = helper.make_node(kind, names, outputs, domain="com.microsoft", **attributes)
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in feeds.items()
+    ]
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "fused", infos, results)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9), feeds
+
+
+def test_each_type_has_a_case() -> None:
+    assert set(BODIES) <= {kind for kind, _, _ in CASES}
+
+
+@pytest.mark.parametrize(("kind", "inputs", "attributes"), CASES, ids=[f"{i} {one[0]}" for i, one in enumerate(CASES)])
+def test_a_node_is_what_onnx_runtime_says(kind: str, inputs: list[Any], attributes: dict[str, Any]) -> None:
+    """Numbers of 8 bits may be the neighbour where a quotient lies between two."""
+    model, feeds = _model(kind, inputs, attributes)
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(load(model).run(feeds).values(), session.run(None, feeds), strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        allowed = 4e-6 * np.abs(theirs).max() if theirs.dtype.kind == "f" else 1
+        np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=0, atol=allowed)
+        assert theirs.dtype.kind == "f" or (ours == theirs).mean() > 0.9
