@@ -201,6 +201,7 @@ def in_place(ort: Any) -> Any:
     binding = session.io_binding()
     binding.bind_ortvalue_input("x", value)
     binding.bind_output("y")
+    binding.bind_ortvalue_output("z", ort.OrtValue.ortvalue_from_shape_and_type(X.shape, np.float32))
     found = []
     for i in range(3):
         value.update_inplace(X + i)

@@ -1,6 +1,9 @@
 """Large tensors of a model's files: read when a program asks for them, and again when a later one does.
 
 Programs have weights laid out for their products, and few read them as they lie in the file: nobody has to hold both.
+
+They are read, not mapped: whoever cuts a mapped file short ends the process that reads it next (SIGBUS), and to read
+320 MiB through one small piece of memory takes 0.06 s, mapped 0.05 s.
 """
 
 from __future__ import annotations
