@@ -76,7 +76,8 @@ PARTS = {
     "detection": (detection(), ["device", "host", "device"]),
     "texts": (chain([node("StringConcat", "a a", "y")], {"a": np.array(["one", "two"], object)}, y=object), ["host"]),
     "a constant of the host's": (
-        chain([node("Unique", "k", "u"), node("Sub", "x u", "y")], {"x": X}, {"k": np.array([3], "f")}), ["host", "device"]
+        chain([node("Unique", "k", "u"), node("Sub", "x u", "y")], {"x": X}, {"k": np.array([3], "f")}),
+        ["host", "device"],
     ),
 }  # fmt: skip
 
