@@ -138,7 +138,7 @@ class Reader:
         """Add a product to a sum."""
         text, vector = self.text, self.vector
         if self.kind == "f32":
-            return text.call("fma", vector, [a, b, total])
+            return text.call("fmuladd", vector, [a, b, total])
         return text.new(f"add {vector} {text.new(f'mul {vector} {a}, {b}')}, {total}")
 
     def add(self, a: str, b: str) -> str:

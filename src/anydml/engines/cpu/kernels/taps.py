@@ -179,7 +179,7 @@ class TapsText:
             return x if total is None else combine(text, self.fold, total, x, taps.lanes)
         if taps.kind != "f32":
             return self._add_short(total, x, self._weight(tap, "i16"))
-        return text.call("fma", self.vector, [x, self._weight(tap, "float"), total or "zeroinitializer"])
+        return text.call("fmuladd", self.vector, [x, self._weight(tap, "float"), total or "zeroinitializer"])
 
     def _weight(self, tap: int, scalar: str) -> str:
         text, lanes = self.text, self.taps.lanes

@@ -187,7 +187,7 @@ class _Tile:
     def _multiply(self, factor: str, column: str, total: str) -> str:
         text, vector = self.text, self.vector
         if SCALARS[self.tile.kind] == "float":
-            return text.call("fma", vector, [factor, column, total])
+            return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
         if self.tile.kind == "i8":
             return write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
