@@ -24,7 +24,7 @@ _DOORS: dict[str, Callable[[random.Random], Work]] = {
     "arithmetic": arithmetic.arithmetic,
     "odd": odd.odd,
 }
-_ONNX = {"onnx": models.onnx_model} if models.IS_THERE else {}
+_ONNX = {"onnx": models.onnx_model, "session": models.session} if models.IS_THERE else {}
 DOORS = {**_DOORS, **_ONNX}
 PLAIN = tuple(name for name in DOORS if name != "odd")
 """Doors whose items take no more than they should, whatever is wrong with anydml."""

@@ -96,6 +96,38 @@ def onnx_model(rng: random.Random) -> Work:
     )
 
 
+def session(rng: random.Random) -> Work:
+    """The same behind ONNX Runtime's interface: threads of its own, and arrays that are bound or fed."""
+    proto, arrays, about = pick_model(rng)
+    threads, is_bound, times = rng.choice((0, 0, 1, 3)), rng.random() < 0.5, rng.randint(1, 3)
+
+    def plain() -> list[Array]:
+        import anydml.onnx
+
+        return [np.array(x) for x in anydml.onnx.load(proto, device="reference").run(arrays).values()]
+
+    def ran() -> list[Array]:
+        import anydml.onnx
+
+        options = anydml.onnx.SessionOptions()
+        options.intra_op_num_threads = threads
+        opened = anydml.onnx.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        binding = opened.io_binding()
+        if is_bound:
+            for name, array in arrays.items():
+                binding.bind_ortvalue_input(name, anydml.onnx.OrtValue.ortvalue_from_numpy(array))
+            for arg in opened.get_outputs():
+                binding.bind_output(arg.name)
+        for _ in range(times):
+            if is_bound:
+                opened.run_with_iobinding(binding)
+            results = binding.copy_outputs_to_cpu() if is_bound else opened.run(None, arrays)
+        return [np.array(x) for x in results]
+
+    how = f"{'bound' if is_bound else 'fed'}, {threads} threads"
+    return Work("session", f"{about}, {how}", plain, ran, is_exact=False)
+
+
 def pick_model(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
     """A model, its inputs, and what it is."""
     # Whichever it is, the modules of both are there from the first on: a fork does not go well with an import.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import anydml as dml
 from agreement import assert_same
 from cases import ENGINES
 from places import get
@@ -30,9 +31,10 @@ def test_a_graph_gives_the_bits_of_its_operators(engine: str, data: st.DataObjec
     built, chosen = data.draw(graphs(engine))
     expressions = [built.values[i][0] for i in chosen]
     wanted = [get(built.values[i][1]) for i in chosen]
+    without = data.draw(st.lists(st.sampled_from([*dml.rewritings()]), max_size=4), "without")
     for optimise in (False, True):
-        model = built.graph.compile(expressions, optimise=optimise)
+        model = built.graph.compile(expressions, optimise=optimise, without=without)
         for _ in range(2):  # the arena of the first run is another's by the second
             found = model(*built.arrays)
             for got, want in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
-                assert_same(get(got).reshape(want.shape), np.ascontiguousarray(want), (optimise, model.desc))
+                assert_same(get(got).reshape(want.shape), np.ascontiguousarray(want), (optimise, without, model.desc))

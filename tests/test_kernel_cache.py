@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import shutil
 import signal
 import stat
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anydml.engines.cpu import build, cache
+from anydml.engines.cpu import build, cache, objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -298,3 +300,51 @@ def test_without_a_home_kernels_are_compiled_in_memory(
     get()
     assert "ANYDML_CACHE_DIR is '~no-such-user/kernels', and no such home is known" in caplog.text
     assert not list(tmp_path.iterdir())
+
+
+def test_kernels_are_loaded_as_llvm_loads_them(codes: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that calls and that has constants, stubs and memory of its own; what is odd is left to LLVM."""
+    text = """@state = global i64 40
+@held = global [9 x i64] zeroinitializer
+declare ptr @memcpy(ptr, ptr, i64)
+define i64 @kernel(ptr %to, ptr %from, i64 %size) {
+  %unused = call ptr @memcpy(ptr %to, ptr %from, i64 %size)
+  %old = load i64, ptr @state
+  %new = add i64 %old, 1
+  store i64 %new, ptr @state
+  %place = getelementptr [9 x i64], ptr @held, i64 0, i64 %size
+  store i64 %new, ptr %place
+  %sum = call i64 @other(i64 %new)
+  ret i64 %sum
+}
+define i64 @other(i64 %a) noinline {
+  %v = insertelement <4 x i64> poison, i64 %a, i64 0
+  %s = shufflevector <4 x i64> %v, <4 x i64> poison, <4 x i32> zeroinitializer
+  %w = mul <4 x i64> %s, <i64 1, i64 20, i64 300, i64 4000>
+  %t = call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %w)
+  ret i64 %t
+}
+declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
+"""
+    code = build._machine().emit_object(build._llvm().parse_assembly(text))
+    loads = [build._by_llvm(code)]
+    if sys.platform.startswith("linux") and platform.machine() in ("x86_64", "aarch64"):
+        symbols = objects.load_object(code)
+        assert symbols is not None
+        assert symbols.keys() >= {"kernel", "other", "state", "held"}
+        assert all(objects.load_object(one) is not None for one in codes.values())
+        loads.append(symbols.__getitem__)
+    for find in loads:
+        call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)(find("kernel"))
+        memory = ctypes.create_string_buffer(b"....")
+        assert [call(memory, b"abcd", 3), call(memory, b"abcd", 3)] == [41 * 4321, 42 * 4321]
+        assert memory.raw == b"abc.\0"
+        assert ctypes.c_int64.from_address(find("state")).value == 42
+        assert ctypes.c_int64.from_address(find("held") + 24).value == 42
+    assert objects.load_object(code[:18] + b"\x08\0" + code[20:]) is None  # another CPU's
+    assert objects.load_object(code[:600]) is None
+    assert objects.load_object(b"MZ") is None
+    monkeypatch.setattr(objects, "_CALLED", ())
+    objects._system.cache_clear()
+    assert objects.load_object(code) is None  # it calls what is not there
+    objects._system.cache_clear()

@@ -75,8 +75,8 @@ def test_runs_at_the_same_time_have_scratch_memory_of_their_own(large: int, monk
     monkeypatch.setattr(rebound, "LARGE", large)
     bind = rebound.Rebound._bind
 
-    def slowly(self: Any, places: Any) -> None:
-        bind(self, places)
+    def slowly(self: Any, *given: Any) -> None:
+        bind(self, *given)
         time.sleep(0.001)  # another thread's turn
 
     monkeypatch.setattr(rebound.Rebound, "_bind", slowly)

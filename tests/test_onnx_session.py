@@ -222,6 +222,18 @@ def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:
             opened(ort, sess_options=options)
 
 
+def test_nothing_is_rewritten_where_options_ask() -> None:
+    passes, found = [], []
+    for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_BASIC):
+        options = ort.SessionOptions()
+        options.graph_optimization_level = level
+        session = opened(ort, sess_options=options)
+        found.append(session.run(["z"], {"x": X})[0])
+        passes.append(len(session._model.explain().after))
+    assert passes == [2, 1]
+    np.testing.assert_array_equal(*found)
+
+
 def test_nodes_on_the_host_are_refused_where_options_ask() -> None:
     assert opened(ort, strings()).run(None, {"x": ["a"]})[0].tolist() == ["a"]
     options = ort.SessionOptions()

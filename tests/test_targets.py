@@ -89,6 +89,21 @@ def test_random_targets_of_rows_that_are_cut(monkeypatch: pytest.MonkeyPatch) ->
     test_random_targets("cpu", True)
 
 
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_targets_that_lie_in_turn(engine: str, number: int) -> None:
+    """Elements of several targets beside one another, of rows that fill vectors or do not, and one over the source."""
+    for n, kind in ((1, "f4"), (7, "u1"), (8, "f2"), (37, "f4"), (70, "i8")):
+        x = np.random.default_rng(n).integers(0, 9, (3, n, number)).astype(kind)
+        whole = view("x", x)
+        parts = [
+            replace(whole, sizes=(3, n), strides=whole.strides[:2], offset=whole.offset + k) for k in range(number)
+        ]
+        values = [load(0, whole.data_type) + k for k in range(number)]
+        others = tuple(map(Write, parts[1:], values[1:]))
+        got = run(engine, Map((parts[0],), parts[0], values[0], also=others), {"x": x})[0]
+        np.testing.assert_array_equal(got, x[:, :, :1] + np.arange(number).astype(kind))
+
+
 def test_each_target_may_be_a_source(engine: str) -> None:
     """The sum and the difference of two arrays, each in the place of one; and rows that are normalised beside it."""
     for n in (1, 5, 16, 37, 100):

@@ -45,6 +45,7 @@ from anydml.expression import Expression
 from anydml.flags import ExecutionFlags, TensorFlags
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from anydml.graph.without import rewritings
 from anydml.operator_type import OperatorType
 from anydml.operators import (
     OPERATORS,

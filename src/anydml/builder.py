@@ -16,7 +16,7 @@ from anydml.runtime.device import Device, device_named
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from anydml.enums import DataType
     from anydml.graph.nodes import Node
@@ -53,6 +53,8 @@ class Graph:
             rule = f"tensor_policy must be one of {', '.join(map(repr, TENSOR_POLICIES))}, or a function"
             refuse(Fault(field="tensor_policy", rule=rule, value=tensor_policy, found=show(tensor_policy)))
         self._policy = tensor_policy if callable(tensor_policy) else TENSOR_POLICIES[tensor_policy]
+        self.policy_name = tensor_policy if isinstance(tensor_policy, str) else None
+        """None for a function, which may say another thing each time."""
         self._inputs: list[Source] = []
         self._nodes: list[Source] = []
         self._names: dict[str, Source] = {}
@@ -182,17 +184,19 @@ class Graph:
         flags: ExecutionFlags | str | int = ExecutionFlags.NONE,
         *,
         optimise: bool = True,
+        without: Iterable[str] = (),
     ) -> CompiledGraph:
         """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`.
 
         With `optimise=False` every operator is a pass over memory, for the same answers: bit for bit, but for running
         sums and products of floats that are added up in parts for their length. Either way a node that no output
-        depends on is not run, and the indices of every other gather are checked.
+        depends on is not run, and the indices of every other gather are checked. `without` names single rewritings to
+        leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
         """
         if isinstance(flags, Expression):
             rule = "outputs must be one list: g.compile([a, b])"
             refuse(Fault(field="outputs", rule=rule, value=flags, found="a second Expression by itself"))
-        compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise)
+        compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise, without=without)
         for i, output in enumerate(self._outputs(outputs)):
             if output.is_scalar:
                 compiled.results[i] = (output.data_type, (), ())

@@ -14,17 +14,33 @@ from anydml.expression import Expression
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from anydml.builder import Graph
     from anydml.operators import OperatorDesc
     from anydml.operators.sizes import Sizes
 
 
+_described: dict[Hashable, tuple[OperatorDesc, int, list[TensorDesc]]] = {}
+"""Calls that were described before, by everything that a description comes of, with the results and their rank."""
+_MOST_DESCRIBED = 4096
+
+
+def _exact(value: object) -> Hashable:
+    """A value by which nothing else is found: 1, 1.0 and True are equal, and so are 0.0 and -0.0."""
+    if isinstance(value, (list, tuple)):
+        return (type(value), *map(_exact, value))
+    if isinstance(value, float):
+        return repr(value), float
+    return (type(value), value) if isinstance(value, int) else value
+
+
 class NodeCall(Call):
     """A call on expressions, which adds a node to their graph."""
 
     inputs: list[Expression]
+    _found: Hashable = None
+    """By what the description is to be found again."""
 
     def __init__(
         self,
@@ -96,6 +112,31 @@ class NodeCall(Call):
             raise error.within(self.name, f"{field}.") from None
         return x.seen_as(other)
 
+    def run(
+        self, fills: Mapping[str, float] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
+    ) -> Any:
+        """Describe and check, and add the node; an equal call has been described before: models repeat their layers."""
+        told = (*(fills or {}).items(), outputs, *attributes.items())
+        key = None if self.faults or self._graph.policy_name is None else self._key(told)
+        if key is not None and (known := _described.get(key)) is not None:
+            desc, self.result_rank, outputs = known
+            return self._add(desc, outputs)
+        self._found = key
+        return super().run(fills, outputs, **attributes)
+
+    def _key(self, told: object) -> Hashable:
+        """Everything that a description comes of; None where that cannot be told."""
+        inputs = tuple((x.desc, x.is_scalar) for x in self.inputs)
+        ranks = (self.rank, self.result_rank, self.common_rank, self.has_room)
+        graph = (self._graph.device.feature_level, self._graph.policy_name)
+        try:
+            names = (self.cls, tuple(self.names), tuple(self.results))
+            key = (names, graph, inputs, ranks, _exact(self.output_sizes), _exact(told))
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
     def describe(self, field: str, tensor: Expression) -> TensorDesc:
         """What it is described as in the graph."""
         if tensor.is_scalar and field not in self.scalars:
@@ -127,6 +168,13 @@ class NodeCall(Call):
     def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
         """Add the node."""
         outputs = [self._bare(*output) for output in desc.outputs().items()]
+        if self._found is not None:
+            if len(_described) >= _MOST_DESCRIBED:
+                _described.clear()
+            _described[self._found] = (desc, self.result_rank, outputs)
+        return self._add(desc, outputs)
+
+    def _add(self, desc: OperatorDesc, outputs: Sequence[TensorDesc]) -> Expression | list[Expression]:
         found = self._graph.add(desc, tuple(self.inputs), outputs)
         for expression in found:
             expression.is_scalar = self.result_rank == 0

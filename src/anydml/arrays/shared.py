@@ -28,9 +28,17 @@ class SharedData:
     What is not held can be made again: the host's memory has it for as long as somebody has its buffer.
     """
 
-    __slots__ = ("__weakref__", "_buffers", "_lock", "_make", "_of_host", "_size", "derived")
+    __slots__ = ("__weakref__", "_buffers", "_fill", "_lock", "_make", "_of_host", "_size", "derived")
 
-    def __init__(self, size: int, make: Callable[[], np.ndarray[Any, Any]], *, is_held: bool = True) -> None:
+    def __init__(
+        self,
+        size: int,
+        make: Callable[[], np.ndarray[Any, Any]],
+        *,
+        is_held: bool = True,
+        fill: Callable[[np.ndarray[Any, Any]], object] | None = None,
+    ) -> None:
+        self._fill = fill
         self._size, self._make = size, functools.cache(make) if is_held else make
         self._of_host: Callable[[], np.ndarray[Any, Any] | None] | None = None if is_held else _nothing
         self._buffers: dict[str, Buffer] = {}
@@ -45,6 +53,15 @@ class SharedData:
     def array(self) -> np.ndarray[Any, Any]:
         """The bytes on the host."""
         return np.ascontiguousarray(self._make()).reshape(-1).view(np.uint8)
+
+    def can_fill(self) -> bool:
+        """Whether the bytes can be read into memory of somebody's, which is quicker than to have them made."""
+        return self._fill is not None and self._of_host is not None and self._of_host() is None
+
+    def fill(self, memory: np.ndarray[Any, Any]) -> None:
+        """Read the bytes into as many of memory."""
+        assert self._fill is not None  # noqa: S101 - for type checkers: it was asked for
+        self._fill(memory)
 
     def buffer(self, memory: str) -> Buffer:
         """The bytes in a memory."""

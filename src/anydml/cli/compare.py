@@ -14,6 +14,7 @@ from rich.text import Text
 from anydml.cli.console import make_console, print_table, write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, memory_option, seed_option
 from anydml.cli.types import ENGINE, printable
+from anydml.cli.without import without_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,7 @@ _NUMBER = _Tolerance(0)
 @memory_option
 @input_options
 @seed_option
+@without_option
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
 @click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
@@ -58,6 +60,7 @@ def compare(
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
     seed: int | None,
+    without: tuple[str, ...],
     engine: str | None,
     rtol: float,
     atol: float,
@@ -84,6 +87,7 @@ def compare(
         raise click.BadParameter("must be an ONNX model, *.onnx.", param_hint="'MODEL'")
     given = Given(inputs, sizes, seed, max_memory)
     options: dict[str, Any] = {"device": engine, "shapes": given.shapes(), "max_memory": max_memory}
+    options["without"] = without
     arrays = feed(load(model, **options), given, given.arrays())
     options |= {"against": against, "every": every, "alone": alone}
     found = compare_models(model, arrays, rtol=rtol, atol=atol, **options)

@@ -16,6 +16,7 @@ from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
 from anydml.cli.options import options_of
 from anydml.cli.showing import show_graph, show_picture
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
+from anydml.cli.without import WithoutOption
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError
 from anydml.explain import explain as make_picture
@@ -165,6 +166,7 @@ def _model_command(path: Path) -> click.Command:
         graph: bool,
         allowed: tuple[Path, ...],
         max_memory: int | None,
+        without: tuple[str, ...],
         feature_level: FeatureLevel | None,
         svg: str | None,
         html: str | None,
@@ -175,8 +177,10 @@ def _model_command(path: Path) -> click.Command:
         if graph:
             if dispatchable is not None:
                 raise click.UsageError("--graph shows all dispatches together: leave --dispatchable out.")
-            show_graph(draw_graph(model, level), svg, html)
+            show_graph(draw_graph(model, level, without), svg, html)
             return
+        if without:
+            raise click.UsageError("--without is for --graph: an operator alone is shown as it is described.")
         chosen = choose(model, dispatchable)
         if len(chosen) != 1 and (svg is not None or html is not None):
             names = ", ".join(printable(one.name) for one in chosen[:8])
@@ -203,6 +207,7 @@ def _model_command(path: Path) -> click.Command:
         ),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
+        WithoutOption(),
         *_DRAWINGS,
     ]
     text = (
@@ -221,6 +226,7 @@ def _onnx_command(path: Path) -> click.Command:
         sizes: tuple[str, ...],
         max_memory: int | None,
         strict: bool,
+        without: tuple[str, ...],
         feature_level: FeatureLevel | None,
         svg: str | None,
         html: str | None,
@@ -229,13 +235,15 @@ def _onnx_command(path: Path) -> click.Command:
 
         keep_model(path, svg=svg, html=html)
         device = Device("reference", feature_level=feature_level or FeatureLevel.highest())
-        model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), max_memory=max_memory, strict=strict)
+        options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "without": without}
+        model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), **options)
         show_graph(model.explain(), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         click.Option(["--strict"], is_flag=True, help=STRICT),
+        WithoutOption(),
         *_DRAWINGS,
     ]
     text = "Show the graph that the nodes of an ONNX model become: the passes over memory that it takes."

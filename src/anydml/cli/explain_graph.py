@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anydml.explain import explain_desc
+from anydml.explain import explain_desc, recipes_of
 from anydml.models.graph import graph_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from anydml.enums import FeatureLevel
     from anydml.explain import GraphPicture
     from anydml.models import Model
 
 
-def draw_graph(model: Model, level: FeatureLevel) -> GraphPicture:
-    """A picture of a model whose dispatches are compiled as one graph."""
+def draw_graph(model: Model, level: FeatureLevel, without: Collection[str] = ()) -> GraphPicture:
+    """A picture of a model whose dispatches are compiled as one graph, without some rewritings."""
     desc = graph_of(model, level)
     desc.validate(level)
-    return explain_desc(desc, title=f"{Path(model.file).name} as one graph")
+    return explain_desc(desc, recipes_of(desc, without), title=f"{Path(model.file).name} as one graph")

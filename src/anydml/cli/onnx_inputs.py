@@ -48,6 +48,7 @@ class Given:
     seed: int | None = None
     max_memory: int | None = None
     strict: bool = False
+    without: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.inputs or self.sizes or self.seed is not None)

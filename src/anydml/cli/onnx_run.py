@@ -16,6 +16,7 @@ from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
 from anydml.files import real_path
+from anydml.memory import word_bytes
 from anydml.models.timing import Samples
 from anydml.models.writes import Writes
 from anydml.runtime.device import Device
@@ -44,10 +45,13 @@ def run_onnx(
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
+    from anydml.onnx.footprint import peak_of_process
 
+    before = peak_of_process()
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    model = load(path, device=device, shapes=given.shapes(), max_memory=given.max_memory, strict=given.strict)
+    options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict, "without": given.without}
+    model = load(path, device=device, shapes=given.shapes(), **options)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     arrays = given.arrays()
@@ -61,6 +65,9 @@ def run_onnx(
     click.echo(f"Load: {loaded:.4f} ms, compile: {model.compile_seconds * 1000:.4f} ms, first run: {first:.4f} ms")
     count = len(samples.milliseconds)
     click.echo(f"Run: {count} iterations, {hot.median:.4f} ms median, {hot.least:.4f} ms min (CPU)")
+    after = peak_of_process()
+    grown = "" if before is None or after is None else f"; the process took {word_bytes(after - before)} more"
+    click.echo(f"Memory: {model.memory} planned{grown}")
     for name, values in outputs.items():
         click.echo(_describe(name, np.asarray(values)))
     if output_path is not None:

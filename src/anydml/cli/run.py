@@ -23,6 +23,7 @@ from anydml.cli.onnx_run import run_onnx
 from anydml.cli.printing import write_values
 from anydml.cli.profile import check_profile, profile_option, tell_profile, watch_run
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
+from anydml.cli.without import without_option
 from anydml.engines import describe_engine
 from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
@@ -75,6 +76,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
 @input_options
 @seed_option
+@without_option
 @profile_option
 @click.pass_context
 def run(
@@ -100,6 +102,7 @@ def run(
     print_commands: bool,
     shows_bindings: bool,
     seed: int | None,
+    without: tuple[str, ...],
     profile: str | None,
     **timing: Any,
 ) -> None:
@@ -129,11 +132,11 @@ def run(
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
-        given = Given(inputs, sizes, seed, max_memory, strict)
+        given = Given(inputs, sizes, seed, max_memory, strict, without)
         level = level or FeatureLevel.highest()
         run_onnx(model, given, engine, level, times, output_path, shows=shows_bindings, profile=profile)
         return
-    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict", "without")
     loaded = load_model(
         model,
         allow_files=allowed,

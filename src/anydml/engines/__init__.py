@@ -39,7 +39,7 @@ def _load_cpu() -> Engine:
     if missing := _not_installed(_CPU_NEEDS):
         rule = f"the cpu engine needs {' and '.join(missing)}"
         raise _missing("cpu", rule, f'pip install {" ".join(missing)}, or use Device("reference")')
-    from anydml.engines.cpu import CpuEngine  # imports llvmlite, which `import anydml` does not
+    from anydml.engines.cpu import CpuEngine
 
     return CpuEngine()
 

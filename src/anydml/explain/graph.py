@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.explain.graph_picture import Became, GraphPicture, Pass, Tensor, group_passes, label_stores
 from anydml.explain.graph_words import short, word_kind, word_step
 from anydml.graph.arena import lay_out
-from anydml.graph.guard import guard
 from anydml.graph.lower import lower
-from anydml.graph.optimise import optimise
+from anydml.graph.optimise import Plain, rewrite
 from anydml.graph.recipe import Recipe
-from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.together import together
 from anydml.graph.views import trace
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import Step
@@ -42,13 +40,15 @@ class Recipes(NamedTuple):
     """The steps of a dispatch."""
     once: Recipe = _EMPTY
     """The steps that are taken when the graph is compiled, on constants alone."""
+    did: Mapping[str, str] = MappingProxyType({})
+    """By the names of rewritings, what each did."""
 
 
-def recipes_of(desc: GraphDesc) -> Recipes:
-    """What a graph in which nothing is at fault becomes when it is compiled."""
+def recipes_of(desc: GraphDesc, without: Collection[str] = ()) -> Recipes:
+    """What a graph in which nothing is at fault becomes when it is compiled, without some rewritings."""
     before = lower(desc)
-    once, after = split_constants(optimise(before))
-    return Recipes(before, together(guard(after)), once)
+    once, after, did = rewrite(before, Plain(), without)
+    return Recipes(before, after, once, did)
 
 
 def explain_desc(
@@ -68,6 +68,7 @@ def explain_desc(
         recipes.before,
         recipes.after,
         once=recipes.once,
+        did=recipes.did,
         inputs={name: known for name, known in inputs.items() if known is not None},
         outputs={name: known for name, known in outputs.items() if known is not None},
         constants={names[i]: (f"constant{i}", node.desc) for i, node in constants(desc).items()},
@@ -101,6 +102,7 @@ def explain_graph(
     after: Recipe,
     *,
     once: Recipe | None = None,
+    did: Mapping[str, str] | None = None,
     inputs: Mapping[str, TensorDesc],
     outputs: Mapping[str, TensorDesc],
     constants: Mapping[str, tuple[str, TensorDesc | None]] | None = None,
@@ -115,7 +117,7 @@ def explain_graph(
     `inputs` and `outputs` are in their order, by name; `constants` say the store and, where it is known, the
     description of those that have a name; `operators` the operator of each node, for which its primitive stands in
     where it is not said; `wholes` what a store holds that several steps write parts of. `once` holds what is computed
-    when the graph is compiled.
+    when the graph is compiled, and `did` what each rewriting did.
     """
     once = once or _EMPTY
     slots = {f"input{i}": (name, desc) for i, (name, desc) in enumerate(inputs.items())}
@@ -154,7 +156,7 @@ def explain_graph(
     became = _became(
         drawn, run, made_once, [_places(step)[0] for step in before.steps], [_places(step) for step in after.steps]
     )
-    return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80))
+    return GraphPicture(drawn, run, made_once, became, tensors, arena_bytes, notes, short(title, 80), did or {})
 
 
 def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anydml.explain.graph_words import word_count
@@ -86,6 +86,8 @@ class GraphPicture:
     """The scratch memory of a dispatch."""
     notes: tuple[str, ...] = ()
     title: str = ""
+    did: Mapping[str, str] = field(default_factory=dict)
+    """By the names of rewritings, what each did: `without=` leaves one out."""
 
     @property
     def bytes_before(self) -> int:
@@ -109,6 +111,12 @@ class GraphPicture:
         more += [word_bytes(-saved)] if saved < 0 else []
         changes = [f"{' and '.join(parts)} {word}" for parts, word in ((less, "less"), (more, "more")) if parts]
         return f"{told}: {', '.join(changes)}" if changes else told
+
+    @property
+    def rewritten(self) -> str:
+        """What the rewritings did in one line; empty where they did nothing."""
+        told = "; ".join(f"{name}: {did}" for name, did in self.did.items())
+        return f"Rewritten by {told}." if told else ""
 
     def text(self) -> str:
         """Two tables for a terminal, without colour."""

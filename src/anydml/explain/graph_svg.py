@@ -79,7 +79,7 @@ def _foot(picture: GraphPicture) -> Iterator[tuple[str, str]]:
             yield "m", f"… and {len(passes) - _MOST_PASSES} more passes"
     if picture.arena_bytes:
         yield "s", f"Between the passes: {word_bytes(picture.arena_bytes)} scratch memory."
-    for note in picture.notes:
+    for note in filter(None, (picture.rewritten, *picture.notes)):
         yield from (("s", line) for line in textwrap.wrap(note, _WRAP))
 
 

@@ -45,6 +45,8 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
     yield []
     arena = word_bytes(picture.arena_bytes) if picture.arena_bytes else "no"
     yield [Piece(f"Between the passes: {arena} scratch memory.")]
+    if picture.rewritten:
+        yield [Piece(picture.rewritten)]
     for note in picture.notes:
         yield [Piece(note, "dim")]
 

@@ -29,6 +29,7 @@ _OUTPUT_SIZES = "output_sizes"
 _PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
 
 
+@functools.cache
 def function_name(kind: OperatorType) -> str:
     """DirectML's name in lower case, without its family's where no other operator has what is left.
 

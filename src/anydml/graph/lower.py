@@ -65,6 +65,8 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
     def is_scratch(store: str) -> bool:
         return stores[store].kind == "scratch"
 
+    known: dict[int, list[Primitive]] = {}
+    """By description, which several nodes may share."""
     for number in order_nodes(graph):
         node = graph.nodes[number]
         if number not in used or not isinstance(node, OperatorNode):
@@ -81,9 +83,11 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
             store = written.setdefault((number, slot), name)
             stores.setdefault(store, Store("scratch", _bytes(desc)))
             places[field] = store
+        if id(node.desc) not in known:
+            known[id(node.desc)] = _spelled(node.desc.lower(), takes)
         primitives = tuple(
             part
-            for primitive in _spelled(node.desc.lower(), takes)
+            for primitive in known[id(node.desc)]
             for part in _with_zeros(primitive, {field for field, store in places.items() if is_scratch(store)})
         )
         for field, size in temporaries(primitives, places).items():

@@ -1,28 +1,127 @@
-"""The optimiser: the rules over a recipe, until it stays as it is."""
+"""The optimiser: the rules over a recipe, until it stays as it is, each of which can be left out by its name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+import operator
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.graph.guard import guard
+from anydml.graph.lower import all_plain
+from anydml.graph.outside import read_outside
+from anydml.graph.recipe import Recipe
 from anydml.graph.rules import RULES
+from anydml.graph.rules.attend import attend
+from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.layouts import constants_to_lay_out
+from anydml.graph.rules.together import together
+from anydml.graph.weights import read_weights
 
 if TYPE_CHECKING:
-    from anydml.graph.recipe import Recipe
+    from collections.abc import Callable, Collection, Mapping
+
+    from anydml.engines.protocol import Engine
+    from anydml.enums import DataType
+    from anydml.ir.verbs import Primitive
 
 
-def optimise(recipe: Recipe) -> Recipe:
+class Plain(NamedTuple):
+    """What an engine says of itself that has no ways of its own."""
+
+    takes: Callable[[Primitive], bool] = all_plain
+    reads_weights: tuple[DataType, ...] = ()
+    reads_outside: bool = False
+
+
+class Rewritten(NamedTuple):
+    """A graph as an engine runs it."""
+
+    once: Recipe
+    """What depends on constants alone, and is computed when the graph is compiled."""
+    recipe: Recipe
+    """The steps of a dispatch."""
+    did: Mapping[str, str]
+    """By the rules' names, in their order, what each did."""
+
+
+def name_of(rule: Callable[..., Any]) -> str:
+    """A rule is called as its module: there is one in each."""
+    return rule.__module__.rpartition(".")[2]
+
+
+def told_rules() -> dict[str, str]:
+    """By name, what each rule says of itself in the first line of its file."""
+    every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
+    every = (*every, constants_to_lay_out)
+    told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
+    return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
+
+
+def every_but_layouts() -> frozenset[str]:
+    """What a graph is compiled without that is not optimised: weights of few bits are read as they lie all the same."""
+    return frozenset(told_rules()) - {name_of(read_weights), name_of(constants_to_lay_out)}
+
+
+def laid_out(recipe: Recipe, owned: Collection[str], room: int, without: Collection[str]) -> frozenset[str]:
+    """The stores that an engine may lay out ahead: constants, and what is given once."""
+    if name_of(constants_to_lay_out) in without:
+        return frozenset()
+    return constants_to_lay_out(recipe, room) | {*owned}
+
+
+def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[int]] | None = None) -> Recipe:
     """A recipe that leaves the same bits in every output, with fewer and smaller passes over memory.
 
     But for sums and products of floats: in which order an engine adds them up may change with their layout and with
     what is computed beside them, as it may on another engine.
 
     Every rule takes away a step, elements of a step or a reversed walk, so that two or three rounds are the usual.
-    The rules are through when each of them in turn finds nothing left to do.
+    The rules are through when each of them in turn finds nothing left to do. `did` counts by rule the steps that went
+    and those that came in their place.
     """
-    idle = 0
-    for rule in RULES * (len(recipe.steps) + 2):
+    idle, rules = 0, [rule for rule in RULES if name_of(rule) not in without]
+    for rule in rules * (len(recipe.steps) + 2):
         before, recipe = recipe, rule(recipe)
         idle = idle + 1 if recipe is before else 0
-        if idle == len(RULES):
+        _count(name_of(rule), before, recipe, did)
+        if idle == len(rules):
             break
     return recipe
+
+
+def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = ()) -> Rewritten:
+    """What an engine runs in place of a recipe, but for what is left out."""
+    did: dict[str, list[int]] = {}
+
+    def apply(rule: Callable[..., Recipe], given: Recipe, *options: object) -> Recipe:
+        name = name_of(rule)
+        found = given if name in without else rule(given, *options)
+        _count(name, given, found, did)
+        return found
+
+    recipe = apply(read_weights, recipe, engine.reads_weights)
+    recipe = apply(read_outside, recipe) if engine.reads_outside else recipe
+    recipe = apply(attend, optimise(recipe, without, did), engine.takes)
+    once, always = (Recipe({}, ()), recipe) if name_of(split_constants) in without else split_constants(recipe)
+    always = apply(together, guard(always))
+    told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
+    if once.steps:
+        told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"
+    return Rewritten(once, always, told)
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'s' * (count != 1)}"
+
+
+def _count(name: str, before: Recipe, after: Recipe, did: dict[str, list[int]] | None) -> None:
+    """Count the steps that a rule took away, and those that it made of them."""
+    if did is None or after is before:
+        return
+    if len(after.steps) == len(before.steps) and all(map(operator.is_, before.steps, after.steps)):
+        return  # stores alone went
+    old, new = ({id(step) for step in recipe.steps} for recipe in (before, after))
+    counts = did.setdefault(name, [0, 0])
+    counts[0] += len(old - new)
+    counts[1] += len(new - old)

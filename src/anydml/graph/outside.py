@@ -1,4 +1,4 @@
-"""Padding that is not written: windows over a tensor with room around it read the tensor, and a number outside of it.
+"""Outside: windows over a tensor with padding around it read the tensor, and a number outside of it.
 
 For engines that read so as fast as from memory: what is saved is a pass over the tensor, and one for each side.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.ir.patterns import copy_of
@@ -111,31 +112,44 @@ def _merged(target: View, source: View) -> tuple[View, View]:
     )
 
 
+def parts_of(reader: View, target: View, source: View) -> list[list[int]] | None:
+    """The sizes that a reader's dimensions are cut into where it runs on from line to line of what a copy wrote.
+
+    The copy is from `source` to `target`. None where the dimensions cannot be cut evenly.
+    """
+    target, _ = _merged(target, source)
+    indices_at = _indices_in(target)
+    first = indices_at(reader.offset) if indices_at else None
+    if indices_at is None or first is None:
+        return None
+    found: list[list[int]] = []
+    for size, stride in zip(reader.sizes, reader.strides, strict=True):
+        left, times, parts = size if stride else 1, 1, list[int]()
+        while left > 1:
+            second = indices_at(reader.offset + times * stride)
+            if second is None:
+                return None
+            run = left
+            for a, b, n in zip(first, second, target.sizes, strict=True):
+                run = min(run, (n - 1 - a) // (b - a) + 1 if b > a else a // (a - b) + 1 if b < a else run)
+            if run < 2 or left % run:
+                return None
+            parts.insert(0, run)
+            left, times = left // run, times * run
+        found.append(parts or [size])
+    return found
+
+
 def straightened(copy: Map, target: View, source: View) -> Map:
     """The same copy with dimensions cut where its source runs on from line to line of what another copy wrote.
 
     The other copies from `source` to `target`. Where it cannot be cut evenly, the copy stays as it is.
     """
-    reader, (target, _) = copy.source, _merged(target, source)
-    indices_at = _indices_in(target)
-    first = indices_at(reader.offset) if indices_at else None
-    if indices_at is None or first is None:
+    reader = copy.source
+    found = parts_of(reader, target, source)
+    if found is None:
         return copy
-    cuts: list[tuple[int, int, int]] = []  # dimension, size, times the dimension's own stride
-    for dimension, (size, stride) in enumerate(zip(reader.sizes, reader.strides, strict=True)):
-        times, parts = 1, cuts[:0]
-        while size > 1:
-            second = indices_at(reader.offset + times * stride)
-            if second is None:
-                return copy
-            run = size
-            for a, b, n in zip(first, second, target.sizes, strict=True):
-                run = min(run, (n - 1 - a) // (b - a) + 1 if b > a else a // (a - b) + 1 if b < a else run)
-            if run < 2 or size % run:
-                return copy
-            parts.insert(0, (dimension, run, times))
-            size, times = size // run, times * run
-        cuts += parts
+    cuts = [(k, n, math.prod(parts[i + 1 :])) for k, parts in enumerate(found) for i, n in enumerate(parts) if n > 1]
     if len(cuts) > MOST_DIMENSIONS:
         return copy
 

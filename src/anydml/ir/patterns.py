@@ -168,3 +168,9 @@ def match_contraction(primitive: Computation) -> Contraction | None:
     columns = tuple(k for k in wide if k < kept and k in in_right and k not in in_left)
     rows = tuple(k for k in wide if k < kept and k not in (*batch, *columns))
     return Contraction(fold, left, right, sizes, batch, rows, columns, folded)
+
+
+def is_product(primitive: Computation) -> bool:
+    """Whether a reduce is a product of matrices, or of a matrix and a vector."""
+    product = match_contraction(primitive)
+    return product is not None and bool(product.rows or product.columns)

@@ -19,7 +19,7 @@ from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anydml.onnx.reading import Given
     from anydml.runtime.device import Device
@@ -73,12 +73,14 @@ def compare(
     against: str = "onnxruntime",
     every: bool = False,
     alone: bool = False,
+    without: Iterable[str] = (),
 ) -> Comparison:
     """Run a model here and on another side; where outputs do not agree, find the first node that does not.
 
     `against` is "onnxruntime", or "reference" for the reference engine. With `every` all that nodes make is compared;
     with `alone` each node is run once more on what the other side made: what is off then is off by itself. Nodes are
-    compared as they are, one by one, as many at a time as `max_memory` has room for.
+    compared as they are, one by one, as many at a time as `max_memory` has room for. `without` names rewritings of the
+    graph to leave out, as `load` takes them.
     """
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     if against not in SIDES:
@@ -86,7 +88,7 @@ def compare(
         raise DescriptionError("compare", Fault(field="against", rule=rule, value=against, found=show(against)))
     source = read_model(model, max_memory=max_memory)
     inputs = hold(inputs, source.name)
-    mine = load(model, device=device, shapes=shapes, max_memory=max_memory).run(inputs)
+    mine = load(model, device=device, shapes=shapes, max_memory=max_memory, without=without).run(inputs)
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
     theirs = _there(os.fspath(model) if is_path else source.whole, given, list(mine), against, max_memory)

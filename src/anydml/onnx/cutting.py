@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import printable
+from anydml.errors import Fault, ModelFileError, printable
 from anydml.onnx.library import tensor_of, with_types
+from anydml.onnx.nodes import label_of
+from anydml.onnx.parts.host import refuse_external
 from anydml.onnx.tensors import decode_tensor, is_external
 
 if TYPE_CHECKING:
@@ -33,7 +35,20 @@ def self_contained(source: Source) -> Any:
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
             tensor.raw_data = values.values("").tobytes()
+    _refuse_external(whole.graph)
     return whole
+
+
+def _refuse_external(graph: Any) -> None:
+    """Refuse tensors of nodes and bodies that lie in files: whoever runs a part would read them wherever they are."""
+    for node in graph.node:
+        refuse_external(node)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _refuse_external(body)
+                if external := next(filter(is_external, body.initializer), None):
+                    rule = f"initializer '{printable(external.name)}' of a body must have its elements in the model"
+                    raise ModelFileError(label_of(node), Fault(field=attribute.name, rule=rule))
 
 
 def reads(node: Any) -> list[str]:
@@ -46,7 +61,7 @@ def reads(node: Any) -> list[str]:
                 found += [name for name in reads(inner) if name not in own]
                 own.update(inner.output)
             found += [info.name for info in body.output if info.name and info.name not in own]
-    return list(dict.fromkeys(found))
+    return [name for name in dict.fromkeys(found) if isinstance(name, str)]  # bodies may have bytes, which are no text
 
 
 def makes(node: Any) -> list[str]:
@@ -99,7 +114,7 @@ def cut(
     version = max(model.ir_version, 4)  # from which on a constant need not be an input
     found = type(model)(ir_version=version, opset_import=model.opset_import, functions=model.functions)
     read = {name for node in nodes for name in reads(node)} | set(outputs)
-    found.graph.name = graph.name or "part"
+    found.graph.name = "part"
     found.graph.node.extend(nodes)
     found.graph.input.extend(info for info in graph.input if info.name in read)
     found.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)

@@ -10,9 +10,11 @@ import numpy as np
 
 from anydml.arrays.view import describe as describe_array
 from anydml.errors import BindingError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.graph.without import read_without
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, send, take, take_out
+from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
@@ -27,7 +29,7 @@ from anydml.onnx.values import NeedsValueError, NowhereError, Value
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
@@ -42,6 +44,7 @@ def load(
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     max_memory: int | None = None,
     strict: bool = False,
+    without: Iterable[str] = (),
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
@@ -50,12 +53,15 @@ def load(
     is not given: the model, its results and what passes between its operators must fit.
 
     A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
-    installed, else by onnx's reference evaluator. With `strict` it is refused.
+    installed, else by onnx's reference evaluator. With `strict` it is refused. `without` names rewritings of the graph
+    to leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    left_out = read_without(without, "load")
     with memory_told("load"):
         source = read_model(model, max_memory=max_memory, is_kept=True)
+        source = replace(source, without=left_out) if left_out else source
         is_whole = check_graph(source, None if strict else hosts(source))
         return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)
 
@@ -128,6 +134,11 @@ class Model:
     def max_memory(self) -> int:
         """The most bytes that it may take."""
         return self._source.beside.limit.most
+
+    @property
+    def memory(self) -> Footprint:
+        """What its programs hold, and what a run of one needs: of those compiled so far, its parts' among them."""
+        return footprint(list(self._spares.programs))
 
     @property
     def name(self) -> str:

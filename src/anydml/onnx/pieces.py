@@ -1,6 +1,9 @@
 """Large tensors of a model's files: read when a program asks for them, and again when a later one does.
 
 Programs have weights laid out for their products, and few read them as they lie in the file: nobody has to hold both.
+
+They are read, not mapped: whoever cuts a mapped file short ends the process that reads it next (SIGBUS), and to read
+320 MiB through one small piece of memory takes 0.06 s, mapped 0.05 s.
 """
 
 from __future__ import annotations
@@ -8,14 +11,16 @@ from __future__ import annotations
 import os
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.errors import Fault, ModelFileError, show
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
-CAN_HOLD = hasattr(os, "pread")
+CAN_HOLD = hasattr(os, "preadv")
 """Whether a file can be kept open with nobody noticing: on Windows it could not be deleted."""
 _MOST_READ = 2**30
 """Bytes that are read at once, of which systems have a most."""
@@ -41,18 +46,16 @@ class HeldFile:
         found = os.fstat(self._descriptor)
         return found.st_size, found.st_mtime_ns
 
-    def read(self, offset: int, size: int) -> bytes:
-        """So many bytes, as they were when the model was loaded."""
-        parts, at, end = [], offset, offset + size
+    def read(self, offset: int, into: np.ndarray[Any, Any]) -> None:
+        """As many bytes as there is memory for, as they were when the model was loaded."""
+        at, size = 0, into.size
         try:
-            while at < end and (part := os.pread(self._descriptor, min(end - at, _MOST_READ), at)):
-                parts.append(part)
-                at += len(part)
+            while at < size and (count := os.preadv(self._descriptor, [into[at : at + _MOST_READ].data], offset + at)):
+                at += count
         except (OSError, MemoryError) as error:
             raise self._refuse(f"the file cannot be read ({show(error)})") from error
-        if at < end or self._look() != self._stamp:
+        if at < size or self._look() != self._stamp:
             raise self._refuse("the file must stay as it was when the model was loaded", "load the model again")
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _refuse(self, rule: str, way_out: str = "") -> ModelFileError:
         return ModelFileError(self._name, Fault(field="", rule=rule, way_out=way_out))
@@ -69,9 +72,15 @@ class Piece:
     def __len__(self) -> int:
         return self.size
 
-    def read(self) -> bytes:
+    def read(self) -> np.ndarray[Any, Any]:
         """The bytes."""
-        return self.file.read(self.offset, self.size)
+        found = np.empty(self.size, np.uint8)
+        self.fill(found)
+        return found
+
+    def fill(self, memory: np.ndarray[Any, Any]) -> None:
+        """Read the bytes into memory."""
+        self.file.read(self.offset, memory)
 
 
 def cut_out(file: BufferedReader, size: int, least: int) -> tuple[bytes, dict[int, tuple[int, int]]] | None:

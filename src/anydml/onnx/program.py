@@ -43,15 +43,15 @@ class Program:
     DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace, spares: Spares, beside: Beside) -> None:
-        self._spares, self._model = spares, beside.model
+    def __init__(self, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> None:
+        self._spares, self._model, self._without = spares, beside.model, without
         self._labels, self._rules = found.tracer.labels, found.tracer.rules
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
         self.memory = found.tracer.graph.device.engine.memory
         limit = beside.limit if self.memory == HOST or beside.limit.is_given else None
-        size = sum(value.count * value.element.dtype.itemsize for value in self.values)
+        self.result_size = size = sum(value.count * value.element.dtype.itemsize for value in self.values)
         if limit is not None:
             limit.check(size, "results", self._model)
         made: list[Expression] = []
@@ -88,14 +88,16 @@ class Program:
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
-            self._rebounds = Rebounds(self.compiled)
+            self._rebounds = Rebounds(self.compiled, spares.arenas)
+        spares.programs.add(self)
 
     def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
         """Compile the graph, unless it takes more than the results leave of a limit."""
         left = None if limit is None else limit.left - results
         try:
             desc = graph.desc(made)
-            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, max_memory=left).initialize()
+            options: dict[str, Any] = {"without": self._without, "max_memory": left}
+            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, **options).initialize()
         except DmlError as error:
             if limit is not None and error.field == "max_memory" and isinstance(error.value, int):
                 limit.check(error.value + results, "results, scratch memory and constants", self._model)

@@ -58,7 +58,7 @@ class Programs(OrderedDict[Any, Program]):
             start = time.perf_counter()
             try:
                 found = trace(self.source, shapes, values, self._device, kept=self._kept)
-                program = Program(found, self._spares, self.source.beside)
+                program = Program(found, self._spares, self.source.beside, self.source.without)
             except NeedsValueError as error:
                 self._need(error, shapes, arrays)
                 continue

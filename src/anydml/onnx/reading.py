@@ -53,6 +53,8 @@ class Source:
     """Of the model's own, calls of which may have been left."""
     raw: Mapping[str, bytes | Piece] = field(default_factory=dict)
     """The bytes of large initializers, which were taken out of the message: it would keep them beside ours."""
+    without: frozenset[str] = frozenset()
+    """The rewritings that its graphs are compiled without."""
 
     @property
     def whole(self) -> Any:
@@ -62,7 +64,7 @@ class Source:
         for tensor in found.graph.initializer:
             if tensor.name in self.raw:
                 raw = self.raw[tensor.name]
-                tensor.raw_data = raw if isinstance(raw, bytes) else raw.read()
+                tensor.raw_data = raw if isinstance(raw, bytes) else raw.read().tobytes()
         return found
 
 

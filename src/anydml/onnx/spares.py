@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any, TypeAlias
+import weakref
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from anydml.runtime.rebound import Arenas
+
+if TYPE_CHECKING:
+    from anydml.onnx.program import Program
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -28,6 +34,10 @@ class Spares:
     """The memory of the last large results, at most two of them: whose array is gone, serves the next of its size."""
 
     def __init__(self) -> None:
+        self.arenas = Arenas()
+        """The scratch memory of all programs."""
+        self.programs: weakref.WeakSet[Program] = weakref.WeakSet()
+        """Those of a model, of its parts and of their bodies."""
         self._kept: list[Array] = []
         self._lock = threading.Lock()
 

@@ -20,6 +20,8 @@ from anydml.onnx.types import read_element_type
 from anydml.onnx.values import Known, NowhereError, Value, check_dimensions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.files import Files
     from anydml.limits import MemoryLimit
     from anydml.onnx.types import ElementType
@@ -64,13 +66,12 @@ def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: byt
         raise NowhereError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
     count = math.prod(shape)
     if is_external(tensor):
-        make = functools.partial(_read_external, tensor, element, count, subject, what, beside, _Seen())
-        make(is_check=True)
-        return _value(element, shape, Known(make=make, is_readable=True), tensor)
+        read = functools.partial(_read_external, tensor, element, count, subject, what, beside, _Seen())
+        read(None)
+        return _value(element, shape, _readable(read, element, count), tensor)
     if isinstance(raw, Piece):
         _check_bytes(raw, element, count, subject, what)
-        make = functools.partial(_from_piece, raw, element, count, subject, what)
-        return _value(element, shape, Known(make=make, is_readable=True), tensor)
+        return _value(element, shape, _readable(raw.fill, element, count), tensor)
     if raw is not None or tensor.HasField("raw_data"):
         held = _from_bytes(tensor.raw_data if raw is None else raw, element, count, subject, what)
     else:
@@ -114,8 +115,16 @@ def _check_bytes(data: bytes | Piece, element: ElementType, count: int, subject:
         raise _broken(subject, what, rule, str(len(data)))
 
 
-def _from_piece(piece: Piece, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
-    return _from_bytes(piece.read(), element, count, subject, what)
+def _readable(fill: Callable[[np.ndarray[Any, Any]], object], element: ElementType, count: int) -> Known:
+    """Elements that a function reads from a file, into memory of theirs or of somebody's."""
+    held, size = element.held.newbyteorder("<"), element.bytes_of(count)
+
+    def make() -> np.ndarray[Any, Any]:
+        found = np.empty(size // held.itemsize, held)
+        fill(found.view(np.uint8))
+        return found.astype(element.held, copy=False)
+
+    return Known(make=make, is_readable=True, fill=fill if held == element.held else None)
 
 
 def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
@@ -154,10 +163,9 @@ def _read_external(
     what: str,
     beside: Beside,
     seen: _Seen,
-    *,
-    is_check: bool = False,
-) -> np.ndarray[Any, Any]:
-    """Read elements from a file; with `is_check` no more than whether they are there."""
+    into: np.ndarray[Any, Any] | None,
+) -> None:
+    """Read elements from a file into memory; without any see whether they are there."""
     folder = beside.folder
     if folder is None:
         rule, way_out = "has its elements in a file", "load the model by its path, which says in which folder"
@@ -182,14 +190,13 @@ def _read_external(
             if offset + length > size:
                 rule = f"must lie within the {size} bytes of '{printable(location)}'"
                 raise _broken(subject, what, rule, f"{offset} .. {offset + length}")
-            if is_check:
-                return np.empty(0, element.held)
+            if into is None:
+                return
             if not seen.is_taken:
                 beside.limit.take(wanted, what, beside.model)
                 seen.is_taken = True
-            held = np.empty(wanted // element.held.itemsize, element.held.newbyteorder("<"))
             file.seek(offset)
-            if file.readinto(held.view(np.uint8).data) != wanted:
+            if file.readinto(into.data) != wanted:
                 raise _broken(subject, what, f"could not be read from '{printable(location)}'", "fewer bytes")
     except ModelFileError as error:
         if error.subject in (subject, beside.model):
@@ -199,7 +206,6 @@ def _read_external(
         raise ModelFileError(subject, Fault(field=what, rule=rule, value=location, found=fault.found)) from None
     except (OSError, MemoryError) as error:
         raise _broken(subject, what, f"could not be read ({show(error)})", "") from error
-    return held.astype(element.held, copy=False)
 
 
 def _number(entries: dict[str, str], key: str, default: int, subject: str, what: str) -> int:

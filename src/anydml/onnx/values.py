@@ -46,7 +46,7 @@ class Known:
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "is_readable")
+    __slots__ = ("_data", "_flat", "_make", "fill", "is_readable")
 
     def __init__(
         self,
@@ -54,8 +54,11 @@ class Known:
         make: Callable[[], Any] | None = None,
         *,
         is_readable: bool = False,
+        fill: Callable[[np.ndarray[Any, Any]], object] | None = None,
     ) -> None:
         self._flat, self._make = flat, make
+        self.fill = fill
+        """What reads the elements into memory of as many bytes, where that can be done."""
         self._data: SharedData | None = None
         self.is_readable = is_readable
 
@@ -74,7 +77,7 @@ class Known:
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(size, self.flat, is_held=not self.is_readable)
+            self._data = SharedData(size, self.flat, is_held=not self.is_readable, fill=self.fill)
         return self._data
 
 
@@ -151,7 +154,7 @@ class Value:
         """The same memory as another type of as many bits; the graph must have it where it is not known."""
         known, held = self.known, element.held
         if known is not None and held != self.element.held:
-            seen = Known(make=lambda: known.flat().view(held), is_readable=known.is_readable)
+            seen = Known(make=lambda: known.flat().view(held), is_readable=known.is_readable, fill=known.fill)
             return Value(element, self.shape, seen)
         return Value(element, self.shape, known, self.expression, self.source, self.needs)
 

@@ -5,6 +5,7 @@ The first two dimensions are the batch and the channels; windows reach over the 
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault
@@ -34,6 +35,7 @@ class Windowed(Computed):
         super().__post_init__()
 
     @classmethod
+    @functools.cache
     def spatial_fields(cls) -> list[str]:
         """The fields with a number for each spatial dimension."""
         return [name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[PerDimension]]

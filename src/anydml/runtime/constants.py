@@ -16,7 +16,7 @@ from anydml.graph.recipe import Recipe
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from anydml.engines.protocol import Engine
     from anydml.graph.recipe import Step
@@ -46,7 +46,7 @@ class Constants:
         self, engine: Engine, subject: str, data: Mapping[str, Data], once: Recipe, read: Collection[str]
     ) -> None:
         self._engine, self._subject = engine, subject
-        self._memory: list[object] = []
+        self._memory: list[Buffer | _Made] = []
         self.places: dict[str, int] = {}
         self._bring({name: given for name, given in data.items() if name in read})
         if once.steps:
@@ -54,6 +54,12 @@ class Constants:
 
     def __bool__(self) -> bool:
         return bool(self._memory)
+
+    @property
+    def held(self) -> dict[int, int]:
+        """By address, the bytes of memory that is kept; other graphs may keep the same."""
+        buffers = (one.buffer if isinstance(one, _Made) else one for one in self._memory)
+        return {buffer.address: buffer.size for buffer in buffers}
 
     def _bring(self, data: Mapping[str, Data]) -> None:
         """Have data in memory of the engine's, as it is."""
@@ -77,7 +83,8 @@ class Constants:
         except Exception as error:
             raise self._no_room(len(data), error) from error
 
-    def _reserve(self, size: int) -> Buffer:
+    def reserve(self, size: int) -> Buffer:
+        """Memory of the engine's."""
         try:
             return self._engine.reserve(size)
         except Exception as error:
@@ -133,16 +140,20 @@ class Constants:
     ) -> None:
         """Run steps; data that no dispatch reads is there from the first step that reads it to the last."""
         last = {view.tensor: number for number, step in enumerate(steps) for view in step.sources}
-        passed: dict[str, list[object]] = {}
+        passed: dict[str, list[Buffer | _Made]] = {}
         arena = lay_out(Recipe(once.stores, tuple(steps)))
-        scratch = self._reserve(arena.size_in_bytes) if arena.offsets else None
+        scratch = self.reserve(arena.size_in_bytes) if arena.offsets else None
         stores = dict(self.places)
         if scratch is not None:
             stores.update({name: scratch.address + offset for name, offset in arena.offsets.items()})
         made: dict[str, Buffer] = {}
+        window = _Window(self, passing.values())
         for number, step in enumerate(steps):
             for view in step.sources:
                 if view.tensor in passing and view.tensor not in passed:
+                    if self._engine.memory == HOST and (seen := window.read(view.tensor, passing[view.tensor])):
+                        passed[view.tensor], stores[view.tensor] = [], seen
+                        continue
                     start = len(self._memory)
                     self._bring({view.tensor: passing[view.tensor]})
                     passed[view.tensor] = self._memory[start:]
@@ -150,13 +161,14 @@ class Constants:
                     stores[view.tensor] = self.places.pop(view.tensor)
             name = step.target.tensor
             if once.stores[name].kind == "output":
-                made[name] = self._reserve(once.stores[name].size_in_bytes)
+                made[name] = self.reserve(once.stores[name].size_in_bytes)
                 self._keep(name, made[name])
                 stores[name] = made[name].address
             self._engine.compile(step.primitive).bind(stores)()
             if self._engine.memory == HOST:
                 for gone in [tensor for tensor in passed if last[tensor] == number]:
                     passed[gone].clear()
+                    window.leave(gone)
         if self._engine.memory != HOST:
             synchronize(self._engine.memory)  # whatever stream it is then read on
         for name, buffer in made.items():
@@ -164,6 +176,31 @@ class Constants:
                 found = _Made(buffer, origin.roots)
                 self._memory.append(found)
                 origin.roots[0].derived[self._engine.memory, origin.key] = found
+
+
+class _Window:
+    """Memory of the host's that one tensor after the other is read into, which would take longer into new memory."""
+
+    def __init__(self, constants: Constants, several: Iterable[Data]) -> None:
+        self._constants = constants
+        self._sizes = [len(one) for one in several if isinstance(one, SharedData) and one.can_fill()]
+        self._memory: Buffer | None = None
+        self._reader = ""
+
+    def read(self, name: str, data: Data) -> int | None:
+        """Where a tensor was read to; None where that cannot be, or another tensor is there."""
+        if self._reader or not isinstance(data, SharedData) or not data.can_fill():
+            return None
+        if self._memory is None:
+            self._memory = self._constants.reserve(max(self._sizes))
+        data.fill(self._memory.numpy(0, (len(data),), (1,), np.dtype(np.uint8)))
+        self._reader = name
+        return self._memory.address
+
+    def leave(self, name: str) -> None:
+        """A tensor is needed no more."""
+        if self._reader == name:
+            self._reader = ""
 
 
 @dataclass(frozen=True, slots=True)

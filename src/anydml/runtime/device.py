@@ -9,6 +9,7 @@ from anydml.engines import find_engine
 from anydml.enums import DataType, Feature, FeatureLevel
 from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
 from anydml.flags import ExecutionFlags
+from anydml.graph.without import read_without
 from anydml.operators import OperatorDesc
 from anydml.parse import read_bool, read_enum
 from anydml.runtime.commands import CommandList, CommandRecorder
@@ -18,7 +19,7 @@ from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.table import BindingTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from anydml.enums import LevelName
     from anydml.graph.description import GraphDesc
@@ -91,20 +92,26 @@ class Device:
         return compiled
 
     def compile_graph(
-        self, desc: GraphDesc, flags: ExecutionFlags | str | int = ExecutionFlags.NONE, *, optimise: bool = True
+        self,
+        desc: GraphDesc,
+        flags: ExecutionFlags | str | int = ExecutionFlags.NONE,
+        *,
+        optimise: bool = True,
+        without: Iterable[str] = (),
     ) -> CompiledGraph:
         """IDMLDevice1::CompileGraph: check a graph at this device's level, and make it ready for the engine as one.
 
         The documents name no feature level for it; each of its operators has its own. It must be initialized before it
         runs from a command list. With `optimise=False` every operator is a pass over memory, for the same
         answers: bit for bit, but for running sums and products of floats that are added up in parts for their length.
+        `without` names single rewritings to leave out: `dml.rewritings()` has them all.
         """
         faults: list[Fault] = []
         flags = read_enum(ExecutionFlags, flags, "flags", faults, ExecutionFlags.NONE)
         optimise = read_bool(optimise, "optimise", faults)
         if faults:
             raise DescriptionError("Device", faults)
-        return CompiledGraph(self, desc, flags, optimise=optimise)
+        return CompiledGraph(self, desc, flags, optimise=optimise, without=read_without(without, "Device"))
 
     def compile_cached(self, desc: OperatorDesc) -> CompiledOperator:
         """The same compiled operator for the same description: for those whose tensors are all bound at each run."""

@@ -14,9 +14,7 @@ from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError
 from anydml.graph.arena import lay_out
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
-from anydml.graph.guard import guard
 from anydml.graph.lower import lower
-from anydml.graph.recipe import Recipe
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.ir.choosing import Scatter
 from anydml.ir.patterns import copy_of
@@ -32,18 +30,15 @@ from anydml.runtime.owned import Kept
 from anydml.runtime.watching import WATCHER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.flags import ExecutionFlags
+    from anydml.graph.recipe import Recipe
     from anydml.memory import Buffer
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device
     from anydml.tensor import TensorDesc
-
-_NOTHING = Recipe({}, ())
-ROOM = 1.25
-"""What constants may take where an engine lays them out ahead, times what they take as they are."""
 
 
 class CompiledGraph(Compiled):
@@ -66,17 +61,13 @@ class CompiledGraph(Compiled):
         flags: ExecutionFlags,
         *,
         optimise: bool = True,
+        without: Collection[str] = (),
         max_memory: int | None = None,
     ) -> None:
         if not isinstance(desc, GraphDesc):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
-        from anydml.graph.optimise import optimise as simplify  # with all rules: 10 ms of import, where they are needed
-        from anydml.graph.outside import read_outside
-        from anydml.graph.rules.attend import attend
-        from anydml.graph.rules.constants import split_constants
-        from anydml.graph.rules.together import together
-        from anydml.graph.weights import read_weights
+        from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
 
         desc.validate(device.feature_level)
         self.desc = desc
@@ -88,20 +79,16 @@ class CompiledGraph(Compiled):
         self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
         self.lowered = lower(desc, device.engine.takes)
         """A step for every node that an output needs."""
-        given = read_weights(self.lowered, device.engine.reads_weights)
-        given = read_outside(given) if optimise and device.engine.reads_outside else given
-        rest = attend(simplify(given), device.engine.takes) if optimise else given
-        self.once, always = split_constants(rest) if optimise else (_NOTHING, rest)
-        """What hangs on constants alone, and was computed when the graph was compiled."""
-        self.recipe = together(guard(always)) if optimise else guard(always)
-        """The steps that a dispatch takes."""
+        left_out = frozenset(without) if optimise else optimiser.every_but_layouts() | {*without}
+        self.once, self.recipe, self._did = optimiser.rewrite(self.lowered, device.engine, left_out)
+        """What hangs on constants alone, and was computed when the graph was compiled; the steps of a dispatch; and by
+        the names of rewritings what each did."""
         self.shares = _shares(self.recipe, {store: name for name, store in self._stores.items()})
         self.arena = lay_out(self.recipe)
         self.temporary_size = self.arena.size_in_bytes
         room = sys.maxsize if max_memory is None else self._check_memory(max_memory)
-        fixed = {name: s.size_in_bytes for name, s in self.recipe.stores.items() if s.kind == "constant"}
-        known = {*(fixed if sum(fixed.values()) * ROOM <= room else ()), *(self._stores[field] for field in self.owned)}
-        self._programs = [device.engine.compile(step.primitive, frozenset(known)) for step in self.recipe.steps]
+        known = optimiser.laid_out(self.recipe, [self._stores[field] for field in self.owned], room, left_out)
+        self._programs = [device.engine.compile(step.primitive, known) for step in self.recipe.steps]
         self._ahead = Layouts.of(self.recipe, self._programs, taken=self._stores)
         self.plan_owned(self._ahead, self._stores)
         self.once = self._ahead.once(self.once, self.recipe)
@@ -120,6 +107,11 @@ class CompiledGraph(Compiled):
             rule = f"scratch memory and constants that are computed must be at most {word_bytes(most)}"
             raise BindingError(self.name, Fault(field="max_memory", rule=rule, value=total, found=word_bytes(total)))
         return most - total
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """By address, the bytes of the constants that every dispatch reads."""
+        return self._constants.held
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -214,7 +206,7 @@ class CompiledGraph(Compiled):
         """
         from anydml.explain import Recipes, explain_desc  # which nothing needs that only runs
 
-        recipes = Recipes(self.lowered, self._ahead.told(self.recipe), self.once)
+        recipes = Recipes(self.lowered, self._ahead.told(self.recipe), self.once, self._ahead.did(self._did))
         return explain_desc(self.desc, recipes, arena_bytes=self.temporary_size)
 
     def _repr_html_(self) -> str:

@@ -72,7 +72,23 @@ class Layouts:
             if store.kind == "output" and name not in self.read:
                 stores[name] = replace(store, kind="scratch")
         stores |= {name: Store("output", size_of(made.target)) for name, made in ahead.items()}
-        return Recipe(stores, (*once.steps, *(Step(made, ()) for made in ahead.values())))
+        # Each as soon as what it reads is there: what nothing else reads gives its place to the next.
+        waiting: dict[str, list[Step]] = {made.sources[0].tensor: [] for made in ahead.values()}
+        for made in ahead.values():
+            waiting[made.sources[0].tensor].append(Step(made, ()))
+        last = {view.tensor: number for number, step in enumerate(once.steps) for view in step.targets}
+        steps = [step for name, several in waiting.items() if name not in last for step in several]
+        for number, step in enumerate(once.steps):
+            steps.append(step)
+            for view in step.targets:
+                if last[view.tensor] == number:
+                    steps += waiting.pop(view.tensor, ())
+        return Recipe(stores, tuple(steps))
+
+    def did(self, others: Mapping[str, str]) -> dict[str, str]:
+        """What rewritings did, this one after the others."""
+        count = len(self.maps)
+        return {**others, "layouts": f"{count} constant{'s' * (count != 1)} laid out once"} if count else {**others}
 
     def told(self, recipe: Recipe) -> Recipe:
         """The recipe with what is laid out by the name of that."""

@@ -1,7 +1,7 @@
 """From a kernel's name to its address: compiled once a machine, then loaded from a cache.
 
-Text of LLVM takes 0.015 s for a simple map, a kernel in Python 0.1 s, and either 0.0004 s to be loaded when it is
-compiled. LLVM itself is loaded in 0.07 s.
+Text of LLVM takes 0.015 s for a simple map, a kernel in Python 0.1 s, and either 0.0002 s to be loaded when it is
+compiled. LLVM itself is loaded in 0.07 s, where something has to be compiled.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llvmlite
-import llvmlite.binding as llvm
 
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cpu.cache import Entry
+from anydml.engines.cpu.objects import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,29 +69,67 @@ if sys.version_info >= (3, 12):
 class Kernel:
     """Compiled code: its address. It stays for as long as the process, whose threads may be in it to the end."""
 
-    def __init__(self, name: str, code: bytes) -> None:
+    def __init__(self, name: str, find: Callable[[str], int]) -> None:
         self.name = name
-        empty = llvm.parse_assembly("")
-        self._engine = llvm.create_mcjit_compiler(empty, _machine())
-        self._engine.remove_module(empty)  # which would be compiled: 1 ms of 1.4
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+        self.find = find
+        """The address of a function, or of memory of the code's own."""
         self.address = self.find("kernel")
         self.entry = 0 if name.partition(" ")[0] in _TEXTS else self.find("entry")
 
-    def find(self, symbol: str) -> int:
-        """The address of a function, or of memory of the code's own."""
-        found: int = self._engine.get_global_value_address(symbol)
-        return found
+
+def _by_llvm(code: bytes) -> Callable[[str], int]:
+    """Have LLVM load code: what gives the addresses of its symbols."""
+    llvm = _llvm()
+    empty = llvm.parse_assembly("")
+    engine = llvm.create_mcjit_compiler(empty, _machine())
+    engine.remove_module(empty)  # which would be compiled: 1 ms of 1.4
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
+    found: Callable[[str], int] = engine.get_global_value_address
+    return found
+
+
+@functools.cache
+def _llvm() -> Any:
+    """LLVM, which takes 70 ms to load."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
 
 
 @functools.cache
 def _cpu() -> tuple[str, str]:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    return llvm.get_host_cpu_name(), f"{features},+dotprod" if IS_ARM and _has_dots() else features
+    """The CPU's name and features, as LLVM says, or said when a process last asked it on this very CPU."""
+    stamp = _stamp()
+    entry = Entry("cpu", stamp, "") if stamp else None
+    if entry is not None and (known := entry.read()) is not None:
+        name, _, features = known.decode().partition("\n")
+        return name, features
+    llvm = _llvm()
+    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    features = f"{features},+dotprod" if IS_ARM and _has_dots() else features
+    if entry is not None:
+        entry.write(f"{name}\n{features}".encode())
+    return name, features
+
+
+_CHANGES = ("processor", "cpu MHz", "core id", "apicid", "initial apicid", "siblings", "physical id", "cpu cores")
+"""What Linux says of a processor and another of the same kind has otherwise."""
+
+
+def _stamp() -> str:
+    """A digest of what Linux says of the first processor, and of all that asks LLVM about it; "" elsewhere."""
+    try:
+        with open("/proc/cpuinfo", "rb") as file:  # noqa: PTH123 - the first lines of thousands
+            lines = file.read(8192).decode(errors="replace").partition("\n\n")[0].splitlines()
+        own = Path(__file__).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    lasting = [line for line in lines if not line.startswith(_CHANGES)]
+    return hashlib.sha256("\n".join([own, llvmlite.__version__, *lasting]).encode()).hexdigest()[:16]
 
 
 def _has_dots() -> bool:
@@ -104,7 +142,7 @@ def _has_dots() -> bool:
 
 def _machine() -> Any:
     cpu, features = _cpu()
-    target = llvm.Target.from_default_triple()
+    target = _llvm().Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
@@ -115,12 +153,22 @@ def get_kernel(name: str, write: Callable[[], str] | None = None) -> Kernel:
     """
     kernel = _kernels.get(name)
     if kernel is None:
+        kernel = _find_cached(name)
+    if kernel is None:
         making = _Making(name, write)
         try:  # alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever
             kernel = run_alone(making.run, every=SLOW, remind=making.show)
         finally:
             making.tell()
     return kernel
+
+
+def _find_cached(name: str) -> Kernel | None:
+    """A kernel that the cache has, loaded without LLVM, which nothing may interrupt."""
+    is_cpu_known = _cpu.cache_info().currsize
+    code = Entry(name, _version(), _cpu()[0]).read() if is_cpu_known else None
+    symbols = None if code is None else load_object(code)
+    return None if symbols is None else _kernels.setdefault(name, Kernel(name, symbols.__getitem__))
 
 
 class _Making:
@@ -135,7 +183,8 @@ class _Making:
             return kernel
         entry = Entry(self.name, _version(), _cpu()[0])
         code = entry.read() or self._compile(entry)
-        return _kernels.setdefault(self.name, Kernel(self.name, code))
+        symbols = load_object(code)
+        return _kernels.setdefault(self.name, Kernel(self.name, symbols.__getitem__ if symbols else _by_llvm(code)))
 
     def _compile(self, entry: Entry) -> bytes:
         with entry.claim() as folder:
@@ -193,7 +242,7 @@ def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     if family not in _TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     machine = _machine()
-    module = llvm.parse_assembly(text) if is_text else _optimise(text, machine)
+    module = _llvm().parse_assembly(text) if is_text else _optimise(text, machine)
     module.verify()
     code: bytes = machine.emit_object(module)
     called = _undefined(code)
@@ -208,7 +257,7 @@ def _undefined(code: bytes) -> set[str] | None:
     """The symbols that an object file of Linux does not define; None for another: its assembly takes as long again."""
     if code[:6] != b"\x7fELF\2\1":
         return None
-    parts = {part.name(): part.data() for part in llvm.ObjectFileRef.from_data(code).sections()}
+    parts = {part.name(): part.data() for part in _llvm().ObjectFileRef.from_data(code).sections()}
     symbols, names = parts[b".symtab"], parts[b".strtab"]
     found = {names[at : names.index(b"\0", at)] for at, _, _, place, _, _ in _SYMBOL.iter_unpack(symbols) if not place}
     return {name.decode() for name in found if name}
@@ -239,6 +288,7 @@ def _translate(name: str) -> str:
 
 def _optimise(text: str, machine: Any) -> Any:
     """A kernel that was Python, which leaves everything to the optimiser; others are written as they should be."""
+    llvm = _llvm()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)

@@ -14,8 +14,11 @@ from anydml.graph.rules.dead import dead
 from anydml.graph.rules.direction import direction
 from anydml.graph.rules.forward import forward
 from anydml.graph.rules.fuse import fuse
+from anydml.graph.rules.hoist import hoist
 from anydml.graph.rules.known import known
 from anydml.graph.rules.narrow import narrow
+from anydml.graph.rules.order import order
+from anydml.graph.rules.parts import parts
 from anydml.graph.rules.rows import rows
 from anydml.graph.rules.same import same
 
@@ -24,5 +27,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
 
-RULES: tuple[Callable[[Recipe], Recipe], ...] = (dead, same, known, forward, narrow, absorb, rows, fuse, direction)
+RULES: tuple[Callable[[Recipe], Recipe], ...] = (
+    dead, same, known, hoist, forward, narrow, absorb, parts, order, rows, fuse, direction,
+)  # fmt: skip
 """In the order in which they are tried, again and again until none changes anything."""

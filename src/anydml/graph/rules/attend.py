@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
+from anydml.graph.rules.cutting import cut_for
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.attending import Attend
@@ -79,17 +80,17 @@ class _Found:
             before = _maker(draft, total, leaf, number)
             if before is None or _plain(last.right if is_left else last.left).op != "load":
                 continue
-            weights = draft.steps[before].primitive
+            weights = _cut(draft, before, total.sources[int(leaf.value)])
             x = _softened(weights)
             rows, columns = (last.rows, last.columns) if is_left else (last.columns, last.rows)
             if x is None or not isinstance(weights, Reduce) or not rows or len(columns) > 1 or len(last.folded) != 1:
                 continue
             for node in walk(x):
                 first = _maker(draft, weights, node, before)
-                product = None if first is None else _product_of(draft.steps[first].primitive)
+                scores = None if first is None else _cut(draft, first, weights.sources[int(node.value)])
+                product = _product_of(scores)
                 if first is None or product is None or len(product.folded) != 1:
                     continue
-                scores = draft.steps[first].primitive
                 assert isinstance(scores, Reduce)  # noqa: S101 - for type checkers: products are
                 to_weights = _dimensions(total.sources[int(leaf.value)], weights.target)
                 to_scores = _dimensions(weights.sources[int(node.value)], scores.target)
@@ -219,6 +220,12 @@ def _maker(draft: Draft, reader: Primitive, leaf: Expr, number: int) -> int | No
         return None
     (maker,) = draft.writers(view.tensor)
     return maker
+
+
+def _cut(draft: Draft, number: int, view: View) -> Primitive:
+    """What a step does, with as many dimensions as its reader has, where heads share keys and values."""
+    made = draft.steps[number].primitive
+    return cut_for(made, view) if isinstance(made, Reduce) and not made.also else made
 
 
 def _dimensions(view: View, target: View) -> dict[int, int] | None:

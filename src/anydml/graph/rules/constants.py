@@ -1,4 +1,4 @@
-"""Constants: what hangs on constants alone is computed once."""
+"""Constants: what depends on constants alone is computed once."""
 
 from __future__ import annotations
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.graph.rules.cutting import cut
 from anydml.graph.rules.steps import Draft, joined, redirect
-from anydml.graph.views import straightened, through
-from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import Map
+from anydml.graph.views import MOST_DIMENSIONS, parts_of, straightened, through
+from anydml.ir.patterns import is_copy, is_product
+from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +49,19 @@ def _forwarded(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | Non
 
 
 def _fitted(step: Step, copy: Map) -> Step:
-    """A copy that reads another's target in other lines than it has, as one that reads it line by line."""
+    """A copy that reads another's target in other lines than it has, as one that reads it line by line.
+
+    So does a product, along dimensions that it does not fold: heads that share keys and values read each of them from
+    where it lies, not from one repetition for each head.
+    """
     reader = step.primitive
-    if not is_copy(reader) or reader.source.tensor != copy.target.tensor:
+    if is_copy(reader) and reader.source.tensor == copy.target.tensor:
+        return replace(step, primitive=straightened(reader, copy.target, copy.source))
+    if not isinstance(reader, Reduce) or reader.also or not is_product(reader):
         return step
-    return replace(step, primitive=straightened(reader, copy.target, copy.source))
+    views = [view for view in reader.sources if view.tensor == copy.target.tensor]
+    found = parts_of(views[0], copy.target, copy.source) if len(views) == 1 else None
+    kept = len(reader.sizes) - reader.depth
+    if found is None or any(len(part) > 1 for part in found[kept:]) or sum(map(len, found)) > MOST_DIMENSIONS:
+        return step
+    return replace(step, primitive=cut(reader, found))

@@ -47,12 +47,12 @@ def _narrow(draft: Draft, number: int) -> None:
     cuts = step.primitive.needed(cuts)
     if all(cut == (0, 1, size) for cut, size in zip(cuts, step.target.sizes, strict=True)):
         return
-    primitive = _cut(step.primitive, cuts)
-    packed = _packed(primitive.target)
-    changed = redirect(readers, name, lambda view: through(view, primitive.target, packed))
+    primitive = cut_to(step.primitive, cuts)
+    new = packed(primitive.target)
+    changed = redirect(readers, name, lambda view: through(view, primitive.target, new))
     if changed is not None:
-        draft.put({**changed, number: replace(step, primitive=replace(primitive, target=packed))})
-        draft.stores[name] = Store("scratch", math.prod(packed.sizes) * packed.data_type.size_in_bytes)
+        draft.put({**changed, number: replace(step, primitive=replace(primitive, target=new))})
+        draft.stores[name] = Store("scratch", math.prod(new.sizes) * new.data_type.size_in_bytes)
 
 
 def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
@@ -69,7 +69,7 @@ def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
     return cuts
 
 
-def _cut(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
+def cut_to(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
     """A verb for a part of its target; rows are whole."""
     elsewhere, kept = fetched(*primitive.values), len(cuts) - primitive.depth
     read = [*cuts[:kept], *(Cut(0, 1, size) for size in primitive.sizes[kept:])]
@@ -86,7 +86,7 @@ def _window(view: View, cuts: Sequence[Cut]) -> View:
     return view.window(starts, steps, sizes)
 
 
-def _packed(view: View) -> View:
+def packed(view: View) -> View:
     """A view at its store's start without gaps, its dimensions nested as they were."""
     order = sorted(range(len(view.sizes)), key=lambda k: abs(view.strides[k]), reverse=True)
     strides = dict(zip(order, packed_strides([view.sizes[k] for k in order]), strict=True))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
+from anydml.graph.rules.cutting import cut_for
 from anydml.graph.rules.factors import factor, size_of, unpacks
 from anydml.graph.rules.fetching import fetches_well
 from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, Sources, inlined, raises, with_leaves, work
@@ -15,7 +16,7 @@ from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.expressions import const, coordinate
 from anydml.ir.fetches import match_gathered
-from anydml.ir.patterns import match_contraction
+from anydml.ir.patterns import is_product, match_contraction
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
@@ -102,7 +103,9 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
     if any(view.tensor == made.target.tensor for view in _needed_in_memory(reader)):
         return None
     if not isinstance(made, Map):
-        return _along_rows(made, reader)
+        merged = _along_rows(made, reader)
+        # Two products in one pass are none that an engine knows: a gated layer took 4 times as long.
+        return None if merged and is_product(made) and not match_contraction(merged) else merged
     fetches = fetched(made.value)
     if match_contraction(reader):
         return None if fetches else factor(made, reader, is_first=is_first)
@@ -141,7 +144,7 @@ class _Home(NamedTuple):
 def _along_rows(made: Computation, reader: Computation) -> Reduce | None:
     """A reader of a reduce that goes along the same rows, or takes one value after the other, with the reduce in it."""
     (view, *others) = dict.fromkeys(view for view in reader.sources if view.tensor == made.target.tensor)
-    made = _split(made, view)
+    made = cut_for(made, view)
     home = None if others else _home(made, reader, view)
     if home is None:
         return None
@@ -205,42 +208,6 @@ def _loaded(primitive: Computation) -> list[int]:
     """The sources that are not fetched from, by position."""
     places = fetched(*primitive.values)
     return [slot for slot in range(len(primitive.sources)) if slot not in places]
-
-
-def _split(made: Computation, view: View) -> Computation:
-    """A reduce whose dimensions are cut where a reader has several for one, as behind a change of shape."""
-    found = trace(view, made.target)
-    kept, parts = len(made.sizes) - made.depth, [[size] for size in made.sizes]
-    for k, steps in enumerate(found.steps[:kept] if found else ()):
-        along = sorted(
-            ((step, view.sizes[m]) for m, step in enumerate(steps) if step and view.sizes[m] > 1), reverse=True
-        )
-        reach = [step * size for step, size in along]
-        if len(along) > 1 and reach == [made.sizes[k], *(step for step, _ in along[:-1])] and along[-1][0] == 1:
-            parts[k] = [size for _, size in along]
-    if all(len(part) == 1 for part in parts):
-        return made
-    firsts = [sum(map(len, parts[:k])) for k in range(len(parts))]
-
-    def cut(one: View) -> View:
-        strides = [
-            stride * math.prod(part[i + 1 :])
-            for stride, part in zip(one.strides, parts, strict=True)
-            for i in range(len(part))
-        ]
-        sizes = [n if one.sizes[k] > 1 else 1 for k, part in enumerate(parts) for n in part]
-        return replace(one, sizes=tuple(sizes), strides=tuple(strides))
-
-    def index(k: int) -> Expr:
-        whole = coordinate(firsts[k])
-        for i, size in enumerate(parts[k][1:], start=1):
-            whole = whole * size + coordinate(firsts[k] + i)
-        return whole
-
-    places = fetched(made.value)
-    sources = tuple(one if slot in places else cut(one) for slot, one in enumerate(made.sources))
-    value = with_leaves(made.value, {}, {k: index(k) for k in range(len(parts))})
-    return replace(made, sources=sources, target=cut(made.target), value=value)
 
 
 def _home(made: Computation, reader: Computation, view: View) -> _Home | None:

@@ -63,6 +63,10 @@ class Draft:
         """Whether a view is of scratch memory."""
         return self.stores[view.tensor].kind == "scratch"
 
+    def is_scratch_store(self, store: str) -> bool:
+        """Whether a store is scratch memory."""
+        return self.stores[store].kind == "scratch"
+
     def is_own(self, view: View) -> bool:
         """Whether a view is of scratch memory that one step alone writes."""
         return self.is_scratch(view) and len(self._known.writers[view.tensor]) == 1
@@ -70,6 +74,10 @@ class Draft:
     def is_constant(self, step: Step) -> bool:
         """Whether a step depends on constants alone: it is computed once."""
         return self._known.is_constant(step)
+
+    def is_fixed(self, store: str) -> bool:
+        """Whether a store depends on constants alone."""
+        return store in self._known.fixed
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""

@@ -15,7 +15,7 @@ from anydml.graph.rules.rows import WORK_IN_ROWS, merged_with
 from anydml.graph.rules.steps import Draft, joined
 from anydml.ir.expressions import load
 from anydml.ir.fetches import match_gathered, match_turned
-from anydml.ir.patterns import is_copy, match_contraction, match_filled, match_scaled
+from anydml.ir.patterns import is_copy, is_product, match_filled, match_scaled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.weights import match_weights
@@ -60,14 +60,9 @@ def _is_ours(primitive: Primitive) -> bool:
     return matches is not None and not any(match(primitive) for match in matches)
 
 
-def _is_product(primitive: Reduce) -> bool:
-    product = match_contraction(primitive)
-    return product is not None and bool(product.rows or product.columns)
-
-
 _ALONE: dict[type[Primitive], tuple[Callable[[Any], object], ...]] = {
     Map: (is_copy, match_filled, match_scaled, match_gathered, match_turned),
-    Reduce: (_is_product, match_weights),
+    Reduce: (is_product, match_weights),
 }
 """The patterns that engines have schedules for, of the verbs that may have several targets."""
 

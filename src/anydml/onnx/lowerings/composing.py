@@ -132,6 +132,9 @@ def power(node: Node) -> list[Value]:
     base, exponent = operands(node)
     wide = (DataType.INT64, DataType.UINT64)
     is_wide = exponent.element.data_type in wide
+    known = _one_number(exponent) if len(exponent.shape) <= len(base.shape) else None
+    if known is not None and base.element is not DOUBLE and base.element.data_type.is_float:
+        return [compute(node, dml.constant_pow, base, exponent=known)]
     if base.element.data_type.is_float:
         exponent = convert(node, exponent, FLOAT) if is_wide else exponent
         return [compute(node, dml.pow, base, exponent)]
@@ -144,6 +147,14 @@ def power(node: Node) -> list[Value]:
     found = convert(node, compute(node, dml.pow, convert(node, base, FLOAT), exponent), base.element)
     is_whole = compute(node, dml.logical_equals, exponent, convert(node, whole, exponent.element), element=BOOL)
     return [compute(node, dml.if_, is_whole, exact, found, element=base.element)]
+
+
+def _one_number(value: Value) -> float | None:
+    """What a tensor of one finite number that is known holds; None for others."""
+    if value.count != 1 or not value.is_known:
+        return None
+    number = float(value.values("").item())
+    return number if math.isfinite(number) else None
 
 
 _BITS = 6

@@ -27,14 +27,19 @@ _FIRST_WITH_NUMPY_BROADCASTING = 7
 
 def operator_of(kind: str) -> type[ElementWise] | None:
     """The operator that a node type is: one that declares it, or else one whose function has its name."""
-    return _operators(len(OPERATORS), next(reversed(OPERATORS.values()))).get(kind.lower())
+    several = _operators(len(OPERATORS), next(reversed(OPERATORS.values()))).get(kind.lower(), ())
+    return next((cls for cls in several if not cls.optional_inputs()), None)
 
 
 @functools.lru_cache(maxsize=1)
-def _operators(*_state: object) -> dict[str, type[ElementWise]]:
+def _operators(*_state: object) -> dict[str, list[type[ElementWise]]]:
     """By a node type in lower case. Found anew where an operator came or went, which the arguments tell."""
-    several = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise) and not cls.optional_inputs()]
-    return {(cls.onnx or function_name(cls.type).replace("_", "")).lower(): cls for cls in several}
+    found: dict[str, list[type[ElementWise]]] = {}
+    for cls in reversed(OPERATORS.values()):
+        if ElementWise in cls.__mro__:  # issubclass would ask every class of every other: 20 ms
+            assert issubclass(cls, ElementWise)  # noqa: S101 - for type checkers
+            found.setdefault((cls.onnx or function_name(cls.type).replace("_", "")).lower(), []).append(cls)
+    return found
 
 
 @functools.cache

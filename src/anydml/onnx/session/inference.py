@@ -11,14 +11,15 @@ import numpy as np
 
 from anydml.engines.threads import get_num_threads
 from anydml.errors import BindingError, DmlError, Fault, printable, show
+from anydml.graph.without import rewritings
 from anydml.locks import cached_property
 from anydml.onnx.graphs import shape_of
 from anydml.onnx.model import Model, load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
 from anydml.onnx.session.inputs import read_value
-from anydml.onnx.session.options import RunOptions, SessionOptions, read_options
-from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed
+from anydml.onnx.session.options import GraphOptimizationLevel, RunOptions, SessionOptions, read_options
+from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed, told
 from anydml.onnx.session.ort_value import OrtValue, on_host
 from anydml.onnx.session.own_threads import OwnThreads
 from anydml.onnx.session.preparing import prepare, without_names
@@ -61,7 +62,7 @@ class InferenceSession:
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._threads = self._options.intra_op_num_threads
         self._timeline = Timeline(self._options.profile_file_prefix) if self._options.enable_profiling else None
-        with self._told(), self._event("model_loading"):
+        with told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
         self._output_names = [info.name for info in self._source.proto.graph.output]
         if providers is None and self._options.has_providers():
@@ -69,7 +70,7 @@ class InferenceSession:
         self._load(providers, provider_options, may_fall_back=self._may_fall_back)
 
     def _load(self, providers: Any, options: Any, *, may_fall_back: bool) -> None:
-        with self._told(), self._event("session_initialization"), self._with_threads():
+        with told(), self._event("session_initialization"), self._with_threads():
             chosen = read_providers(providers, options, may_fall_back=may_fall_back)
             device, self._providers = find_device(chosen, may_fall_back=may_fall_back)
             if device is not getattr(self, "device", None):
@@ -77,7 +78,8 @@ class InferenceSession:
 
     def _compile(self, source: Source, device: Device) -> Model:
         is_strict = self._options.configuration.get("session.disable_cpu_ep_fallback") == "1"
-        return load(source, device=device, strict=is_strict)
+        is_plain = self._options.graph_optimization_level is GraphOptimizationLevel.ORT_DISABLE_ALL
+        return load(source, device=device, strict=is_strict, without=rewritings() if is_plain else ())
 
     # What it is
 
@@ -100,7 +102,7 @@ class InferenceSession:
 
     @cached_property
     def _outputs(self) -> list[NodeArg]:
-        with self._told():
+        with told():
             return [describe_value(info, self._model.outputs) for info in self._source.proto.graph.output]
 
     def get_modelmeta(self) -> ModelMetadata:
@@ -187,7 +189,7 @@ class InferenceSession:
         """Run on what is bound, into what is bound."""
         out = iobinding.written()
         if run_options is None and not out and self._is_plain(iobinding.inputs):
-            try:  # `with self._told()` would take 2 us
+            try:  # `with told()` would take 2 us
                 results = self._run_plainly(iobinding.inputs)
             except DmlError as error:
                 raise renamed(error) from error.__cause__
@@ -197,7 +199,8 @@ class InferenceSession:
 
     def _compute(self, inputs: dict[str, Any], out: dict[str, Any], run_options: Any) -> dict[str, Any]:
         options: RunOptions = read_options(run_options, RunOptions, "run_options")
-        with self._told(), self._event("model_run"), self._with_threads():
+        timed = contextlib.nullcontext() if self._timeline is None else self._timeline.run(self.device.engine.memory)
+        with told(), timed, self._with_threads():
             self._check_terminated(options)
             try:
                 results = self._model.run(inputs, out=out or None)
@@ -266,19 +269,10 @@ class InferenceSession:
         if not hasattr(feed, "items"):
             raise refuse_type(self._source.name, "input_feed", "a dict of names to arrays", feed)
         types = {info.name: info.type for info in self._source.proto.graph.input}
-        known = self._model.inputs
-        subject = self._source.name
+        known, subject = self._model.inputs, self._source.name
         return {name: read_value(name, value, types.get(name), known, subject) for name, value in feed.items()}
 
     # Around a run
-
-    @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise errors by ONNX Runtime's names."""
-        try:
-            yield
-        except DmlError as error:
-            raise renamed(error) from error.__cause__
 
     def _event(self, name: str) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext() if self._timeline is None else self._timeline.event(name)

@@ -6,6 +6,9 @@ which catches ValueError, RuntimeError or TypeError catches what it did.
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
 from anydml.arrays.view import describe
 from anydml.errors import (
     BindingError,
@@ -17,6 +20,9 @@ from anydml.errors import (
     ModelFileError,
     UnsupportedError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Fail(ModelError, RuntimeError):
@@ -92,6 +98,15 @@ def _class_for(error: DmlError) -> type[DmlError]:
     if isinstance(error, EngineMissingError):
         return EPFail
     return Fail
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Raise errors by ONNX Runtime's names."""
+    try:
+        yield
+    except DmlError as error:
+        raise renamed(error) from error.__cause__
 
 
 def refuse(subject: str, field: str, rule: str, found: str = "", way_out: str = "") -> InvalidArgument:

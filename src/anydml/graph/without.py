@@ -1,0 +1,32 @@
+"""The names of rewritings, and those that somebody leaves out; the rules are imported where they are first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anydml.errors import DescriptionError, Fault, show
+
+
+def rewritings() -> dict[str, str]:
+    """What a graph or a model can be compiled without, by name, with a sentence on each.
+
+    `Graph.compile`, `Device.compile_graph` and `anydml.onnx.load` take names of it as `without`, and `explain()` says
+    what each did.
+    """
+    from anydml.graph.optimise import told_rules  # with all rules: 10 ms of import
+
+    return told_rules()
+
+
+def read_without(given: object, subject: str) -> frozenset[str]:
+    """The names of rewritings that somebody leaves out: one, or several."""
+    if given == ():
+        return frozenset()
+    known = rewritings()
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else None
+    wrong = [given] if names is None else [name for name in names if not isinstance(name, str) or name not in known]
+    if wrong:
+        rule, way_out = "without must name rewritings", f"there are {', '.join(known)}"
+        fault = Fault(field="without", rule=rule, value=wrong[0], found=show(wrong[0]), way_out=way_out)
+        raise DescriptionError(subject, fault)
+    return frozenset(map(str, names or ()))

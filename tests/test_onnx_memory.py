@@ -1,0 +1,113 @@
+"""What a model holds: its weights once, one arena for all its programs, and no more than was planned."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from onnx_models import model, node  # isort: skip - it asks for onnx
+
+import onnx
+
+import anydml as dml
+import anydml.onnx
+from anydml.runtime.constants import Constants
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RNG = np.random.default_rng(5)
+SIDE, COUNT = 512, 6
+SLACK = 2**20
+"""Bytes of Python's own objects."""
+
+
+def products(path: Path, *, is_external: bool) -> tuple[list[np.ndarray[Any, Any]], int]:
+    """A file with products by weights of 1 MiB and rows of a table, and the bytes of all that."""
+    weights = [RNG.standard_normal((SIDE, SIDE)).astype("float32") / 23 for _ in range(COUNT)]
+    constants = {f"w{i}": weight for i, weight in enumerate(weights)}
+    nodes = [node("Gather", "table ids", "x0")]
+    nodes += [node("MatMul", f"x{i} w{i}", f"x{i + 1}") for i in range(COUNT)]
+    table = RNG.standard_normal((1000, SIDE)).astype("float32")
+    made = model(nodes, {"ids": ("int64", ["n"])}, f"x{COUNT}", {**constants, "table": table})
+    proto = made if isinstance(made, onnx.ModelProto) else onnx.load_model_from_string(made)
+    onnx.save_model(proto, path, save_as_external_data=is_external, location="beside", size_threshold=1024)
+    return [table, *weights], table.nbytes + sum(weight.nbytes for weight in weights)
+
+
+@pytest.mark.parametrize("is_external", [False, True], ids=["in the file", "beside it"])
+def test_weights_are_held_once_and_arenas_are_shared(is_external: bool, tmp_path: Path) -> None:
+    (table, *weights), size = products(tmp_path / "m.onnx", is_external=is_external)
+    ids = RNG.integers(0, 1000, 24)
+
+    def run(loaded: Any, count: int) -> None:
+        wanted = table[ids[:count]].astype("float64")
+        for weight in weights:
+            wanted = wanted @ weight
+        np.testing.assert_allclose(loaded.run({"ids": ids[:count]})[f"x{COUNT}"], wanted, rtol=1e-3, atol=1e-4)
+
+    run(dml.onnx.load(tmp_path / "m.onnx"), 24)  # kernels are compiled, and modules imported
+    gc.collect()
+    tracemalloc.start()
+    try:
+        loaded = dml.onnx.load(tmp_path / "m.onnx")
+        run(loaded, 24)
+        now, peak = tracemalloc.get_traced_memory()
+        planned = loaded.memory
+        assert size <= planned.weights <= 1.05 * size  # panels have widths of their own
+        assert planned.weights <= now <= planned.weights + planned.arena + SLACK
+        assert peak <= now + table.nbytes + SLACK  # what is packed is read through one piece of memory
+        arenas = loaded._spares.arenas
+        assert arenas.held == planned.arena > 0
+        for count in (3, 24, 17):
+            run(loaded, count)
+        assert loaded.memory.weights <= 1.05 * planned.weights
+        assert loaded.memory.arena == planned.arena
+        assert arenas.held == planned.arena
+        assert tracemalloc.get_traced_memory()[0] <= now + SLACK
+    finally:
+        tracemalloc.stop()
+    assert str(planned).count("iB") >= 3
+
+
+def test_what_is_dequantised_and_packed_is_not_all_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One weight after the other becomes FLOAT32 and is packed."""
+    constants: dict[str, Any] = {}
+    nodes, weights = [], []
+    options = {"domain": "com.microsoft", "K": SIDE, "N": SIDE, "bits": 4, "block_size": 32}
+    for i in range(COUNT):
+        held = RNG.integers(0, 256, (SIDE, SIDE // 32, 16)).astype("uint8")
+        constants |= {f"q{i}": held, f"s{i}": np.full(SIDE * SIDE // 32, 0.01, "float32")}
+        weights.append((np.stack([held & 15, held >> 4], -1).reshape(SIDE, SIDE).T - 8.0) * 0.01)
+        nodes.append(node("MatMulNBits", f"x{i} q{i} s{i}", f"x{i + 1}", **options))
+    made = model(nodes, {"x0": ("float32", [32, SIDE])}, f"x{COUNT}", constants)
+    made.opset_import.add(domain="com.microsoft", version=1)
+    reserved: list[int] = []
+    reserve = Constants.reserve
+
+    def counted(self: Constants, size: int) -> Any:
+        reserved.append(size)
+        return reserve(self, size)
+
+    monkeypatch.setattr(Constants, "reserve", counted)
+    found = dml.onnx.load(made).run({"x0": np.eye(32, SIDE, dtype="float32")})[f"x{COUNT}"]
+    wanted = np.eye(32, SIDE)
+    for weight in weights:
+        wanted = wanted @ weight
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+    assert COUNT * SIDE * SIDE * 4 < sum(reserved) <= (COUNT + 1) * SIDE * SIDE * 4 * 1.05
+
+
+def test_equal_calls_on_a_graph_are_told_from_almost_equal_ones() -> None:
+    graph = dml.Graph()
+    x = graph.input(dml.TensorDesc("float32", (1, 1, 1, 2)), "x")
+    values = (0.0, -0.0, 0.0, 1.0)
+    several = [dml.padding(x, (0, 0, 0, 0), (0, 0, 0, 1), padding_value=value) for value in values]
+    made = graph.compile(several)(np.ones((1, 1, 1, 2), "float32"))
+    assert [repr(float(one[0, 0, 0, 2])) for one in made] == [repr(value) for value in values]
+    nodes: list[Any] = [one.source.node for one in several]
+    assert nodes[0].desc is nodes[2].desc is not nodes[1].desc

@@ -1,0 +1,160 @@
+"""Rewritings by name: each acts on a graph of its own, says so, can be left out, and leaves the answer as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from agreement import assert_same
+from anydml.onnx import load
+from modelling import program
+from onnx_models import slice_model
+from spellings import SPELLINGS, spell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Case = Callable[[dml.Graph, Any], Any]
+
+CHANGES_ROUNDING = {"attend", "weights"}
+"""Those whose docstrings say that they round otherwise."""
+RNG = np.random.default_rng(7)
+
+
+def numbers(*sizes: int) -> Any:
+    return RNG.standard_normal(sizes).astype(np.float32)
+
+
+def reversed_(x: Any) -> Any:
+    sizes = x.sizes
+    return dml.slice1(
+        x, input_window_offsets=(0,) * len(sizes), input_window_sizes=sizes, input_window_strides=(-1,) * len(sizes)
+    )
+
+
+def turned(x: Any) -> Any:
+    *outer, rows, columns = x.sizes
+    return x.reinterpret((*outer, columns, rows), (2 * rows * columns, rows * columns, 1, columns))
+
+
+def normalised(g: dml.Graph, x: Any) -> Any:
+    mean, variance, scale, bias = (g.constant(abs(numbers(1, 2, 1, 1))) for _ in range(4))
+    return dml.batch_normalization(x, mean, variance, scale, bias, epsilon=0.1)
+
+
+def rotated(g: dml.Graph, x: Any) -> Any:
+    low, high = dml.split(x, output_axis_sizes=(16, 16), axis=3)
+    return dml.join([dml.negate(high), low], axis=3) * g.constant(numbers(1, 2, 48, 32))
+
+
+def softened(x: Any) -> Any:
+    return dml.softmax1(x, axes=[3])
+
+
+def spelled(g: dml.Graph, x: Any) -> Any:
+    power = dml.exp(x - dml.reduce(x, function="max", axes=[3]))
+    return power / dml.reduce(power, function="sum", axes=[3])
+
+
+def attention(g: dml.Graph, x: Any) -> Any:
+    return dml.gemm(softened(dml.gemm(x, x, trans_b="transpose") * 0.25), x)
+
+
+def quantised(g: dml.Graph, x: Any) -> Any:
+    rows = dml.slice(x, offsets=(0,) * 4, sizes=(1, 1, 1, 32), strides=(1,) * 4)
+    weights = g.constant(RNG.integers(-128, 128, (1, 1, 48, 32)).astype(np.int8))
+    scale = g.constant(np.full((1, 1, 48, 1), 0.01, np.float32))
+    return dml.gemm(
+        rows, dml.dequantize_linear(weights, scale, g.constant(np.zeros((1, 1, 48, 1), np.int8))), trans_b=True
+    )
+
+
+CASES: dict[str, Case] = {
+    "absorb": lambda g, x: reversed_(dml.cumulative_summation(x, axis=3)),
+    "attend": attention,
+    "constants": lambda g, x: x + dml.sin(g.constant(numbers(1, 2, 48, 32))),
+    "dead": lambda g, x: dml.sin(dml.split(dml.cumulative_summation(x, axis=3), output_axis_sizes=(1, 1), axis=1)[0]),
+    "direction": lambda g, x: reversed_(dml.cumulative_summation(reversed_(x), axis=3)),
+    "forward": lambda g, x: dml.cumulative_summation(reversed_(x), axis=3),
+    "fuse": lambda g, x: dml.sin(x) * x,
+    "hoist": normalised,
+    "known": lambda g, x: dml.gather(x, g.constant(np.array([5, 4, 3], np.uint32)), axis=3),
+    "layouts": lambda g, x: dml.gemm(x, g.constant(numbers(1, 2, 32, 64))),
+    "narrow": lambda g, x: dml.slice(
+        dml.cumulative_summation(x, axis=3), offsets=(0, 0, 1, 0), sizes=(1, 1, 5, 7), strides=(1,) * 4
+    ),
+    "order": lambda g, x: dml.gemm(dml.sin(turned(x)), g.constant(numbers(1, 2, 48, 64))),
+    "outside": lambda g, x: dml.convolution(
+        x, g.constant(numbers(4, 2, 3, 3)), start_padding=(1, 1), end_padding=(1, 1)
+    ),
+    "parts": rotated,
+    "rows": spelled,
+    "same": lambda g, x: dml.join([dml.sin(x), dml.sin(x)], axis=1),
+    "together": lambda g, x: [dml.sin(x), dml.cos(x)],
+    "weights": quantised,
+}
+
+
+@pytest.mark.parametrize("name", dml.rewritings())
+def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    g = dml.Graph("reference" if name == "outside" else "cpu")
+    monkeypatch.setattr(g.device.engine, "reads_outside", name == "outside")
+    given = numbers(1, 2, 48, 32)
+    made = CASES[name](g, g.input(given, "x"))
+    whole, less = (g.compile(made, without=without) for without in ((), [name]))
+    assert name in whole.explain().did, whole.explain()
+    assert name not in less.explain().did
+    assert f"{name}: {whole.explain().did[name]}" in str(whole.explain())
+    for got, want in zip(*(np.atleast_1d(model(given)) for model in (whole, less)), strict=True):
+        if name in CHANGES_ROUNDING:
+            np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+        else:
+            assert_same(got, want, name)
+
+
+def test_a_model_without_any_gives_the_same_and_says_nothing(tmp_path: Any) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(slice_model().SerializeToString())
+    given = {"x": numbers(4, 4)}
+    model = load(path, without=dml.rewritings())
+    assert model.explain().did == {}
+    assert "Rewritten" not in model.explain().text()
+    assert_same(model.run(given)["y"], load(path).run(given)["y"], "slice")
+    told = program("explain", path, "--without", "forward")
+    assert told.exit_code == 0
+    assert "forward:" not in told.output
+    assert program("run", path, "--without", "absorb", "--without", "fuse").exit_code == 0
+
+
+@pytest.mark.parametrize("wrong", ["attends", ["fuse", "atend"], 3, [3]])
+def test_an_unknown_name_is_refused_with_those_that_there_are(wrong: Any) -> None:
+    g = dml.Graph("reference")
+    with pytest.raises(dml.DescriptionError, match=r"there are absorb, attend, .*, weights") as raised:
+        g.compile(dml.sin(g.input(numbers(2))), without=wrong)
+    assert raised.value.field == "without"
+    with pytest.raises(dml.DescriptionError, match="load: without must name rewritings"):
+        load(slice_model(), without=wrong)
+
+
+def test_the_command_line_lists_the_names(tmp_path: Any) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(slice_model().SerializeToString())
+    for command in ("run", "compare", "explain"):
+        refused = program(command, path, "--without", "nothing")
+        assert refused.exit_code == 2
+        assert "there are absorb, attend," in refused.output
+    helped = program("run", "--help").output
+    assert all(name in helped for name in dml.rewritings())
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_what_exporters_spell_out_becomes_few_passes(name: str) -> None:
+    given, feeds, passes = spell(name)
+    model, plain = load(given, device="cpu"), load(given, device="reference", without=dml.rewritings())
+    assert len(model.explain().after) == passes, model.explain()
+    assert len(plain.explain().after) > passes
+    (got,), (want,) = (list(one.run(feeds).values()) for one in (model, plain))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
