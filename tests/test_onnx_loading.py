@@ -58,8 +58,8 @@ def test_an_output_is_of_the_type_that_it_is_declared_as() -> None:
 
 def test_kinds_that_directml_lacks_are_refused_by_name() -> None:
     proto = model(node("Identity", "x", "y"), {"x": ("float32", [2])})
-    proto.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2])))
-    with pytest.raises(dml.UnsupportedError, match="input 'x': DirectML has no sequences"):
+    proto.graph.input[0].type.CopyFrom(helper.make_map_type_proto(1, helper.make_tensor_type_proto(1, [2])))
+    with pytest.raises(dml.UnsupportedError, match="input 'x': DirectML has no maps"):
         dml.onnx.load(proto, strict=True)
     with pytest.raises(dml.UnsupportedError, match="value_string: DirectML has no STRING"):
         dml.onnx.load(model(node("Constant", "", "y", value_string="text"), {}), strict=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from anydml.errors import DescriptionError, Fault, ModelFileError
+from anydml.errors import DescriptionError, Fault, ModelError, ModelFileError
 from anydml.memory import word_bytes
 from anydml.parse import read_int
 
 if TYPE_CHECKING:
     from anydml.errors import Place
 
+MOST_STEPS = 1_000_000
+"""That loops may take in a run where nobody says how many: seconds, for small bodies."""
 _UNKNOWN = 4 * 2**30
 """Bytes taken to be free where the system does not say."""
 
@@ -41,6 +44,38 @@ class MemoryLimit:
         """Count memory that is held from now on."""
         self.check(size, of, subject)
         self.taken += size
+
+
+class StepLimit(threading.local):
+    """The most steps that a loop may take, those of loops within it included; each thread counts its own run's."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._taken = self._depth = 0
+
+    def __enter__(self) -> Self:
+        self._taken = self._taken if self._depth else 0
+        self._depth += 1
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._depth -= 1
+
+    def add(self, subject: str) -> None:
+        """Count a step of a loop; an endless one is told after the last that it may take."""
+        self._taken += 1
+        if self._taken > self.most:
+            rule = f"a loop must end within max_steps = {self.most} steps, those of loops within it included"
+            raise ModelError(subject, Fault(field="max_steps", rule=rule, way_out="max_steps= allows more"))
+
+
+def read_max_steps(given: int | None, subject: str) -> StepLimit:
+    """The limit of a loop's steps; without one, a million."""
+    faults: list[Fault] = []
+    most = MOST_STEPS if given is None else read_int(given, "max_steps", faults, 0, 2**63 - 1)
+    if faults:
+        raise DescriptionError(subject, faults)
+    return StepLimit(most)
 
 
 def too_large(subject: str, most: int, total: int, found: str, place: Place | None = None) -> ModelFileError:

@@ -109,6 +109,8 @@ def _show(found: Comparison, console: Console, verdict: str) -> None:
         say(f"output {one}", is_right=one.agrees)
     if found.first is not None:
         say(f"{found.first_node} is the first that differs: {found.first}", is_right=False)
+    if found.rewritings:
+        say(f"It agrees where a rewriting is left out: --without {' or '.join(found.rewritings)}", is_right=False)
     for node in found.off:
         say(f"{node.label} is off by itself: {node.alone}", is_right=False)
     say(verdict.format("agrees" if found else "does not agree"), is_right=True)
@@ -141,6 +143,7 @@ def _all_data(found: Comparison) -> dict[str, Any]:
     first = None if found.first is None else _as_data(found.first)
     data: dict[str, Any] = {"agrees": bool(found), "first_node": found.first_node or None, "first": first}
     data |= {"outputs": [_as_data(one) for one in found.outputs]}
+    data["rewritings"] = list(found.rewritings)
     if found.nodes:
         data["nodes"] = [
             {"node": node.label, **_as_data(node.found), "alone": node.alone and _as_data(node.alone)}

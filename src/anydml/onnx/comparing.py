@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import DescriptionError, DmlError, EngineMissingError, Fault, show
+from anydml.graph.without import read_without, rewritings
 from anydml.onnx.cutting import cut, makes, needed, reads, self_contained
 from anydml.onnx.differences import Difference, differ, refused
 from anydml.onnx.feeding import hold
@@ -51,6 +52,8 @@ class Comparison:
     first: Difference | None = None
     nodes: tuple[NodeComparison, ...] = ()
     """Every output of every node, in the model's order, where that was asked for."""
+    rewritings: tuple[str, ...] = ()
+    """Rewritings of the graph any one of which, left out, makes the outputs agree."""
 
     def __bool__(self) -> bool:
         return all(output.agrees for output in self.outputs)
@@ -88,13 +91,29 @@ def compare(
         raise DescriptionError("compare", Fault(field="against", rule=rule, value=against, found=show(against)))
     source = read_model(model, max_memory=max_memory)
     inputs = hold(inputs, source.name)
-    mine = load(model, device=device, shapes=shapes, max_memory=max_memory, without=without).run(inputs)
+
+    def run(left_out: Iterable[str]) -> dict[str, Any]:
+        return load(model, device=device, shapes=shapes, max_memory=max_memory, without=left_out).run(inputs)
+
+    own = read_without(without, "compare")
+    mine = run(own)
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
     theirs = _there(os.fspath(model) if is_path else source.whole, given, list(mine), against, max_memory)
     outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
-    if all(output.agrees for output in outputs) and not (every or alone):
+    is_right = all(output.agrees for output in outputs)
+    if is_right and not (every or alone):
         return Comparison(outputs)
+
+    def agrees(*left_out: str) -> bool:
+        try:
+            found = run({*own, *left_out})
+        except DmlError:  # which takes more memory, or was never meant to run so
+            return False
+        return all(differ(name, found[name], theirs[name], rtol, atol).agrees for name in theirs)
+
+    known = rewritings()
+    at_fault = () if is_right or not agrees(*known) else tuple(name for name in known if agrees(name))
     nodes: list[NodeComparison] = []
     first, whole = NodeComparison("", outputs[0]), self_contained(source)
     layers = _Layers(whole, given, device, against, max_memory, rtol, atol)
@@ -105,7 +124,7 @@ def compare(
             if not (every or alone):
                 break
     found = first.found if first.label else None
-    return Comparison(outputs, first.label, found, tuple(nodes) if every or alone else ())
+    return Comparison(outputs, first.label, found, tuple(nodes) if every or alone else (), at_fault)
 
 
 _NOT_COMPARED = "not compared: "
@@ -193,7 +212,7 @@ class _Layers:
 def _run(
     part: Any, inputs: Mapping[str, Any], names: list[str], device: Device | str | None, most: int | None
 ) -> dict[str, Any]:
-    model = load(part, device=device, max_memory=most)
+    model = load(part, device=device, max_memory=most, without=rewritings())
     found = model.run({name: array for name, array in inputs.items() if name in model.inputs})
     return {name: found[name] for name in names}
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.memory import word_bytes
-from anydml.onnx.library import AttributeProto, body_of, make_node, node_rules, own_domain
+from anydml.onnx.bodies import MOST_DEEP, bodies_of, graphs_within, nodes_within
+from anydml.onnx.library import body_of, make_node, node_rules, own_domain
 from anydml.onnx.lowerings import find_lowering
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def find_functions(proto: Any) -> dict[Key, Any]:
     pending = [node for several in (proto.graph, *proto.functions) for node in several.node] if versions else []
     while pending:
         node = pending.pop()
+        pending.extend(inner for _, graph in bodies_of(node) for inner in graph.node)
         key = _key(node, node.op_type)
         if key not in found and key == ("", node.op_type, "") and is_made_of_others(node.op_type, versions[0]):
             found[key] = body_of(node.op_type, versions[0])
@@ -47,7 +49,7 @@ def is_made_of_others(kind: str, version: int) -> bool:
     return all(
         (find_lowering(node.op_type, version) or is_made_of_others(node.op_type, version))
         and _takes_as_many(node, version)
-        for node in body.node
+        for node in nodes_within(body.node, kind)
     )
 
 
@@ -58,17 +60,14 @@ def _takes_as_many(node: Any, version: int) -> bool:
 
 
 def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
-    """The model without calls of functions; as it is where there is control flow, which is not supported."""
-    bodies = [function.node for function in functions.values()]
-    if not any(_key(node, node.op_type) in functions for node in proto.graph.node):
-        return proto
-    if _has_graphs([proto.graph.node, *bodies]):
+    """The model without calls of functions."""
+    if not any(_key(node, node.op_type) in functions for node in nodes_within(proto.graph.node, name)):
         return proto
     versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
     known = {key: function for key, function in functions.items() if not _other_opset(function, versions)}
     try:
         costs: dict[Key, tuple[int, int] | None] = {}
-        calls = [_cost(key, known, costs, name) for key in _calls(proto.graph.node, known)]
+        calls = [_cost(key, known, costs, name) for key in _calls(proto.graph.node, known, name)]
     except RecursionError as error:
         raise _broken(name, "the model's functions must not call one another a thousand deep", "") from error
     nodes, size = (sum(cost[i] for cost in calls) for i in (0, 1))
@@ -77,10 +76,9 @@ def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
     if size > _MOST_BYTES:
         rule = f"the model's functions must come to at most {word_bytes(_MOST_BYTES)}"
         raise _broken(name, rule, word_bytes(size))
-    found = type(proto)()
-    found.CopyFrom(proto)
+    found = _copied(proto)
     del found.graph.node[:]
-    found.graph.node.extend(_expand(proto.graph, known))
+    found.graph.node.extend(_Expansion(proto, known, name).expand(proto.graph.node))
     return found
 
 
@@ -90,11 +88,11 @@ def why_kept(node: Any, functions: Mapping[Key, Any], proto: Any) -> str:
     if found is None:
         return ""
     versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
-    if entry := _other_opset(found, versions):
-        of = f" of '{printable(entry.domain)}'" if own_domain(entry.domain) else ""
-        have = versions[own_domain(entry.domain)]
-        return f": it is a function of opset {entry.version}{of} in a model of opset {have}"
-    return ": it is a function, and none is put in place in a model with control flow"
+    entry = _other_opset(found, versions)
+    if entry is None:
+        return ""
+    of = f" of '{printable(entry.domain)}'" if own_domain(entry.domain) else ""
+    return f": it is a function of opset {entry.version}{of} in a model of opset {versions[own_domain(entry.domain)]}"
 
 
 def _other_opset(function: Any, versions: Mapping[str, int]) -> Any:
@@ -103,18 +101,13 @@ def _other_opset(function: Any, versions: Mapping[str, int]) -> Any:
     return next(differing, None)
 
 
-def _calls(nodes: Any, functions: Mapping[Key, Any]) -> list[Key]:
-    return [key for node in nodes if (key := _key(node, node.op_type)) in functions]
+def _calls(nodes: Any, functions: Mapping[Key, Any], name: str) -> list[Key]:
+    return [key for node in nodes_within(nodes, name) if (key := _key(node, node.op_type)) in functions]
 
 
 def _key(given: Any, name: str) -> Key:
     """Of a function, or of a node that may call one."""
     return own_domain(given.domain), name, given.overload
-
-
-def _has_graphs(several: list[Any]) -> bool:
-    kinds = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
-    return any(attribute.type in kinds for nodes in several for node in nodes for attribute in node.attribute)
 
 
 def _cost(
@@ -124,8 +117,8 @@ def _cost(
     if key not in known:
         known[key] = None  # being counted
         body = functions[key].node
-        inner = [_cost(other, functions, known, name) for other in _calls(body, functions)]
-        nodes = len(body) + sum(count for count, _ in inner)
+        inner = [_cost(other, functions, known, name) for other in _calls(body, functions, name)]
+        nodes = sum(1 for _ in nodes_within(body, name)) + sum(count for count, _ in inner)
         known[key] = nodes, functions[key].ByteSize() + sum(size for _, size in inner)
     found = known[key]
     if found is None:
@@ -143,65 +136,99 @@ class _Frame:
     attributes: Mapping[str, Any] | None = None
 
 
-def _expand(graph: Any, functions: Mapping[Key, Any]) -> Iterator[Any]:
-    """The nodes of a graph, those of functions in the place of calls."""
-    taken = {name for node in graph.node for name in (*node.input, *node.output)}
-    taken.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
-    frames = [_Frame(iter(graph.node))]
-    numbers = itertools.count()
-    while frames:
-        frame = frames[-1]
-        given = next(frame.nodes, None)
-        if given is None:
-            frames.pop()
-            continue
-        node = _rename(given, frame, taken, numbers)
-        function = functions.get(_key(node, node.op_type))
-        if function is None:
-            yield node
-        else:
-            frames.append(_call(node, function, taken, numbers))
+class _Expansion:
+    """Nodes as they are without calls, in names that nothing else in the model has."""
+
+    def __init__(self, proto: Any, functions: Mapping[Key, Any], name: str) -> None:
+        self._functions, self._model = functions, name
+        self._numbers = itertools.count()
+        self._taken = {name for node in nodes_within(proto.graph.node, name) for name in (*node.input, *node.output)}
+        for graph in (proto.graph, *graphs_within(proto.graph.node, name)):
+            self._taken.update(info.name for info in (*graph.input, *graph.output, *graph.initializer))
+
+    def expand(self, nodes: Iterable[Any], depth: int = 0) -> Iterator[Any]:
+        """Nodes, those of functions in the place of calls, in the graphs within them too."""
+        if depth > MOST_DEEP:
+            rule = f"graphs must lie within one another at most {MOST_DEEP} deep, functions being put in place"
+            raise _broken(self._model, rule, "more")
+        frames = [_Frame(iter(nodes))]
+        while frames:
+            frame = frames[-1]
+            given = next(frame.nodes, None)
+            if given is None:
+                frames.pop()
+                continue
+            node = self._rename(given, frame)
+            function = self._functions.get(_key(node, node.op_type))
+            if function is None:
+                yield self._expand_bodies(node, given, depth)
+            else:
+                frames.append(self._call(node, function))
+
+    def _expand_bodies(self, node: Any, given: Any, depth: int) -> Any:
+        if not any(_calls(graph.node, self._functions, self._model) for _, graph in bodies_of(node)):
+            return node
+        if node is given:  # the model's own, which others may hold
+            node = _copied(node)
+        for _, graph in bodies_of(node):
+            nodes = list(self.expand(_copied(graph).node, depth + 1))
+            del graph.node[:]
+            graph.node.extend(nodes)
+        return node
+
+    def _call(self, node: Any, function: Any) -> _Frame:
+        inputs = itertools.chain(node.input, itertools.repeat(""))
+        names = {"": "", **dict(zip(function.input, inputs, strict=False))}
+        copies = []
+        for i, (formal, actual) in enumerate(itertools.zip_longest(function.output, node.output, fillvalue="")):
+            if formal in names:  # which the function takes, or gives already
+                names[f"{formal} {i}"] = actual
+                copies.append(make_node("Identity", [formal], [f"{formal} {i}"] if actual else [""]))
+            else:
+                names[formal] = actual or self._fresh(formal)
+        attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
+        return _Frame(itertools.chain(function.node, copies), names, attributes)
+
+    def _rename(self, given: Any, frame: _Frame) -> Any:
+        """A node of a function as the model has it."""
+        if frame.names is None or frame.attributes is None:
+            return given
+        node = _copied(given)
+        for several in (node.input, node.output):
+            for i, name in enumerate(several):
+                several[i] = self._name(name, frame.names)
+        if any(attribute.ref_attr_name for attribute in node.attribute):
+            del node.attribute[:]
+            for attribute in given.attribute:
+                actual = frame.attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+                if actual is not None:  # one that nobody gave is left out
+                    node.attribute.add().CopyFrom(actual)
+                    node.attribute[-1].name = attribute.name
+        own = {attribute.name for attribute in given.attribute if not attribute.ref_attr_name}
+        for attribute, graph in bodies_of(node):
+            if attribute in own:  # one that the call gives has the names of the model already
+                for each in (*graph.input, *graph.output, *graph.initializer):
+                    each.name = self._name(each.name, frame.names)
+                nodes = [self._rename(inner, frame) for inner in graph.node]
+                del graph.node[:]
+                graph.node.extend(nodes)
+        return node
+
+    def _name(self, name: str, names: dict[str, str]) -> str:
+        if name not in names:
+            names[name] = self._fresh(name)
+        return names[name]
+
+    def _fresh(self, name: str) -> str:
+        """A name that nothing else has."""
+        found = next(found for number in self._numbers if (found := f"{name}_{number}") not in self._taken)
+        self._taken.add(found)
+        return found
 
 
-def _call(node: Any, function: Any, taken: set[str], numbers: Iterable[int]) -> _Frame:
-    inputs = itertools.chain(node.input, itertools.repeat(""))
-    names = {"": "", **dict(zip(function.input, inputs, strict=False))}
-    copies = []
-    for i, (formal, actual) in enumerate(itertools.zip_longest(function.output, node.output, fillvalue="")):
-        if formal in names:  # which the function takes, or gives already
-            names[f"{formal} {i}"] = actual
-            copies.append(make_node("Identity", [formal], [f"{formal} {i}"] if actual else [""]))
-        else:
-            names[formal] = actual or _fresh(formal, taken, numbers)
-    attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *node.attribute)}
-    return _Frame(itertools.chain(function.node, copies), names, attributes)
-
-
-def _rename(given: Any, frame: _Frame, taken: set[str], numbers: Iterable[int]) -> Any:
-    """A node of a function as the model has it."""
-    if frame.names is None or frame.attributes is None:
-        return given
-    node = type(given)()
-    node.CopyFrom(given)
-    for several in (node.input, node.output):
-        for i, name in enumerate(several):
-            if name not in frame.names:
-                frame.names[name] = _fresh(name, taken, numbers)
-            several[i] = frame.names[name]
-    if any(attribute.ref_attr_name for attribute in node.attribute):
-        del node.attribute[:]
-        for attribute in given.attribute:
-            actual = frame.attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-            if actual is not None:  # one that nobody gave is left out
-                node.attribute.add().CopyFrom(actual)
-                node.attribute[-1].name = attribute.name
-    return node
-
-
-def _fresh(name: str, taken: set[str], numbers: Iterable[int]) -> str:
-    """A name that nothing else has."""
-    found = next(found for number in numbers if (found := f"{name}_{number}") not in taken)
-    taken.add(found)
+def _copied(message: Any) -> Any:
+    found = type(message)()
+    found.CopyFrom(message)
     return found
 
 

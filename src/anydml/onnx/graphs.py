@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
+from anydml.onnx.bodies import bodies_of, graphs_within, nodes_within
 from anydml.onnx.functions import why_kept
 from anydml.onnx.library import TensorProto, kind_of
 from anydml.onnx.lowerings import find_lowering, lowered_kinds
@@ -31,6 +33,8 @@ _KINDS = {
     "optional_type": "optional values",
     "sparse_tensor_type": "sparse tensors",
 }
+_LISTS = (_KINDS["sequence_type"], _KINDS["optional_type"])
+"""Which need no host: they are lists of arrays, and None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +63,22 @@ class TensorInfo:
         return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
 
 
-def check_graph(source: Source, is_hosted: Callable[[Any], bool] | None = None) -> bool:
+def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: bool) -> bool:
     """Check node types first, all together, then names, then each node against what ONNX says of its type.
 
     A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
-    Without it all such are refused.
+    Where it `is_strict`, tensors of such a type are refused, and sequences are not.
     """
     foreign = list(_foreign_types(source))
-    refused = [fault for fault in foreign if is_hosted is None or not is_host_type(fault.value)]
+    refused = [fault for fault in foreign if not is_host_type(fault.value, is_strict=is_strict)]
     faults = [*_unsupported_nodes(source, is_hosted), *_sparse_tensors(source), *refused]
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     check_names(source)
-    for node in source.proto.graph.node:
+    every = list(nodes_within(source.proto.graph.node, source.name))
+    for node in every:
         check_support(source, node, is_hosted)
-    return not foreign and all(_is_supported(node, source.opset) for node in source.proto.graph.node)
+    return not foreign and all(_is_supported(node, source.opset) for node in every)
 
 
 def check_support(source: Source, node: Any, is_hosted: Callable[[Any], bool] | None = None) -> None:
@@ -88,7 +93,8 @@ def check_support(source: Source, node: Any, is_hosted: Callable[[Any], bool] | 
 def check_names(source: Source) -> None:
     """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
     graph = source.proto.graph
-    if broken := [*_name_faults(graph), *_type_faults(graph)]:
+    several = [graph, *graphs_within(graph.node, source.name)]
+    if broken := [*_name_faults(graph, frozenset()), *itertools.chain.from_iterable(map(_type_faults, several))]:
         raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
@@ -123,7 +129,8 @@ _LISTED = "README.md names the {} node types that run, and `anydml check` tells 
 
 def _unsupported_nodes(source: Source, is_hosted: Callable[[Any], bool] | None) -> Iterator[Fault]:
     """One fault for each node type that there is no lowering for, and that the host does not take."""
-    nodes = [node for node in source.proto.graph.node if not _is_supported(node, source.opset)]
+    every = nodes_within(source.proto.graph.node, source.name)
+    nodes = [node for node in every if not _is_supported(node, source.opset)]
     nodes = [node for node in nodes if is_hosted is None or not is_hosted(node)]
     counts = Counter(map(kind_of, nodes))
     first = {kind_of(node): node for node in reversed(nodes)}
@@ -142,28 +149,31 @@ def _is_supported(node: Any, opset: int) -> bool:
 
 
 def _sparse_tensors(source: Source) -> Iterator[Fault]:
-    if source.proto.graph.sparse_initializer:
+    several = (source.proto.graph, *graphs_within(source.proto.graph.node, source.name))
+    if any(graph.sparse_initializer for graph in several):
         yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
 
 
 def _foreign_types(source: Source) -> Iterator[Fault]:
-    graph = source.proto.graph
-    for what, infos in (("input", graph.input), ("output", graph.output)):
-        for info in infos:
+    for graph in (source.proto.graph, *graphs_within(source.proto.graph.node, source.name)):
+        for what, infos in (("input", graph.input), ("output", graph.output)):
+            for info in infos:
+                try:
+                    element_of(info, source.name, what)
+                except UnsupportedError as error:
+                    yield error.faults[0]
+        for tensor in graph.initializer:
             try:
-                element_of(info, source.name, what)
+                read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
             except UnsupportedError as error:
                 yield error.faults[0]
-    for tensor in graph.initializer:
-        try:
-            read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
-        except UnsupportedError as error:
-            yield error.faults[0]
 
 
-def is_host_type(found: object) -> bool:
+def is_host_type(found: object, *, is_strict: bool = False) -> bool:
     """Whether what DirectML has no type for is one of ONNX's at all: by its number, or by what it is of no tensor."""
-    return found not in (0, None) and (isinstance(found, str) or found in TensorProto.DataType.values())
+    if is_strict or found in (0, None):
+        return found in _LISTS
+    return isinstance(found, str) or found in TensorProto.DataType.values()
 
 
 def _type_faults(graph: Any) -> Iterator[Fault]:
@@ -198,8 +208,8 @@ def shape_of(info: Any) -> tuple[Size, ...] | None:
     )
 
 
-def _name_faults(graph: Any) -> Iterator[Fault]:
-    """Every name is given once, and before it is used."""
+def _name_faults(graph: Any, outer: frozenset[str]) -> Iterator[Fault]:
+    """Every name is given once, and before it is used; a body has the names of the graphs around it as well."""
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
     for what, names in (("inputs", inputs), ("initializers", initializers)):
@@ -211,17 +221,19 @@ def _name_faults(graph: Any) -> Iterator[Fault]:
     later = {name for node in graph.node for name in node.output}
     for node in graph.node:
         for name in node.input:
-            if name and name not in known:
+            if name and name not in known and name not in outer:
                 why = "it is made by a later node" if name in later else "nothing makes it"
                 rule = f"{label_of(node)}: input '{printable(name)}' must be there before the node"
                 yield Fault(field=name, rule=rule, way_out=why)
+        for _, body in bodies_of(node):
+            yield from _name_faults(body, outer | known)
         for name in node.output:
             if name and name in known:
                 yield Fault(field=name, rule=f"{label_of(node)}: '{printable(name)}' must be made once")
             known.add(name)
     outputs = [info.name for info in graph.output]
     for name in outputs:
-        if not name or name not in known:
+        if not name or (name not in known and name not in outer):
             yield Fault(field="outputs", rule=f"output '{printable(name)}' must be there: nothing makes it")
     if len(set(outputs)) < len(outputs):
         yield Fault(field="outputs", rule="outputs must have names, each one of its own")

@@ -43,6 +43,7 @@ def load(
     device: Device | str | None = None,
     shapes: Mapping[str, int | Sequence[int]] | None = None,
     max_memory: int | None = None,
+    max_steps: int | None = None,
     strict: bool = False,
     without: Iterable[str] = (),
 ) -> Model:
@@ -50,7 +51,8 @@ def load(
 
     `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
     Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
-    is not given: the model, its results and what passes between its operators must fit.
+    is not given: the model, its results and what passes between its operators must fit. `max_steps` is how many steps
+    a Loop or a Scan may take in a run, those of loops within it included: a million where it is not given.
 
     A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
     installed, else by onnx's reference evaluator. With `strict` it is refused. `without` names rewritings of the graph
@@ -60,9 +62,9 @@ def load(
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
     left_out = read_without(without, "load")
     with memory_told("load"):
-        source = read_model(model, max_memory=max_memory, is_kept=True)
+        source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
         source = replace(source, without=left_out) if left_out else source
-        is_whole = check_graph(source, None if strict else hosts(source))
+        is_whole = check_graph(source, hosts(source, is_strict=bool(strict)), is_strict=bool(strict))
         return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)
 
 
@@ -90,7 +92,7 @@ class Model:
         graph = source.proto.graph
         own = {tensor.name for tensor in graph.initializer}
         self._declared: dict[str, TensorInfo] = {
-            info.name: describe(info, source, "input", is_optional=info.name in own, may_be_foreign=not is_strict)
+            info.name: describe(info, source, "input", is_optional=info.name in own, may_be_foreign=True)
             for info in graph.input
         }
         self._binder = Binder(source.name, self._declared, shapes)
@@ -116,7 +118,7 @@ class Model:
         self._outputs = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
-            else declared_outputs(source, self._declared, self._binder, is_strict=is_strict)
+            else declared_outputs(source, self._declared, self._binder, is_strict=is_strict and is_whole)
         )
 
     @cached_property
@@ -241,9 +243,8 @@ class Model:
         if out:
             return self._run_into(out, program, taken, like)
         results = program.run(taken)
-        if not self._programs.valued:
-            with self._lock:
-                self._recall.keep(inputs, program)
+        with self._lock:
+            self._recall.keep(inputs, program, self._programs.valued)
         return dict(zip(program.names, hand_over(results, memory, like), strict=True))
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
@@ -292,7 +293,7 @@ class Model:
             return None
 
     def _divide(self) -> None:
-        self._divided = Divided(self._source, self.device, self._spares)
+        self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
 
     def _find_or_divide(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | None:
         """The program; None where the model runs in parts, be it from now on."""

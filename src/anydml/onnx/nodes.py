@@ -10,7 +10,7 @@ from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.values import check_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.onnx.library import NodeRules
     from anydml.onnx.tracer import Tracer
@@ -33,8 +33,16 @@ def label_of(proto: Any) -> str:
 class Node:
     """A node with its inputs; None stands for an optional one that is left out."""
 
-    def __init__(self, proto: Any, version: int, inputs: Sequence[Value | None], tracer: Tracer) -> None:
+    def __init__(
+        self,
+        proto: Any,
+        version: int,
+        inputs: Sequence[Value | None],
+        tracer: Tracer,
+        inline: Callable[[Any, str], list[Value | None]] | None = None,
+    ) -> None:
         self.proto, self.version, self.tracer = proto, version, tracer
+        self._inline = inline
         self.kind = kind_of(proto)
         self.label = label_of(proto)
         self._inputs = list(inputs)
@@ -125,6 +133,16 @@ class Node:
         """A tensor, known; None where it is not given."""
         found = self._attribute(name, AttributeProto.TENSOR)
         return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.beside)
+
+    def inline(self, name: str) -> list[Value | None]:
+        """What a graph that is an attribute gives, its nodes being put in the place of this one."""
+        graph = self._required(name, AttributeProto.GRAPH).g
+        if len(graph.output) != self.output_count:
+            rule = f"{name} must have as many outputs as the node, {self.output_count}"
+            self.refuse(name, rule, found=str(len(graph.output)))
+        if self._inline is None:
+            self.unsupported(name, f"{name} cannot be put in place here")
+        return self._inline(graph, name)
 
     def _required(self, name: str, kind: int) -> Any:
         found = self._attribute(name, kind)

@@ -22,7 +22,7 @@ from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.rebound import Rebounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.builder import Graph
     from anydml.expression import Expression
@@ -138,6 +138,36 @@ class Program:
         self._run(arrays, results)
         self._complete(arrays, results)
         return results
+
+    def bound(self, arrays: Mapping[str, Any], results: list[Any], fixed: frozenset[str]) -> Callable[[], Any] | None:
+        """What runs on these very arrays, at each call as they are then; None where that cannot be bound.
+
+        The inputs `fixed` stay as they are, so that a result which repeats one is written now.
+        """
+        if self.memory != HOST or self._states:
+            return None
+        self._complete(dict(arrays), results)
+        copies = []
+        for i, other in self._copied.items():
+            if other not in fixed:
+                source = arrays[other] if isinstance(other, str) else results[other]
+                copies.append((results[i].reshape(-1), source.reshape(-1).view(results[i].dtype)))
+        compiled, launch, scratch = self.compiled, None, None
+        if compiled is not None:
+            made = [results[i] for i in self._graph_made]
+            addresses = [numpy_address(array) for array in (*(arrays[name] for name in self._reads), *made)]
+            scratch = compiled.reserve_scratch() if compiled.temporary_size else None
+            launch = compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch)
+        held = (dict(arrays), list(results), scratch)  # of which a launch has the addresses alone
+
+        def run() -> object:
+            if launch is not None:
+                self._launch(launch)
+            for target, source in copies:
+                np.copyto(target, source)
+            return held
+
+        return run
 
     def _run(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Run the graph where there is one; the number of the run is the higher half of a generator's counter."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.files import Files, open_plain
-from anydml.limits import MemoryLimit
+from anydml.limits import MemoryLimit, read_max_steps
+from anydml.onnx.bodies import graphs_within, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
 from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, cut_out
@@ -68,7 +69,9 @@ class Source:
         return found
 
 
-def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = False) -> Source:
+def read_model(
+    given: Given, *, max_memory: int | None = None, max_steps: int | None = None, is_kept: bool = False
+) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them.
 
     With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change. What
@@ -76,7 +79,7 @@ def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = F
     """
     if isinstance(given, Source):
         return given
-    folder, limit = None, MemoryLimit(max_memory, "load")
+    folder, limit, steps = None, MemoryLimit(max_memory, "load"), read_max_steps(max_steps, "load")
     raw: dict[str, bytes | Piece] = {}
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
@@ -100,7 +103,7 @@ def read_model(given: Given, *, max_memory: int | None = None, is_kept: bool = F
                 raw[tensor.name] = tensor.raw_data
                 tensor.ClearField("raw_data")
     # A message gives memory back with its last holder alone.
-    beside = Beside(name, folder, limit)
+    beside = Beside(name, folder, limit, steps)
     return Source(name, _copied(whole) if raw else whole, opset, beside, functions, raw)
 
 
@@ -154,24 +157,25 @@ def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
 
 
-def _texts(proto: Any) -> Iterator[Any]:
+def _texts(proto: Any, name: str) -> Iterator[Any]:
     """Every name that is looked at."""
-    graph = proto.graph
     for function in proto.functions:
         yield from (function.name, function.domain, function.overload, *function.input, *function.output)
         yield from (attribute.name for attribute in function.attribute_proto)
         yield from (entry.domain for entry in function.opset_import)
     yield from (entry.domain for entry in proto.opset_import)
-    for node in itertools.chain(graph.node, *(function.node for function in proto.functions)):
+    several = [proto.graph.node, *(function.node for function in proto.functions)]
+    for node in nodes_within(itertools.chain(*several), name):
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
             yield from (attribute.name, attribute.ref_attr_name)
             yield from _texts_of_tensor(attribute.t)
-    for info in (*graph.input, *graph.output):
-        yield info.name
-        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
-    for tensor in graph.initializer:
-        yield from _texts_of_tensor(tensor)
+    for graph in (proto.graph, *graphs_within(itertools.chain(*several), name)):
+        for info in (*graph.input, *graph.output):
+            yield info.name
+            yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+        for tensor in graph.initializer:
+            yield from _texts_of_tensor(tensor)
 
 
 def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
@@ -184,17 +188,19 @@ def _check_form(proto: Any, name: str) -> int:
     """What every model must say of itself; gives the opset of ONNX's own operators."""
     if not proto.HasField("graph"):
         raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
+    graphs = [proto.graph, *graphs_within(proto.graph.node, name)]
     for what in ("node", "input", "output", "initializer"):
-        if (count := len(getattr(proto.graph, what))) > _MOST_EACH:
+        if (count := max(len(getattr(graph, what)) for graph in graphs)) > _MOST_EACH:
             rule = f"the graph must have at most {_MOST_EACH} {what}s"
             raise UnsupportedError(name, Fault(field=what, rule=rule, value=count, found=str(count)))
     if proto.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
-    if any(not isinstance(text, str) for text in _texts(proto)):  # protobuf then gives bytes
+    if any(not isinstance(text, str) for text in _texts(proto, name)):  # protobuf then gives bytes
         raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
-    for what, infos in (("input", proto.graph.input), ("output", proto.graph.output)):
-        for info in infos:
-            check_dimensions(len(info.type.tensor_type.shape.dim), name, f"{what} '{printable(info.name)}'")
+    for graph in graphs:
+        for what, infos in (("input", graph.input), ("output", graph.output)):
+            for info in infos:
+                check_dimensions(len(info.type.tensor_type.shape.dim), name, f"{what} '{printable(info.name)}'")
     newer = "upgrade onnx; this is {0}, which knows up to {1}"
     if proto.ir_version > IR_VERSION:
         rule = f"ir_version {proto.ir_version} is not supported"
@@ -205,7 +211,7 @@ def _check_form(proto: Any, name: str) -> int:
         raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
     versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
     if "" not in versions:
-        if all(node.domain not in ONNX_DOMAINS for node in proto.graph.node):
+        if all(node.domain not in ONNX_DOMAINS for node in nodes_within(proto.graph.node, name)):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))

@@ -11,9 +11,13 @@ from anydml.arrays.plain import as_plain, plain_key
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.onnx.program import Program
 
 _MOST = 64
+_MOST_BYTES = 512
+"""Of an input whose values a program hangs on, to be compared at each run."""
 
 
 class Recall:
@@ -21,10 +25,11 @@ class Recall:
 
     def __init__(self, memory: str) -> None:
         self._on_host, self._memory = memory == HOST, memory
-        self._known: dict[Any, Program] = {}
+        self._by: tuple[tuple[str, ...], dict[Any, Program]] = (), {}
+        """The inputs whose values programs hang on, and the programs: read and replaced together."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._by[1])
 
     def find(self, inputs: dict[str, Any]) -> Program | None:
         """The program of an earlier run on arrays like these; None for a closer look, whatever they are."""
@@ -33,21 +38,29 @@ class Recall:
                 key = [(name, x.dtype, x.shape, x.strides) for name, x in inputs.items() if type(x) is np.ndarray]
             else:
                 key = [(name, *plain_key(x)) for name, x in inputs.items() if _is_tensor(x)]
-            return self._known.get(tuple(key)) if len(key) == len(inputs) else None
+            if len(key) != len(inputs):
+                return None
+            valued, known = self._by
+            return known.get((*key, *_values(inputs, valued)) if valued else tuple(key))
         except Exception:  # noqa: BLE001 - names that no key has, hostile ones, are told by the closer look
             return None
 
-    def keep(self, inputs: dict[str, Any], program: Program) -> None:
-        """Let the next run on arrays like these find the program."""
+    def keep(self, inputs: dict[str, Any], program: Program, valued: Sequence[str] = ()) -> None:
+        """Let the next run on arrays like these find the program; those of `valued` of the same values as well."""
         if not all(self._is_packed(x) for x in inputs.values()):
             return
-        if len(self._known) >= _MOST:
-            self._known = {}
-        self._known[tuple([(name, *plain_key(x)) for name, x in inputs.items()])] = program
+        if valued and not (self._on_host and all(n in inputs and inputs[n].nbytes <= _MOST_BYTES for n in valued)):
+            return
+        before, known = self._by
+        if before != tuple(valued) or len(known) >= _MOST:
+            known = {}
+        key = [(name, *plain_key(x)) for name, x in inputs.items()]
+        self._by = tuple(valued), {**known, (*key, *_values(inputs, valued)): program}
 
     def forget(self, program: Program) -> None:
         """Let go of a program."""
-        self._known = {key: kept for key, kept in self._known.items() if kept is not program}
+        valued, known = self._by
+        self._by = valued, {key: kept for key, kept in known.items() if kept is not program}
 
     def _is_packed(self, array: Any) -> bool:
         if type(array) is np.ndarray:
@@ -61,3 +74,7 @@ class Recall:
 def _is_tensor(array: Any) -> bool:
     """Whether it is a plain tensor of PyTorch's in the memory of a GPU."""
     return type(array) is not np.ndarray and as_plain(array) is array
+
+
+def _values(inputs: dict[str, Any], valued: Sequence[str]) -> list[bytes]:
+    return [inputs[name].tobytes() for name in valued]

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
-from anydml.enums import DataType, FeatureLevel
+from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.memory import HOST, word_bytes
 from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, is_host_type, shape_of
 from anydml.onnx.graphs import describe as describe_output
+from anydml.onnx.levels import is_added, lowest_level
 from anydml.onnx.parts.divided import hosts
+from anydml.onnx.parts.holding import told
 from anydml.onnx.reading import read_model
+from anydml.onnx.scopes import UnknownError
 from anydml.onnx.shapes import Binder, refuse_large
-from anydml.onnx.tracing import UnknownError, trace
+from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, NowhereError
-from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
@@ -170,17 +172,16 @@ def _check(
 ) -> Report:
     check_names(source)
     infos, faults = _read_infos(source)
-    takes = hosts(source)
-    if not is_strict:
-        faults = [fault for fault in faults if not is_host_type(fault.value)]
+    takes = hosts(source, is_strict=is_strict)
+    faults = [fault for fault in faults if not is_host_type(fault.value, is_strict=is_strict)]
     arrays = _take_values(source, infos, values)
     bound, assumed = _bind(source, infos, shapes, arrays)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
     found = trace(source, bound, small, device, keep_going=True)
     nodes = tuple(
-        _judge(record, level, bound, may_be_hosted=not is_strict and takes(node))
-        for record, node in zip(found.records, source.proto.graph.node, strict=True)
+        _judge(record, level, bound, told(record.node, source.opset), may_be_hosted=takes(record.node))
+        for record in found.records
     )
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
     known = {name: info for name, info in outputs.items() if info is not None}
@@ -243,7 +244,7 @@ def _bind(
 
 
 def _judge(
-    record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]], *, may_be_hosted: bool
+    record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]], flow: str, *, may_be_hosted: bool
 ) -> NodeReport:
     error, note, is_known, is_hosted = record.error, record.note, True, False
     if isinstance(error, NeedsValueError):
@@ -252,17 +253,20 @@ def _judge(
             error = ModelError(record.label, large)
         else:
             names = ", ".join(sorted(map(repr, error.inputs)))
-            error, note, is_known = None, f"known at a run: hangs on the values of {names}", False
+            note = f"known at a run: hangs on the values of {names}{f'; {flow}' if flow else ''}"
+            error, is_known = None, False
     elif isinstance(error, UnknownError):
         error, note, is_known = None, "not known: hangs on a node that is not", False
     elif may_be_hosted and isinstance(error, UnsupportedError) and not isinstance(error, NowhereError):
+        if flow:
+            return NodeReport(record.label, record.kind, record.name, (), None, flow, None, is_known=False)
         read = "" if record.read is None else f", which reads {word_bytes(record.read)}"
         note = f"runs on the host{read}: {error.faults[0].rule}"
         error, is_hosted = None, True
     levels = {desc: lowest_level(desc) for desc in record.operators}
     lowest = max((found for found in levels.values() if found is not None), default=None)
     if error is None and is_known:
-        remarks = [remark for desc in levels if _is_added(desc) for remark in desc.remarks()]
+        remarks = [remark for desc in levels if is_added(desc) for remark in desc.remarks()]
         note = "; ".join(dict.fromkeys(filter(None, (note, *remarks))))
     if error is None and lowest is not None and lowest > level:
         worst = next(desc for desc, found in levels.items() if found == lowest)
@@ -270,26 +274,3 @@ def _judge(
         error = DmlError(record.label, Fault(field="", rule=rule, way_out=f"this check is for {level}", level=lowest))
     found = record.operators
     return NodeReport(record.label, record.kind, record.name, found, lowest, note, error, is_known, is_hosted)
-
-
-def _is_added(desc: OperatorDesc) -> bool:
-    """Whether an operator has a FLOAT64 that it is allowed beyond what DirectML has."""
-    is_allowed = bool(getattr(desc, "allow_float64", False))
-    return is_allowed and any(tensor.data_type is DataType.FLOAT64 for tensor in desc.tensors().values())
-
-
-def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
-    """The lowest level that takes an operator with such tensors, leading dimensions of size 1 added where it asks.
-
-    A FLOAT64 that is an addition to DirectML asks for no level of its own: the operator's and its dimensions' is given.
-    """
-    is_added = _is_added(desc)
-    for level in FeatureLevel:
-        row = desc.own_support().at(level)
-        if row is not None and all(
-            (tensor.data_type in support.data_types or (is_added and tensor.data_type is DataType.FLOAT64))
-            and tensor.dimension_count <= max(support.dimension_counts)
-            for tensor, support in ((tensor, row.tensors[bare_name(name)]) for name, tensor in desc.tensors().items())
-        ):
-            return level
-    return None

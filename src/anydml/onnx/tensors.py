@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.files import Files
-    from anydml.limits import MemoryLimit
+    from anydml.limits import MemoryLimit, StepLimit
     from anydml.onnx.types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1
@@ -48,6 +48,7 @@ class Beside:
     folder: Files | None
     """None for a model that is in no file."""
     limit: MemoryLimit
+    steps: StepLimit
 
 
 def is_external(tensor: Any) -> bool:

@@ -54,6 +54,8 @@ class Tracer:
         """The operators that the present node added."""
         self.folded = False
         """Whether something of the present node was computed at once."""
+        self.note = ""
+        """What became of the present node, where it added nothing for a reason of its own."""
         self.label = ""
         """Of the present node."""
         self.name = ""
@@ -70,7 +72,7 @@ class Tracer:
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
-        self.added, self.folded, self.label, self.name = [], False, label, name
+        self.added, self.folded, self.label, self.name, self.note = [], False, label, name, ""
 
     # What a lowering calls
 

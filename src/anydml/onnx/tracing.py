@@ -11,8 +11,8 @@ from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
+from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
-from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.tracer import Tracer
 from anydml.onnx.values import NeedsValueError, Value
 
@@ -43,6 +43,10 @@ class Record:
     """What it met with, where the trace went on."""
     read: int | None = None
     """Bytes of its inputs; None where one is not known."""
+    node: Any = None
+    """The NodeProto."""
+    depth: int = 0
+    """How many branches it lies within; theirs come before the record of their If."""
 
 
 @dataclass(slots=True)
@@ -53,10 +57,6 @@ class Trace:
     outputs: dict[str, Value | None]
     """None for what a node that met with an error would have made."""
     records: list[Record] = field(default_factory=list)
-
-
-class UnknownError(UnsupportedError):
-    """A node after one that met with an error."""
 
 
 def trace(
@@ -75,51 +75,82 @@ def trace(
     """
     graph = source.proto.graph
     tracer = Tracer(device, source.beside)
-    known: dict[str, Value | None] = {"": None}
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    scope = Scope(source, graph, {} if kept is None else kept)
     for info in graph.input:
         if info.name in shapes:
-            known[info.name] = _input(info, source, shapes[info.name], values.get(info.name))
-        elif keep_going and info.name not in tensors:
-            known[info.name] = None
-    own = _Own(source, tensors, {} if kept is None else kept, tensors.keys() - known.keys())
-    records = []
-    for proto in graph.node:
-        tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
-        error: DmlError | None = None
+            scope.give(info.name, _input(info, source, shapes[info.name], values.get(info.name)))
+        elif keep_going and not scope.has(info.name):
+            scope.give(info.name, None)
+    walk = _Walk(source, tracer, scope, keep_going=keep_going)
+    outputs = walk.through(graph)
+    return Trace(tracer, dict(zip((info.name for info in graph.output), outputs, strict=True)), walk.records)
+
+
+class _Walk:
+    """A way through the nodes of a graph, and of the branches that are known to be taken."""
+
+    def __init__(self, source: Source, tracer: Tracer, scope: Scope, *, keep_going: bool) -> None:
+        self._source, self._tracer, self._scope = source, tracer, scope
+        self._keep_going = keep_going
+        self._depth = 0
+        self._raised: DmlError | None = None
+        self.records: list[Record] = []
+
+    def through(self, graph: Any) -> list[Value | None]:
+        """What a graph gives; None for what a node that met with an error would have made."""
+        tracer, scope = self._tracer, self._scope
+        for proto in graph.node:
+            tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
+            error: DmlError | None = None
+            try:
+                if self._keep_going:
+                    check_support(self._source, proto)
+                if (again := scope.recall(proto)) is not None:
+                    made, tracer.folded = again, True
+                else:
+                    inputs = [scope.find(name) for name in proto.input]
+                    node = Node(proto, self._source.opset, inputs, tracer, self._inline)
+                    check_types(node, inputs)
+                    made = _lower(node)
+                    scope.keep(proto, made)
+            except DmlError as found:
+                if found is self._raised:  # by a node of a branch, which it tells of
+                    raise
+                is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
+                error = found if is_of_file else of_node(found, tracer.label)
+                if isinstance(error, NeedsValueError):
+                    error.kind = kind_of(proto)
+                if not self._keep_going:
+                    self._raised = error
+                    raise error from found.__cause__
+                made = [None] * len(proto.output)
+            scope.put(proto, tracer.label, made)
+            note = "" if error or tracer.added else tracer.note or _note(tracer, made)
+            read = None if error is None else _size([scope.peek(name) for name in proto.input if name])
+            what = (tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read)
+            self.records.append(Record(*what, proto, self._depth))
+        outputs: list[Value | None] = []
+        for info in graph.output:
+            output = None if scope.is_failed(info.name) else scope.find(info.name)
+            outputs.append(output)
+            if output is not None and not self._keep_going:
+                _check_type(info, output, self._source)
+        return outputs
+
+    def _inline(self, graph: Any, name: str) -> list[Value | None]:
+        """What a branch gives, its nodes being part of the model's graph; `name` is the branch's."""
+        tracer, outer = self._tracer, self._scope
+        label, called = tracer.label, tracer.name
+        self._scope = Scope(self._source, graph, outer.kept, outer=outer, path=f"{outer.path}{label}\0{name}\0")
+        self._depth += 1
         try:
-            if keep_going:
-                check_support(source, proto)
-            if (again := own.recall(proto)) is not None:
-                made, tracer.folded = again, True
-            else:
-                inputs = [_find(name, known, own) for name in proto.input]
-                node = Node(proto, source.opset, inputs, tracer)
-                check_types(node, inputs)
-                made = _lower(node)
-                own.keep(proto, made)
-        except DmlError as found:
-            is_of_file = found.subject == source.name  # which says itself which tensor is at fault
-            error = found if is_of_file else of_node(found, tracer.label)
-            if isinstance(error, NeedsValueError):
-                error.kind = kind_of(proto)
-            if not keep_going:
-                raise error from found.__cause__
-            made = [None] * len(proto.output)
-        # An output that is left out has no name, and what is called "" stays nothing.
-        known.update((name, value) for name, value in zip(proto.output, made, strict=False) if name)
-        own.absent.update((name, (tracer.label, i)) for i, name in enumerate(proto.output) if i >= len(made))
-        note = "" if error or tracer.added else _note(tracer, made)
-        read = None if error is None else _size([known.get(name) for name in proto.input if name])
-        records.append(Record(tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read))
-    outputs: dict[str, Value | None] = {}
-    for info in graph.output:
-        is_missing = info.name in known and known[info.name] is None
-        output = None if is_missing else _find(info.name, known, own)
-        outputs[info.name] = output
-        if output is not None and not keep_going:
-            _check_type(info, output, source)
-    return Trace(tracer, outputs, records)
+            found = self.through(graph)
+        finally:
+            self._scope = outer
+            self._depth -= 1
+        tracer.begin(label, called)
+        tracer.note = f"{name} is taken, as is known before anything runs"
+        return found
 
 
 def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
@@ -130,59 +161,6 @@ def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[
         return Value(element, shape, source=info.name, needs=frozenset([info.name]))
     except UnsupportedError as error:
         raise error.within(source.name, f"input '{printable(info.name)}': ") from None
-
-
-class _Own:
-    """The model's own tensors, decoded when they are first asked for, and what nodes make of them alone."""
-
-    def __init__(self, source: Source, tensors: Mapping[str, Any], kept: dict[str, Value], names: set[str]) -> None:
-        self._source, self._tensors, self._kept = source, tensors, kept
-        self._names = {"", *names}
-        """Of what is the model's own in this trace: an initializer may be given at a run."""
-        self.absent: dict[str, tuple[str, int]] = {}
-        """Outputs that a node names and that are not computed: harmless until somebody reads one."""
-
-    def find(self, name: str) -> Value:
-        """An initializer."""
-        source = self._source
-        if name in self.absent:
-            label, i = self.absent[name]
-            rule = f"outputs[{i}] of {label}, '{printable(name)}', is not supported"
-            raise UnsupportedError(source.name, Fault(field=name, rule=rule))
-        if name not in self._kept:
-            what = f"initializer '{printable(name)}'"
-            raw = source.raw.get(name)
-            self._kept[name] = decode_tensor(self._tensors[name], source.name, what, source.beside, raw)
-        return replace(self._kept[name].for_next_graph(), source=name)
-
-    def recall(self, node: Any) -> list[Value | None] | None:
-        """What a node made in an earlier trace, where that is the same in each."""
-        if not (self._is_own(node) and all(name in self._kept for name in node.output if name)):
-            return None
-        self._names.update(node.output)
-        return [self._kept[name].for_next_graph() if name else None for name in node.output]
-
-    def keep(self, node: Any, made: list[Value | None]) -> None:
-        """Keep what a node made of the model's own tensors alone."""
-        if self._is_own(node) and all(value is not None and value.is_known for value in made):
-            for name, value in zip(node.output, made, strict=False):
-                if name and value is not None:
-                    self._kept[name] = value.for_next_graph()
-                    self._names.add(name)
-
-    def _is_own(self, node: Any) -> bool:
-        return all(name in self._names for name in node.input)
-
-
-def _find(name: str, known: dict[str, Value | None], own: _Own) -> Value | None:
-    """The value of that name."""
-    if name in known:
-        if known[name] is None and name:
-            rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
-            raise UnknownError("onnx", Fault(field=name, rule=rule))
-        return known[name]
-    known[name] = own.find(name)
-    return known[name]
 
 
 def _size(values: list[Value | None]) -> int | None:

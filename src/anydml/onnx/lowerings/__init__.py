@@ -13,6 +13,7 @@ from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attending,
     attention,
+    branching,
     composing,
     convolving,
     defined,
@@ -106,6 +107,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "GRU": {1: recurrent.layer(dml.gru)},
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
+    "If": {1: branching.choose},
     "InstanceNormalization": {1: normalising.instance_norm},
     "IsInf": {1: composing.is_infinite},
     "LayerNormalization": {17: normalising.layer_norm},

@@ -9,10 +9,10 @@ import numpy as np
 from anydml.errors import BindingError, Fault, printable, show
 from anydml.locks import make_lock
 from anydml.memory import HOST
+from anydml.onnx.bodies import has_bodies
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
 from anydml.onnx.library import kind_of, own_domain
 from anydml.onnx.parts.evaluating import is_known
-from anydml.onnx.parts.host import has_graphs
 from anydml.onnx.parts.part import makers
 from anydml.onnx.parts.scope import Scope
 from anydml.onnx.parts.whole import Parts
@@ -28,18 +28,20 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
 
-def hosts(source: Source) -> Callable[[Any], bool]:
-    """What says of a node without a lowering whether a part runs it."""
+def hosts(source: Source, *, is_strict: bool = False) -> Callable[[Any], bool]:
+    """What says of a node without a lowering whether a part runs it; where that is strict, no part on the host."""
+    if is_strict:
+        return lambda node: kind_of(node) in makers()
     versions = {own_domain(entry.domain): int(entry.version) for entry in source.proto.opset_import}
-    return lambda node: kind_of(node) in makers() or (not has_graphs(node) and is_known(node, versions))
+    return lambda node: kind_of(node) in makers() or (not has_bodies(node) and is_known(node, versions))
 
 
 class Divided:
     """A model that runs in parts; for each set of initializers that runs give other values, other parts."""
 
-    def __init__(self, source: Source, device: Device, spares: Spares) -> None:
+    def __init__(self, source: Source, device: Device, spares: Spares, *, is_strict: bool = False) -> None:
         self._source = source
-        self._scope = Scope(source, device, spares)
+        self._scope = Scope(source, device, spares, is_strict=is_strict)
         self._memory = device.engine.memory
         self._own = {tensor.name for tensor in source.proto.graph.initializer}
         self._by_given: dict[frozenset[str], Parts] = {}
@@ -56,7 +58,7 @@ class Divided:
     def run(self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any) -> dict[str, Any]:
         """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
         parts = self.parts(values)
-        results = dict(zip(parts.gives, parts.run(values), strict=True))
+        results = _apart(dict(zip(parts.gives, parts.run(values), strict=True)), values)
         for name in out:
             if name not in results:
                 way_out = f"the model has {', '.join(map(printable, results))}"
@@ -83,6 +85,26 @@ class Divided:
         if memory == HOST != self._memory and like is not None and not isinstance(like, np.ndarray):
             result, memory = send(result, self._memory), self._memory
         return hand_over([result], memory, like)[0]
+
+
+def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Results of which no two share memory, nor one and an input: a sequence may hold what it was made of."""
+    seen = [each for value in values.values() for each in (value if isinstance(value, list) else [value])]
+
+    def apart(value: Any) -> Any:
+        if isinstance(value, list):
+            return [apart(each) for each in value]
+        is_seen = any(value is each or (_is_view(value) and np.may_share_memory(value, each)) for each in seen)
+        seen.append(value)
+        if value is None or not is_seen:
+            return value
+        return value.copy() if hasattr(value, "copy") else value.clone()
+
+    return {name: apart(value) for name, value in results.items()}
+
+
+def _is_view(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.base is not None
 
 
 def _write(array: Any, result: Any) -> None:

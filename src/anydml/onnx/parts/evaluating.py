@@ -16,8 +16,10 @@ from anydml.onnx.peer import load_onnxruntime
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_PLAIN = "biufO"
-"""NumPy's kinds of types that ONNX Runtime takes; ml_dtypes' are of another."""
+_FOREIGN = ("bfloat", "complex", "float8", "float4", "int4", "int2")
+"""In ONNX Runtime's names of types that it has no arrays for."""
+_LESS_EXACT = ("DFT", "STFT")
+"""Node types of which ONNX Runtime loses digits: of 200 sums of a DFT 20 were off by up to 3e-4 of 45."""
 
 
 @functools.cache
@@ -73,8 +75,9 @@ class Evaluator:
         self.by = ""
         """Who runs it."""
         values = [each for value in inputs.values() for each in (value if isinstance(value, list) else [value])]
-        is_plain = all(getattr(value, "dtype", np.dtype(np.float32)).kind in _PLAIN for value in values)
-        session = _session(model) if is_plain else None
+        is_plain = all(type(value) is not np.ndarray or value.dtype.type.__module__ == "numpy" for value in values)
+        is_exact = all(node.op_type not in _LESS_EXACT for node in model.graph.node)
+        session = _session(model) if is_plain and is_exact else None
         self._run: Callable[[Mapping[str, Any]], Sequence[Any]]
         if session is not None:
             self.by = "ONNX Runtime"
@@ -96,6 +99,9 @@ class Evaluator:
             return tuple(self._run(inputs))
         except (DmlError, MemoryError):
             raise
+        except ImportError as error:
+            rule = f"{self.by} lacks a package ({show(error, 200)})"
+            raise UnsupportedError(self._label, Fault(field="", rule=rule)) from error
         except Exception as error:
             rule = f"{self.by} refused it ({show(' '.join(str(error).split()), 300)})"
             raise ModelError(self._label, Fault(field="", rule=rule)) from error
@@ -115,9 +121,11 @@ def _session(model: Any) -> Any:
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 4
     try:
-        return there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        found = there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception:  # noqa: BLE001 - what it lacks, the reference evaluator may have
         return None
+    is_plain = not any(name in output.type for output in found.get_outputs() for name in _FOREIGN)
+    return found if is_plain else None
 
 
 def _run_session(session: Any, names: list[str], inputs: Mapping[str, Any]) -> Sequence[Any]:

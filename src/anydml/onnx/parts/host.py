@@ -8,7 +8,6 @@ import numpy as np
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.locks import make_lock
-from anydml.onnx.library import AttributeProto
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.part import Part, on_host
@@ -95,11 +94,6 @@ class HostPart(Part):
         if raw is not None:
             found.raw_data = raw if isinstance(raw, bytes) else raw.read()
         return found
-
-
-def has_graphs(node: Any) -> bool:
-    """Whether a node has bodies."""
-    return any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in node.attribute)
 
 
 def refuse_external(node: Any) -> None:

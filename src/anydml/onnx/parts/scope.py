@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from anydml.onnx.bodies import has_bodies
 from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering
 
@@ -28,6 +29,8 @@ class Scope:
     """The model: its name, opset, files beside it and memory limit."""
     device: Device
     spares: Spares
+    is_strict: bool = False
+    """Whether nothing may run on the host."""
     tensors: Mapping[str, Any] = field(default_factory=dict)
     """By name, the initializers (TensorProto)."""
     raw: Mapping[str, bytes | Piece] = field(default_factory=dict)
@@ -53,6 +56,8 @@ class Scope:
         return replace(self, tensors=tensors, raw=raw, folded=folded)
 
     def _folds(self, node: Any) -> bool:
+        if has_bodies(node):  # which read names that are not among its inputs
+            return False
         return find_lowering(kind_of(node), self.source.opset) is not None and not node.op_type.startswith(_DRAWN)
 
     def constants_of(self, names: Iterable[str]) -> tuple[list[Any], list[str]]:

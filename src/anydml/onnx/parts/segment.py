@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from anydml.errors import DmlError, UnsupportedError
 from anydml.locks import make_lock
 from anydml.memory import HOST
+from anydml.onnx.bodies import names_read
 from anydml.onnx.feeding import on_host, send, take
 from anydml.onnx.graphs import TensorInfo
-from anydml.onnx.library import make_info
+from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.parts.arranging import Recut
-from anydml.onnx.parts.part import Part
+from anydml.onnx.parts.part import Part, makers
 from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
-from anydml.onnx.tracing import UnknownError, trace
+from anydml.onnx.scopes import UnknownError
+from anydml.onnx.tracing import trace
 from anydml.onnx.types import element_of_array
 from anydml.onnx.values import NeedsValueError, NowhereError
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_LOOKED_AT = 64
 """Elements up to which a program is made for each value of what sizes hang on, rather than a cut."""
+_MOST_VALUES = 8
+"""Programs for one set of shapes, each for other values."""
 _SIZED_BY_DATA = ("Compress", "NonZero")
 """Node types whose result has a size that hangs on all of their data: no program could be used twice."""
 
@@ -76,7 +80,7 @@ class Segment(Part):
         self.takes, self.gives = takes, tuple(info.name for info in gives)
         self.nodes = nodes
         self._scope, self._outputs, self._kept, self._numbers = scope, list(gives), kept, numbers
-        constants, tensors = scope.constants_of([*(name for node in nodes for name in node.input), *self.gives])
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *self.gives])
         self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
         self._made = {name for node in nodes for name in node.output if name}
         self._memory = scope.device.engine.memory
@@ -103,22 +107,26 @@ class Segment(Part):
             return tuple(program.run(held))
         elements = {name: self._element(name, value) for name, value in held.items()}
         arrays = {name: take(held[name], TensorInfo(name, elements[name], None), self._memory) for name in held}
-        program, is_valued = self._find(elements, arrays)
+        program, valued = self._find(elements, arrays)
         if self._memory != HOST:
             arrays = {name: send(array, self._memory) for name, array in arrays.items()}
         results = program.run(arrays)
-        if not is_valued:
-            with self._lock:
-                self._recall.keep(held, program)
+        with self._lock:
+            self._recall.keep(held, program, valued)
         return tuple(results)
+
+    def recall(self, values: Mapping[str, Any]) -> Program | None:
+        """The program that earlier values like these were run by, where it is one for all values."""
+        is_valued = any(several.valued for several in self._by_types.values())
+        return None if is_valued else self._recall.find({name: values[name] for name in self.takes})
 
     def _element(self, name: str, value: Any) -> ElementType:
         """The type of an array; where DirectML has none for it, the nodes that read it run on the host."""
         if (found := element_of_array(value)) is None:
-            raise Recut(hosted=[self._number(node) for node in self.nodes if name in node.input])
+            raise Recut(hosted=[self._number(node) for node in self.nodes if name in names_read(node)])
         return found
 
-    def _find(self, elements: dict[str, ElementType], arrays: dict[str, Any]) -> tuple[Program, bool]:
+    def _find(self, elements: dict[str, ElementType], arrays: dict[str, Any]) -> tuple[Program, list[str]]:
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         with self._lock:
             types = tuple(elements.values())
@@ -129,7 +137,10 @@ class Segment(Part):
                 )
             while True:
                 try:
-                    return programs.find(shapes, arrays), bool(programs.valued)
+                    program = programs.find(shapes, arrays)
+                    if len(programs) > _MOST_VALUES and programs.valued and not self._scope.is_strict:
+                        self._host_valued(shapes, programs)
+                    return program, programs.valued
                 except UnsupportedError as error:
                     self._learn(error, shapes, arrays, programs)
 
@@ -141,7 +152,7 @@ class Segment(Part):
         return replace(source, proto=_Model(graph, source.proto.opset_import), raw=self._scope.raw)
 
     def _looks_at(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-        is_pinned = error.inputs <= self._pinned and error.kind not in _SIZED_BY_DATA
+        is_pinned = error.inputs <= self._pinned and (self._scope.is_strict or error.kind not in _SIZED_BY_DATA)
         return is_pinned or looks_at(error, shapes)
 
     def _learn(
@@ -153,18 +164,29 @@ class Segment(Part):
         hosted: set[int] = set()
         cut: set[int] = set()
         pinned: set[str] = set()
-        for node, record in zip(self._all, found.records, strict=True):
+        is_inner = False
+        for record in found.records:
             problem = record.error
+            if record.depth:  # which a branch that runs as parts may do without a lowering, or with values at hand
+                is_inner = is_inner or not (problem is None or isinstance(problem, UnknownError))
+                continue
+            node = record.node
+            if is_inner:
+                hosted.add(self._number(node))
+                is_inner = False
+                continue
             if problem is None or isinstance(problem, UnknownError):
                 continue
             if isinstance(problem, NeedsValueError):
-                if problem.kind in _SIZED_BY_DATA:
+                if problem.kind in _SIZED_BY_DATA and not self._scope.is_strict:
                     hosted.add(self._number(node))
                 elif self._made.isdisjoint(node.input) or looks_at(problem, shapes):
                     pinned |= problem.inputs
                 else:
                     cut.add(self._number(node))
-            elif isinstance(problem, UnsupportedError) and not isinstance(problem, NowhereError):
+            elif isinstance(problem, UnsupportedError) and not (
+                isinstance(problem, NowhereError) or (self._scope.is_strict and kind_of(node) not in makers())
+            ):
                 hosted.add(self._number(node))
             else:
                 raise problem
@@ -173,6 +195,21 @@ class Segment(Part):
         if pinned <= self._pinned:
             raise error
         self._pinned |= pinned
+
+    def _host_valued(self, shapes: dict[str, tuple[int, ...]], programs: Programs) -> None:
+        """Leave nodes to the host that need other values time and again: to compile one takes 100 times as long."""
+        key = tuple(shapes.items())
+        if sum(each[0] == key for each in programs) <= _MOST_VALUES:
+            return
+        found = trace(programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True)
+        is_inner, hosted = False, set()
+        for record in found.records:
+            is_inner = is_inner or isinstance(record.error, NeedsValueError)
+            if is_inner and not record.depth:
+                hosted.add(self._number(record.node))
+                is_inner = False
+        if hosted:
+            raise Recut(hosted)
 
     def _number(self, node: Any) -> int:
         return next(self._numbers[name] for name in node.output if name)

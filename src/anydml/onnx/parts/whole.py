@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.locks import make_lock
+from anydml.onnx.bodies import has_bodies, names_read, nodes_within
 from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.lowerings import find_lowering
+from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.arranging import Item, Place, Recut, arrange
 from anydml.onnx.parts.host import HostPart
 from anydml.onnx.parts.part import makers
@@ -53,7 +55,7 @@ class Parts:
         return iter(self._plan[0])
 
     def run(self, values: Mapping[str, Any]) -> list[Any]:
-        """The graph's outputs, in order, of values by name: new arrays, but for what a GPU's memory or a list holds."""
+        """The graph's outputs, in order, of values by name; one that is an input is the very array."""
         while True:
             parts, last = self._plan
             known = {name: values[name] for name in self.takes}
@@ -68,9 +70,13 @@ class Parts:
             return [self._output(name, known) for name in self.gives]
 
     def _output(self, name: str, known: Mapping[str, Any]) -> Any:
-        """An output that a part gives; a copy of one that is an input or a constant."""
+        """An output that a part gives, or an input; a copy of a constant."""
         if name in known:
-            return _copied(known[name]) if name in self.takes else known[name]
+            return known[name]
+        return self.constant(name)
+
+    def constant(self, name: str) -> Any:
+        """An output that is a constant of the graph, as a new array."""
         scope = self._scope
         if name in scope.tensors:
             what = f"initializer '{name}'"
@@ -102,16 +108,21 @@ class Parts:
                 self._alone[number] = part
                 items[number] = Item(part.takes, part.gives, place)
             else:
-                takes = tuple(dict.fromkeys(name for name in node.input if name not in constants))
+                takes = tuple(dict.fromkeys(name for name in names_read(node) if name not in constants))
                 gives = tuple(name for name in node.output if name)
                 items[number] = Item(takes, gives, place, number in self._cut)
         self._items = items
         self._put_together(arrange(items))
 
     def _place(self, number: int, node: Any) -> Place:
+        opset = self._around.source.opset
+        if has_bodies(node) and number not in self._hosted:
+            inner = nodes_within([node], label_of(node))
+            if all(find_lowering(kind_of(each), opset) for each in inner):
+                return Place.DEVICE  # the branch that is taken is put in place
         if kind_of(node) in makers():
             return Place.ALONE
-        if number in self._hosted or find_lowering(kind_of(node), self._around.source.opset) is None:
+        if number in self._hosted or find_lowering(kind_of(node), opset) is None:
             return Place.HOST
         return Place.DEVICE
 
@@ -147,12 +158,3 @@ class Parts:
                 infos = [self._declared.get(name) or make_info(name) for name in gives]
                 self._made[key] = Segment(nodes, takes, infos, self._scope, self._kept, self._numbers)
         return self._made[key]
-
-
-def _copied(value: Any) -> Any:
-    """A value that its owner may change: an array is copied, a list's arrays as well."""
-    if isinstance(value, list):
-        return [_copied(each) for each in value]
-    if value is None:
-        return None
-    return value.copy() if hasattr(value, "copy") else value.clone()

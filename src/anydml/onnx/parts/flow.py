@@ -1,0 +1,268 @@
+"""Control flow that is known at a run only: If, Loop and Scan, whose bodies are parts of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from anydml.errors import Fault, ModelError, ModelFileError
+from anydml.onnx.bodies import bodies_of
+from anydml.onnx.library import make_info
+from anydml.onnx.nodes import label_of
+from anydml.onnx.parts.gathered import Gathered
+from anydml.onnx.parts.holding import told
+from anydml.onnx.parts.part import Part, on_host, part_of
+from anydml.onnx.parts.segment import Segment
+from anydml.onnx.parts.stepping import Stepping
+from anydml.onnx.parts.whole import Parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.limits import StepLimit
+    from anydml.onnx.parts.scope import Scope
+
+_TRUE = np.array(True)
+
+
+class Flow(Part):
+    """A node with bodies: what they share."""
+
+    def __init__(self, node: Any, scope: Scope) -> None:
+        self.nodes = [node]
+        self.told = told(node, scope.source.opset)
+        """What its bodies hold, in words."""
+        self._names = list(node.input)
+        self._label, self._source = label_of(node), scope.source
+        self._limit, self._steps = scope.source.beside.limit, scope.source.beside.steps
+        self._graphs = dict(bodies_of(node))
+        self.bodies = {name: Parts(graph, scope) for name, graph in self._graphs.items()}
+        """By the names of the attributes."""
+        captures = [name for body in self.bodies.values() for name in body.captures]
+        self._constants = _Constants(scope)
+        names = [name for name in (*self._names, *captures) if name and not self._constants.has(name)]
+        self.takes = tuple(dict.fromkeys(names))
+        self.gives = tuple(name for name in node.output if name)
+        self._outputs = list(node.output)
+
+    def _inputs(self, values: Mapping[str, Any]) -> list[Any]:
+        """The node's inputs; None for one that is left out."""
+        found = self._constants
+        return [None if not name else found.value(name) if found.has(name) else values[name] for name in self._names]
+
+    def _captured(self, body: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: values[name] for name in body.captures}
+
+    def _named(self, results: list[Any]) -> tuple[Any, ...]:
+        """Those of the results that have names."""
+        return tuple(value for name, value in zip(self._outputs, results, strict=False) if name)
+
+    def _array(self, value: Any, field: str) -> np.ndarray[Any, Any]:
+        """A tensor in the host's memory."""
+        if not hasattr(value, "dtype"):
+            self._refuse(field, f"{field} must be a tensor", found="a sequence" if value is not None else "nothing")
+        return on_host(value)
+
+    def _truth(self, value: Any, field: str) -> bool:
+        return bool(self._number(value, field))
+
+    def _number(self, value: Any, field: str) -> int:
+        try:
+            return int((value if type(value) is np.ndarray else on_host(value)).item())
+        except (ValueError, AttributeError, TypeError, OverflowError):
+            self._refuse(field, f"{field} must have one element", found=str(getattr(value, "shape", "")))
+
+    def _expect(self, field: str, what: str, wanted: int, found: int) -> None:
+        """Check how many inputs or outputs a body has."""
+        if wanted != found:
+            rule = f"{field} must have {wanted} {what}"
+            raise ModelFileError(self._label, Fault(field=field, rule=rule, value=found, found=str(found)))
+
+    def _refuse(self, field: str, rule: str, found: str = "") -> NoReturn:
+        raise ModelError(self._label, Fault(field=field, rule=rule, found=found))
+
+
+class _Constants:
+    """The constants that a node reads, computed when they are first asked for."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._known: dict[str, Any] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether it is one."""
+        return name in self._scope.tensors or name in self._scope.folded
+
+    def value(self, name: str) -> Any:
+        """The array."""
+        if name not in self._known:
+            (self._known[name],) = Segment([], (), [make_info(name)], self._scope, {}, {}).run({})
+        return self._known[name]
+
+
+@part_of("If")
+class Choice(Flow):
+    """One of two bodies."""
+
+    def __init__(self, node: Any, scope: Scope) -> None:
+        super().__init__(node, scope)
+        for name, graph in self._graphs.items():
+            self._expect(name, "outputs, as many as the node", len(self._outputs), len(graph.output))
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run the branch that the condition says."""
+        inputs = self._inputs(values)
+        body = self.bodies["then_branch" if self._truth(inputs[0], "cond") else "else_branch"]
+        captured = self._captured(body, values)
+        return self._named(body.run(captured))
+
+
+@part_of("Loop")
+class Repetition(Flow):
+    """A body run again and again: a number of times, while a condition holds, or both."""
+
+    def __init__(self, node: Any, scope: Scope) -> None:
+        super().__init__(node, scope)
+        self._carried = len(self._names) - 2
+        graph, body = self._graphs["body"], self.bodies["body"]
+        self._expect("body", "inputs, 2 more than the Loop carries", self._carried + 2, len(body.inputs))
+        if len(graph.output) < self._carried + 1 or len(self._outputs) > len(graph.output) - 1:
+            self._expect("body", "outputs, 1 more than the Loop gives", len(self._outputs) + 1, len(graph.output))
+        self._scanned = list(graph.output)[self._carried + 1 :]
+        ranks = [len(info.type.tensor_type.shape.dim) for info in graph.input][:2]
+        self._number_shape, self._cond_shape = ((1,) if rank == 1 else () for rank in ranks)
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run the body until it is enough."""
+        inputs, body = self._inputs(values), self.bodies["body"]
+        most = self._number(inputs[0], "M") if self._names[0] else None
+        goes_on = self._truth(inputs[1], "cond") if self._names[1] else True
+        gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
+        number, condition, *carried = body.inputs
+        known = {**self._captured(body, values), condition: _TRUE.reshape(self._cond_shape)}
+        shape, step = self._number_shape, 0
+        stepping = Stepping(body, known, [number], carried, inputs[2:], lambda n: np.full(shape, n, np.int64))
+        with self._steps as steps:
+            while goes_on and (most is None or step < most):
+                steps.add(self._label)
+                (more,), rest = stepping.step((step,), 1)
+                goes_on = self._truth(more, "cond")
+                for one, value in zip(gathered, rest, strict=True):
+                    one.add(value)
+                step += 1
+        return self._named([*stepping.end(), *(one.stacked() for one in gathered)])
+
+
+@part_of("Scan")
+class Sweep(Flow):
+    """A body run over the slices of arrays, in Scan-8 for each entry of a batch."""
+
+    def __init__(self, node: Any, scope: Scope) -> None:
+        super().__init__(node, scope)
+        graph, body = self._graphs["body"], self.bodies["body"]
+        self._is_batched = scope.source.opset < 9
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        self._count = int(attributes["num_scan_inputs"].i)
+        first = 1 if self._is_batched else 0
+        self._carried = len(self._names) - first - self._count
+        if self._count < 1 or self._carried < 0:
+            rule = f"num_scan_inputs must lie in 1 .. {len(self._names) - first}"
+            raise ModelFileError(self._label, Fault(field="num_scan_inputs", rule=rule, found=str(self._count)))
+        self._expect("body", "inputs, as many as the Scan", self._carried + self._count, len(body.inputs))
+        if len(graph.output) < max(self._carried, len(self._outputs)):
+            self._expect("body", "outputs, as many as the Scan", len(self._outputs), len(graph.output))
+        self._scanned = list(graph.output)[self._carried :]
+
+        def ints(name: str, count: int) -> list[int]:
+            found = list(attributes[name].ints) if name in attributes else [0] * count
+            if len(found) != count:
+                rule = f"{name} must have {count} numbers"
+                raise ModelFileError(self._label, Fault(field=name, rule=rule, found=str(len(found))))
+            return found
+
+        directions = "directions" if self._is_batched else "scan_input_directions"
+        self._in_back, self._out_back = (
+            [bool(n) for n in ints(name, count)]
+            for name, count in ((directions, self._count), ("scan_output_directions", len(self._scanned)))
+        )
+        self._in_axes = ints("scan_input_axes", self._count)
+        self._out_axes = ints("scan_output_axes", len(self._scanned))
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run the body over every slice."""
+        inputs = self._inputs(values)
+        known = self._captured(self.bodies["body"], values)
+        with self._steps as steps:
+            if not self._is_batched:
+                states, slices = inputs[: self._carried], inputs[self._carried :]
+                found = self._sweep(states, self._slices(slices), None, known, steps)
+            else:
+                found = self._sweep_batch(inputs, known, steps)
+        return self._named(found)
+
+    def _slices(self, arrays: list[Any]) -> list[Any]:
+        """The arrays with the axis that is swept first, packed, in the order in which they are swept."""
+        found = []
+        for i, array in enumerate(arrays):
+            held, axis = self._array(array, "scan inputs"), self._in_axes[i]
+            if not -held.ndim <= axis < held.ndim:
+                self._refuse("scan_input_axes", f"scan_input_axes[{i}] must be an axis of {held.shape}", str(axis))
+            moved = np.moveaxis(held, axis, 0)
+            found.append(np.ascontiguousarray(moved[::-1] if self._in_back[i] else moved))
+        if len({len(array) for array in found}) > 1:
+            self._refuse("inputs", "scan inputs must be equally long", str([len(array) for array in found]))
+        return found
+
+    def _sweep(
+        self, states: list[Any], slices: list[Any], length: int | None, known: dict[str, Any], steps: StepLimit
+    ) -> list[Any]:
+        body, count = self.bodies["body"], self._carried
+        stepping = Stepping(body, known, body.inputs[count:], body.inputs[:count], states, np.asarray)
+        gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
+        for each in zip(*(array if length is None else array[:length] for array in slices), strict=True):
+            steps.add(self._label)
+            _, rest = stepping.step(each, 0)
+            for one, value in zip(gathered, rest, strict=True):
+                one.add(value)
+        ways = zip(gathered, self._out_axes, self._out_back, strict=True)
+        return [*stepping.end(), *(one.stacked(axis, is_back=is_back) for one, axis, is_back in ways)]
+
+    def _sweep_batch(self, inputs: list[Any], known: dict[str, Any], steps: StepLimit) -> list[Any]:
+        """Scan-8: the first axis is a batch's, the second is swept, as far as each entry is long."""
+        lengths, *arrays = inputs
+        held = [self._array(array, "inputs") for array in arrays]
+        slices = held[self._carried :]
+        if any(array.ndim < 2 for array in slices) or len({array.shape[:1] for array in held}) > 1:
+            self._refuse("inputs", "states and scan inputs must have a batch's axis of one size")
+        most = slices[0].shape[1]
+        each = (
+            [most] * len(held[0])
+            if lengths is None
+            else [int(n) for n in self._array(lengths, "sequence_lens").reshape(-1)]
+        )
+        if len(each) != len(held[0]) or not all(0 <= n <= most for n in each):
+            self._refuse("sequence_lens", f"sequence_lens must have {len(held[0])} numbers in 0 .. {most}", str(each))
+        rows = []
+        for b, length in enumerate(each):
+            turned = [array[b][:length][::-1] if back else array[b] for array, back in self._turned(slices)]
+            states = [np.ascontiguousarray(array[b]) for array in held[: self._carried]]
+            rows.append(self._sweep(states, list(map(np.ascontiguousarray, turned)), length, known, steps))
+        if not rows:
+            self._refuse("inputs", "a batch must have an entry")
+        return list(self._batched(rows, most))
+
+    def _turned(self, slices: list[Any]) -> Iterator[tuple[Any, bool]]:
+        return zip(slices, self._in_back, strict=True)
+
+    def _batched(self, rows: list[list[Any]], most: int) -> Iterator[Any]:
+        """The results of a batch's entries together; what is shorter than the longest ends in zeros."""
+        for i in range(len(rows[0])):
+            several = [self._array(row[i], "results") for row in rows]
+            if i >= self._carried:
+                longest = max(several, key=len)
+                padded = [np.zeros((most, *longest.shape[1:]), longest.dtype) for _ in several]
+                for whole, part in zip(padded, several, strict=True):
+                    whole[: len(part)] = part
+                several = padded
+            yield np.stack(several)

@@ -1,0 +1,69 @@
+"""What the steps of a Loop or a Scan give one after the other, put together at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays.cuda import load_torch
+from anydml.errors import Fault, ModelError, UnsupportedError, printable
+from anydml.onnx.types import read_element_type
+
+if TYPE_CHECKING:
+    from anydml.onnx.reading import Source
+
+
+class Gathered:
+    """The values of one scan output, of one shape and type, within the model's memory limit."""
+
+    def __init__(self, info: Any, label: str, source: Source) -> None:
+        self._info, self._label, self._source = info, label, source
+        self._values: list[Any] = []
+        self._size, self._most = 0, source.beside.limit.left // 2
+        """Bytes; they are there twice while they are put together."""
+
+    def add(self, value: Any) -> None:
+        """Take what a step gives."""
+        if not hasattr(value, "nbytes"):
+            rule = f"'{printable(self._info.name)}' must be a tensor: it is one for each step, put together"
+            raise ModelError(self._label, Fault(field=self._info.name, rule=rule))
+        if self._values and (value.shape != self._values[0].shape or value.dtype != self._values[0].dtype):
+            rule = (
+                f"'{printable(self._info.name)}' must have one shape and type in every step, {_said(self._values[0])}"
+            )
+            raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=_said(value)))
+        self._values.append(value)
+        self._size += value.nbytes
+        if self._size > self._most:
+            of = f"results of steps, '{printable(self._info.name)}'"
+            self._source.beside.limit.check(2 * self._size, of, self._source.name)
+
+    def stacked(self, axis: int = 0, *, is_back: bool = False) -> Any:
+        """All of them as one array, the steps along an axis."""
+        values = self._values[::-1] if is_back else self._values
+        if not values:
+            return self._none(axis)
+        rank = len(values[0].shape) + 1
+        if not -rank <= axis < rank:
+            rule = f"scan_output_axes must be an axis of {rank} dimensions"
+            raise ModelError(self._label, Fault(field="scan_output_axes", rule=rule, found=str(axis)))
+        if isinstance(values[0], np.ndarray):
+            return np.ascontiguousarray(np.stack(values, axis))
+        return load_torch().stack(values, axis).contiguous()
+
+    def _none(self, axis: int) -> Any:
+        """What no step gives: of the declared type and sizes, an open size being 0."""
+        declared, name = self._info.type.tensor_type, printable(self._info.name)
+        try:
+            dtype = read_element_type(declared.elem_type, self._label, f"'{name}'").dtype
+        except UnsupportedError:
+            rule = f"'{name}' must be declared with an element type, as no step gives one"
+            raise ModelError(self._label, Fault(field=self._info.name, rule=rule)) from None
+        sizes = [max(int(dim.dim_value), 0) for dim in declared.shape.dim]
+        sizes.insert(axis if axis >= 0 else len(sizes) + 1 + axis, 0)
+        return np.empty(sizes, dtype)
+
+
+def _said(value: Any) -> str:
+    return f"{tuple(value.shape)} of {value.dtype}"
