@@ -51,7 +51,10 @@ def known_models() -> list[tuple[Any, dict[str, Array]]]:
     import anydml as dml
     import anydml.onnx
     from anydml.onnx.lowerings import LOWERINGS
+    from anydml.onnx.peer import load_onnxruntime
 
+    with contextlib.suppress(ImportError):  # it starts a thread of its own when a node on the host first needs it
+        load_onnxruntime()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind in sorted(LOWERINGS)[::8]:  # enough of them: all take half a minute a process

@@ -166,6 +166,13 @@ def _odd(array: Any, subject: str, element: ElementType) -> BindingError:
     return _no_room(subject, rule, array, describe(array))
 
 
+def refuse_out(out: object, subject: str, name: str) -> BindingError:
+    """Say that `out` is no mapping; `name` is an output's."""
+    rule, way_out = "out must be a mapping of the names of outputs to arrays", f"such as {{{name!r}: array}}"
+    fault = Fault(field="out", rule=rule, value=out, found=describe(out), way_out=way_out)
+    return BindingError(subject, fault)
+
+
 def check_apart(outs: dict[str, Any], inputs: list[Any]) -> None:
     """Check that what is written overlaps nothing else."""
     ranges = [_range(array) for array in inputs]

@@ -12,6 +12,7 @@ import numpy as np
 from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.limits import default_max_memory
 from anydml.memory import word_bytes
+from anydml.onnx.types import ForeignType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,6 +67,9 @@ def make_up(
     most = "half of the memory that is free" if max_memory is None else word_bytes(max_memory)
     made = {}
     for name, info in inputs.items():
+        if isinstance(info.element, ForeignType):
+            rule = f"input '{printable(name)}' must be given: nothing is made up of {info.element.name}"
+            raise UnsupportedError("inputs", Fault(field=name, rule=rule, value=name))
         # Each input has numbers of its own, whatever others there are.
         chance = np.random.default_rng([seed, *name.encode()])
         shape, dtype = shapes[name], info.element.dtype
@@ -87,6 +91,15 @@ def make_up(
             is_float = info.data_type.is_float
             piece[...] = chance.uniform(-1, 1, piece.size) if is_float else chance.integers(low, high, piece.size)
     return made
+
+
+def index_names(nodes: Iterable[Any]) -> set[str]:
+    """What nodes take for indices, bounds, axes or sizes, and not for data."""
+    found: set[str] = set()
+    for node in nodes:
+        if node.op_type not in ("CastLike", "Concat"):
+            found.update(node.input[0 if node.op_type in ("ConstantOfShape", "Range") else 1 :])
+    return found
 
 
 def refuse_made_up(subject: str, names: Iterable[str]) -> UnsupportedError:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-import numpy as np
-
-from anydml.arrays.view import describe as describe_array
-from anydml.errors import BindingError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.graph.without import read_without
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
-from anydml.onnx.feeding import check_apart, first_of, hand_over, hold, memory_told, send, take, take_out
+from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
+from anydml.onnx.feeds import index_names, make_up
 from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.into import run_into
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
 from anydml.onnx.parts.segment import looks_at
+from anydml.onnx.parts.telling import picture_of
 from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
 from anydml.onnx.reading import read_model
@@ -109,12 +110,12 @@ class Model:
         self._divided: Divided | None = None
         """What runs the model where it is not one program."""
         if not is_whole:
-            self._divide()
+            self._divided = Divided(source, device, self._spares, is_strict=is_strict)
         self._lock = make_lock()
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
         known = self._binder.known(self._required)
-        found = None if known is None or self._divided is not None else self._compile_early(known)
+        found = None if known is None else self._compile_early(known)
         self._outputs = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
@@ -130,7 +131,7 @@ class Model:
     @property
     def compile_seconds(self) -> float:
         """What the programs took to compile so far, those made for a run included."""
-        return self._programs.seconds
+        return self._programs.seconds + (0.0 if self._divided is None else self._divided.compile_seconds)
 
     @property
     def max_memory(self) -> int:
@@ -152,11 +153,7 @@ class Model:
     @property
     def index_inputs(self) -> set[str]:
         """For those who make inputs up: those that nodes take for indices, bounds, axes or sizes, and not for data."""
-        found: set[str] = set()
-        for node in self._source.proto.graph.node:
-            if node.op_type not in ("CastLike", "Concat"):
-                found.update(node.input[0 if node.op_type in ("ConstantOfShape", "Range") else 1 :])
-        return found & self.inputs.keys()
+        return index_names(self._source.proto.graph.node) & self.inputs.keys()
 
     def assume_shapes(self, given: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
         """For those who make inputs up: a shape for each that must be given, and what open sizes were taken for.
@@ -169,9 +166,9 @@ class Model:
 
     def values_needed(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> set[str]:
         """For those who make inputs up: those whose values a shape hangs on, and that are not among these arrays."""
-        taken = {name: take(array, self.inputs[name], HOST) for name, array in arrays.items()}
+        taken = {name: take_value(array, self.inputs[name], HOST) for name, array in arrays.items()}
         try:
-            self._find(shapes, taken)
+            self._find_or_divide(shapes, taken)
         except NeedsValueError as error:
             return set(error.inputs) - arrays.keys()
         return set()
@@ -179,10 +176,18 @@ class Model:
     def explain(self) -> GraphPicture:
         """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 2.
 
-        It prints as text; `.svg()` and `.html()` draw it, and a notebook shows it.
+        Of a model in parts it is the largest that is compiled, with a note of each. It prints as text; `.svg()` and
+        `.html()` draw it, and a notebook shows it.
         """
         shapes, _ = self.assume_shapes({})
-        compiled = self._find(shapes, {}).compiled
+        program = self._find_or_divide(shapes, {})
+        if self._divided is not None:
+            if not self._divided.has_run:
+                with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
+                    infos = {name: self.inputs[name] for name in self._required}
+                    self.run(make_up(infos, shapes, self.index_inputs, 0, self.max_memory))
+            return picture_of(self._divided.parts(), self.name)
+        compiled = None if program is None else program.compiled
         if compiled is None:
             rule = "there is nothing to show: every output is known, or is an input"
             raise ModelError(self.name, Fault(field="", rule=rule))
@@ -226,22 +231,19 @@ class Model:
 
     def _run_checked(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         if out is not None and not isinstance(out, Mapping):
-            rule = "out must be a mapping of the names of outputs to arrays"
-            way_out = f"such as {{{next(iter(self.outputs))!r}: array}}"
-            fault = Fault(field="out", rule=rule, value=out, found=describe_array(out), way_out=way_out)
-            raise BindingError(self._source.name, fault)
+            raise refuse_out(out, self._source.name, next(iter(self.outputs)))
         memory = self.device.engine.memory
         taken = {name: take_value(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
         shapes = self._binder.bind({name: tuple(x.shape) for name, x in taken.items() if hasattr(x, "shape")})
         program = self._find_or_divide(shapes, taken)
-        if program is None or self._divided is not None:
+        if program is None:
             assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
             return self._divided.run(taken, out or {}, first_of(inputs, self._names, memory))
         if memory != HOST:
             taken = {name: send(array, memory) for name, array in taken.items()}
         like = first_of(inputs, self._names, memory)
         if out:
-            return self._run_into(out, program, taken, like)
+            return run_into(program, taken, out, like, memory, self._source.name)
         results = program.run(taken)
         with self._lock:
             self._recall.keep(inputs, program, self._programs.valued)
@@ -258,42 +260,13 @@ class Model:
                 rule = f"input {printable(name)!r} must be given"
                 raise BindingError(self._source.name, Fault(field=name, rule=rule, way_out=takes))
 
-    def _run_into(self, out: Mapping[str, Any], program: Program, arrays: dict[str, Any], like: Any) -> dict[str, Any]:
-        """Run into arrays of the caller's; what a GPU cannot write is copied afterwards."""
-        for name in out:
-            if name not in program.names:
-                rule, way_out = (
-                    f"there is no output {show(name)}",
-                    f"the model has {', '.join(map(printable, program.names))}",
-                )
-                raise BindingError(self._source.name, Fault(field="out", rule=rule, value=name, way_out=way_out))
-        memory = self.device.engine.memory
-        taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}
-        check_apart(taken, list(arrays.values()))
-        there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
-        results = program.run_into(arrays, [there.get(name) for name in program.names])
-        found = dict(zip(program.names, results, strict=True))
-        for name in taken.keys() - there.keys():
-            taken[name][...] = found[name].cpu().numpy()
-        others = [name for name in program.names if name not in out]
-        handed = hand_over([found[name] for name in others], memory, like)
-        return {**found, **dict(zip(others, handed, strict=True)), **out}
-
     # Programs
 
     def _compile_early(self, shapes: dict[str, tuple[int, ...]]) -> Program | None:
         try:
-            return self._find(shapes, {})
+            return self._find_or_divide(shapes, {})
         except NeedsValueError:
             return None
-        except UnsupportedError as error:
-            if self._is_strict or isinstance(error, NowhereError):
-                raise
-            self._divide()
-            return None
-
-    def _divide(self) -> None:
-        self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
 
     def _find_or_divide(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | None:
         """The program; None where the model runs in parts, be it from now on."""
@@ -302,9 +275,10 @@ class Model:
         try:
             return self._find(shapes, arrays)
         except UnsupportedError as error:
-            if self._is_strict or isinstance(error, NowhereError):
+            is_wanted = isinstance(error, NeedsValueError) and looks_at(error, shapes)
+            if self._is_strict or is_wanted or isinstance(error, NowhereError):
                 raise
-            self._divide()
+            self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
             return None
 
     def _find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:

@@ -62,13 +62,6 @@ class Scope:
             scope = scope._outer  # noqa: SLF001 - as above
         raise UnknownError("onnx", Fault(field=name, rule=f"there is no '{printable(name)}'"))
 
-    def peek(self, name: str) -> Value | None:
-        """What a node or a run gave that name, in this graph or one around it; None where nobody did."""
-        scope: Scope | None = self
-        while scope is not None and name not in scope.known:
-            scope = scope._outer  # noqa: SLF001 - of its own class
-        return None if scope is None else scope.known[name]
-
     def is_failed(self, name: str) -> bool:
         """Whether a node of this graph met with an error that would have made it."""
         return name in self.known and self.known[name] is None

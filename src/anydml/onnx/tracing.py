@@ -126,7 +126,7 @@ class _Walk:
                 made = [None] * len(proto.output)
             scope.put(proto, tracer.label, made)
             note = "" if error or tracer.added else tracer.note or _note(tracer, made)
-            read = None if error is None else _size([scope.peek(name) for name in proto.input if name])
+            read = None if error is None else _size([name for name in proto.input if name], scope)
             what = (tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read)
             self.records.append(Record(*what, proto, self._depth))
         outputs: list[Value | None] = []
@@ -163,10 +163,13 @@ def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[
         raise error.within(source.name, f"input '{printable(info.name)}': ") from None
 
 
-def _size(values: list[Value | None]) -> int | None:
+def _size(names: list[str], scope: Scope) -> int | None:
     """The bytes of values; None where one is not known."""
-    found = [value.element.bytes_of(value.count) for value in values if value is not None]
-    return sum(found) if len(found) == len(values) else None
+    try:
+        values = [scope.find(name) for name in names]
+    except DmlError:
+        return None
+    return sum(value.element.bytes_of(value.count) for value in values if value is not None)
 
 
 def _lower(node: Node) -> list[Value | None]:

@@ -11,10 +11,12 @@ from anydml.locks import make_lock
 from anydml.memory import HOST
 from anydml.onnx.bodies import has_bodies
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
+from anydml.onnx.into import check_outputs
 from anydml.onnx.library import kind_of, own_domain
 from anydml.onnx.parts.evaluating import is_known
 from anydml.onnx.parts.part import makers
 from anydml.onnx.parts.scope import Scope
+from anydml.onnx.parts.segment import Segment
 from anydml.onnx.parts.whole import Parts
 from anydml.onnx.types import ForeignType, element_of_array
 from anydml.onnx.values import Value
@@ -55,15 +57,24 @@ class Divided:
                 self._by_given[given] = Parts(self._source.proto.graph, self._scope, given)
             return self._by_given[given]
 
+    @property
+    def has_run(self) -> bool:
+        """Whether some part was compiled or run."""
+        return any(segment.programs for segment in self._segments())
+
+    @property
+    def compile_seconds(self) -> float:
+        """What the segments' programs took to compile so far."""
+        return sum(segment.compile_seconds for segment in self._segments())
+
+    def _segments(self) -> list[Segment]:
+        return [part for parts in self._by_given.values() for part in parts if isinstance(part, Segment)]
+
     def run(self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any) -> dict[str, Any]:
         """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
         parts = self.parts(values)
         results = _apart(dict(zip(parts.gives, parts.run(values), strict=True)), values)
-        for name in out:
-            if name not in results:
-                way_out = f"the model has {', '.join(map(printable, results))}"
-                fault = Fault(field="out", rule=f"there is no output {show(name)}", value=name, way_out=way_out)
-                raise BindingError(self._source.name, fault)
+        check_outputs(out, results, self._source.name)
         taken = {name: self._take_out(name, out[name], results[name]) for name in out}
         check_apart(taken, [array for array in values.values() if element_of_array(array) is not None])
         for name, array in taken.items():

@@ -10,6 +10,7 @@ from anydml.errors import Fault, ModelFileError, printable
 from anydml.locks import make_lock
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
+from anydml.onnx.parts.growing import grown_size, may_grow
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.tensors import decode_tensor, is_external
 from anydml.onnx.types import ELEMENT_TYPES
@@ -52,13 +53,16 @@ class HostPart(Part):
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the nodes on values in the host's memory."""
         given = {name: _given(values[name]) for name in self.takes}
+        source = self._scope.source
+        if may_grow(self.nodes[0]):
+            inputs = [given[name] if name in given else self._constant(name) for name in self.nodes[0].input if name]
+            source.beside.limit.check(grown_size(self.nodes[0], inputs), f"results of {self.label}", source.name)
         evaluator, recorder = self._evaluator(given), WATCHER.get()
         if recorder is None:
             results = evaluator.run(given)
         else:
             results = recorder.time_host(tuple(map(label_of, self.nodes)), lambda: evaluator.run(given))
         self.copied = sum(map(_size, (*given.values(), *results)))
-        source = self._scope.source
         source.beside.limit.check(sum(map(_size, results)), f"results of {self.label}", source.name)
         return results
 
@@ -73,6 +77,15 @@ class HostPart(Part):
                 model = make_model(self._all, given, self.gives, tensors, opsets)
                 self._evaluators[key] = Evaluator(model, given, self.label)
             return self._evaluators[key]
+
+    def _constant(self, name: str) -> Any:
+        """What a constant of the graph is; None where only a run says."""
+        tensor = self._scope.tensors.get(name)
+        if tensor is None or tensor.data_type not in ELEMENT_TYPES:
+            return None
+        source = self._scope.source
+        what = f"initializer '{printable(name)}'"
+        return decode_tensor(tensor, source.name, what, source.beside, self._scope.raw.get(name)).values(what)
 
     def _tensor(self, name: str) -> Any:
         """An initializer with its elements, those in a file read as confined as for any other use."""

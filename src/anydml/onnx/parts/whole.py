@@ -10,6 +10,7 @@ from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.arranging import Item, Place, Recut, arrange
+from anydml.onnx.parts.growing import may_grow
 from anydml.onnx.parts.host import HostPart
 from anydml.onnx.parts.part import makers
 from anydml.onnx.parts.segment import Segment
@@ -103,14 +104,16 @@ class Parts:
             if any(name in scope.folded for name in node.output):
                 continue
             place = self._place(number, node)
+            takes = tuple(dict.fromkeys(name for name in names_read(node) if name not in constants))
+            gives = tuple(name for name in node.output if name)
+            if place is Place.HOST and may_grow(node):
+                self._alone.setdefault(number, HostPart([node], takes, gives, scope))
+                place = Place.ALONE
+            elif place is Place.ALONE and number not in self._alone:
+                self._alone[number] = makers()[kind_of(node)](node, scope)
             if place is Place.ALONE:
-                part = self._alone.get(number) or makers()[kind_of(node)](node, scope)
-                self._alone[number] = part
-                items[number] = Item(part.takes, part.gives, place)
-            else:
-                takes = tuple(dict.fromkeys(name for name in names_read(node) if name not in constants))
-                gives = tuple(name for name in node.output if name)
-                items[number] = Item(takes, gives, place, number in self._cut)
+                takes, gives = self._alone[number].takes, self._alone[number].gives
+            items[number] = Item(takes, gives, place, number in self._cut)
         self._items = items
         self._put_together(arrange(items))
 

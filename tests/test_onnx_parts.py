@@ -1,0 +1,162 @@
+"""Models that are not one program: nodes on the host, sizes that hang on values, and what is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import anydml as dml
+import anydml.onnx
+from anydml.cli.app import app
+from anydml.onnx.parts import evaluating
+from onnx_answers import ENGINE, run_there
+from onnx_models import helper, model, node, onnx
+
+RNG = np.random.default_rng(19)
+X = RNG.standard_normal((4, 5)).astype("f")
+WIDE = RNG.standard_normal((9, 11)).astype("f")
+BOXES = np.concatenate([low := RNG.random((1, 30, 2)), low + RNG.random((1, 30, 2))], -1).astype("f")
+SCORES = RNG.random((1, 1, 30)).astype("f")
+LENGTHS = np.full(100, 3)
+LENGTHS[50] = 5
+
+
+def chain(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any] | None = None, y: Any = "float32") -> Any:
+    infos = {name: (array.dtype, [None] * array.ndim) for name, array in inputs.items()}
+    return model(nodes, infos, "y", constants, dtypes={"y": y}, opset=20), inputs
+
+
+def detection() -> Any:
+    """Boxes that are picked, and what is made of them: in a network of detection all behind the picking is small."""
+    nodes = [
+        node("Mul", "b two", "wide"),
+        node("NonMaxSuppression", "wide s most overlap", "picked"),
+        node("Gather", "picked last", "at", axis=1),
+        node("Squeeze", "wide first", "rows"),
+        node("Gather", "rows at", "found"),
+        node("ReduceMax", "found", "y", keepdims=0),
+    ]
+    numbers = {"two": np.float32(2), "most": np.array([9]), "overlap": np.array([0.5], "f"), "last": np.array(2)}
+    return chain(nodes, {"b": BOXES, "s": SCORES}, {**numbers, "first": np.array([0])})
+
+
+PARTS = {
+    "no operator": (
+        chain([node("Relu", "x", "a"), node("Unique", "a", "u"), node("Exp", "u", "y")], {"x": X}),
+        ["device", "host", "device"],
+    ),
+    "a size by data": (
+        chain(
+            [
+                node("Relu", "x", "a"), node("NonZero", "a", "n"), node("Transpose", "n", "t"),
+                node("GatherND", "a t", "g"), node("Neg", "g", "y"),
+            ],
+            {"x": X},
+        ),
+        ["device", "host", "device"],
+    ),
+    "DOUBLE": (
+        chain([node("Add", "d d", "a"), node("Cast", "a", "c", to=1), node("Exp", "c", "y")], {"d": X.astype("d")}),
+        ["host", "device"],
+    ),
+    "a computed size": (
+        chain(
+            [
+                node("ReduceMax", "n", "m"), node("Concat", "m rest", "to", axis=0), node("Exp", "x", "e"),
+                node("Reshape", "e to", "r"), node("Neg", "r", "y"),
+            ],
+            {"x": X, "n": LENGTHS},
+            {"rest": np.array([-1])},
+        ),
+        ["device", "device"],
+    ),
+    "detection": (detection(), ["device", "host", "device"]),
+    "texts": (chain([node("StringConcat", "a a", "y")], {"a": np.array(["one", "two"], object)}, y=object), ["host"]),
+    "a constant of the host's": (
+        chain([node("Unique", "k", "u"), node("Sub", "x u", "y")], {"x": X}, {"k": np.array([3], "f")}),
+        ["host", "device"],
+    ),
+}  # fmt: skip
+
+
+def places(loaded: Any) -> list[str]:
+    return ["host" if hasattr(part, "copied") else "device" for part in loaded._divided.parts()]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_give_what_onnx_runtime_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (proto, inputs), wanted = PARTS[name]
+    (theirs,) = run_there(proto, inputs)
+    loaded = dml.onnx.load(proto, device=ENGINE)
+    for _ in range(2):
+        mine = loaded.run(inputs)["y"]
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        if mine.dtype == object:
+            assert mine.tolist() == theirs.tolist()
+        else:
+            np.testing.assert_allclose(mine, theirs, 1e-5, 1e-6)
+    assert places(loaded) == wanted
+    out = np.empty_like(mine)
+    if mine.dtype != object:
+        assert loaded.run(inputs, out={"y": out})["y"] is out
+        assert np.array_equal(out, mine)
+    monkeypatch.setattr(evaluating, "runtime", lambda: None)  # which onnx's own evaluator stands in for
+    again = dml.onnx.load(proto, device=ENGINE).run(inputs)["y"]
+    assert again.tolist() == mine.tolist() if mine.dtype == object else np.allclose(again, mine, 1e-5)
+    assert "part 1 of" in loaded.explain().text()
+    if name not in ("a computed size", "a size by data"):  # of which strict=True makes a program for each value
+        with pytest.raises(dml.UnsupportedError):
+            dml.onnx.load(proto, device=ENGINE, strict=True).run(inputs)
+
+
+def test_other_shapes_are_other_programs_of_the_same_parts() -> None:
+    proto, _ = PARTS["a size by data"][0]
+    loaded = dml.onnx.load(proto, device=ENGINE)
+    for x in (X, WIDE, -abs(X), X):
+        assert np.array_equal(loaded(x), -x[x > 0])
+
+
+def test_an_initializer_that_is_given_is_no_constant() -> None:
+    proto = chain([node("Add", "x k", "a"), node("Unique", "a", "y")], {"x": X}, {"k": np.array([1], "f")})[0]
+    proto.graph.input.append(helper.make_tensor_value_info("k", 1, [1]))
+    loaded = dml.onnx.load(proto, device=ENGINE)
+    for given in ({}, {"k": np.array([5], "f")}, {}):
+        assert np.allclose(loaded.run({"x": X, **given})["y"], np.unique(X + given.get("k", 1)))
+
+
+def test_what_nobody_knows_is_refused_and_what_is_known_is_told(tmp_path: Any) -> None:
+    strange = helper.make_node("Fused", ["a"], ["y"], domain="com.example")
+    proto = chain([node("Unique", "x", "a"), strange], {"x": X})[0]
+    with pytest.raises(dml.UnsupportedError, match=r"com\.example\.Fused is not supported") as caught:
+        dml.onnx.load(proto)
+    assert "Unique" not in str(caught.value)
+    path = tmp_path / "detection.onnx"
+    onnx.save(detection()[0], path)
+    report = dml.onnx.check(path, shapes={"b": [1, 30, 4], "s": [1, 1, 30]})
+    assert report
+    assert dict(report.hosted) == {"NonMaxSuppression": 1}
+    assert f"on the host, which reads {BOXES.nbytes + SCORES.nbytes + 12} bytes" in report.nodes[1].note
+    told = CliRunner().invoke(app, ["check", str(path)], env={"COLUMNS": "300"}).output
+    assert "1 of 6 nodes run on the host: 1 NonMaxSuppression; --strict refuses them" in told
+    for command in ("run", "check", "explain"):
+        refused = CliRunner().invoke(app, [command, str(path), "--strict", "--shape", "b=1,3,4", "--shape", "s=1,1,3"])
+        assert refused.exit_code == 3, command
+    shown = CliRunner().invoke(app, ["explain", str(path), "--shape", "b=1,3,4", "--shape", "s=1,1,3"]).output
+    assert "node of 'picked' (NonMaxSuppression)" in shown
+
+
+def test_a_host_node_reaches_no_file_and_no_more_memory_than_it_may(tmp_path: Any) -> None:
+    (tmp_path / "secret").write_bytes(np.ones(4, "f").tobytes())
+    tensor = onnx.TensorProto(dims=[4], data_type=1, data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=str(tmp_path / "secret"))
+    nodes = [node("Constant", "", "k", value=tensor), node("Unique", "k", "u"), node("Add", "x u", "y")]
+    with pytest.raises(dml.DmlError, match="must have its elements in the model"):
+        dml.onnx.load(chain(nodes, {"x": X})[0]).run({"x": X})
+    short = np.ones(1, helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16))
+    for kind in ("Expand", "Tile"):
+        proto, inputs = chain([node(kind, "x to", "y")], {"x": short}, {"to": np.array([2**33])}, y=short.dtype)
+        with pytest.raises(dml.ModelFileError, match="memory must be at most 256 MiB; got 16 GiB of results of node"):
+            dml.onnx.load(proto, max_memory=2**28).run(inputs)
