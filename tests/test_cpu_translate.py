@@ -18,7 +18,7 @@ SCALE, IS_ODD = 8, True
 
 def _compile(kernel: Any) -> Any:
     code = build._machine().emit_object(llvm.parse_assembly(translate(kernel)))
-    built = build.Kernel("line", code)
+    built = build.Kernel("line", build._by_llvm(code))
     return ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)(built.address)
 
 
