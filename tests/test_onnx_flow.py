@@ -73,6 +73,13 @@ def test_a_branch_that_is_known_costs_nothing() -> None:
     assert [each.kind for each in report.nodes][-2:] == ["Add", "If"]
 
 
+def test_what_bodies_hold_is_told() -> None:
+    proto = flow_model("loop")
+    held = "node of 'y' (Loop), control flow: body has 6 nodes (Add 2, Identity, Less, Mul, ReduceMax)"
+    assert held in str(dml.onnx.load(proto).explain()).replace("\n", " ")
+    assert dml.onnx.check(proto).nodes[-1].note == held.partition(", ")[2]
+
+
 def test_scan_of_a_batch() -> None:
     text = """
     main (int64[B] lens, float[B, 2] s, float[B, T, 2] x) => (float[B, 2] e, float[B, T, 2] y) {

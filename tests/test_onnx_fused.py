@@ -54,6 +54,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QGemm", [*_products(), RNG.integers(-99, 99, 4).astype(np.int32), *_scale(0.3)], {"transB": 1}),
     ("QGemm", [*_products(), None], {"transB": 1, "alpha": 0.5}),
     ("MatMulIntegerToFloat", [*ROWS[::3], *ROWS[1::3], *ROWS[2::3], _floats(4)], {}),
+    ("DynamicQuantizeMatMul", [_floats(3, 8), *_bytes(8, 4, kind=np.int8), _floats(4)], {}),
     ("FusedMatMul", [_floats(2, 8, 3), _floats(5, 8)], {"transA": 1, "transB": 1, "alpha": 0.3}),
     ("FusedConv", [_floats(1, 3, 6, 6), _floats(4, 3, 3, 3), _floats(4)], {"activation": "Relu", "pads": [1] * 4}),
     ("FusedConv", [_floats(1, 3, 6, 6), _floats(4, 3, 3, 3)], {"activation": "Clip", "activation_params": [-1.0, 2.0]}),

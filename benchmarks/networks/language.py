@@ -176,7 +176,7 @@ def _ids(rng: Rng, *sizes: int) -> Any:
 def bert(*, small: bool = False, layers: int | None = None) -> Network:
     """BERT-base, of any batch and any number of tokens."""
     torch.manual_seed(1)
-    module = Bert(32, 4, layers or 2) if small else Bert(768, 12, layers or 12)
+    module = Bert(32, 4, layers or 1) if small else Bert(768, 12, layers or 12)
     sizes = {0: "batch", 1: "tokens"}
 
     def feeds(rng: Rng, batch: int, length: int) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def bert(*, small: bool = False, layers: int | None = None) -> Network:
 def gpt2(*, small: bool = False, layers: int | None = None) -> Network:
     """A step of GPT-2, of any number of tokens before this one."""
     torch.manual_seed(2)
-    width, heads, layers = (32, 4, layers or 2) if small else (768, 12, layers or 12)
+    width, heads, layers = (32, 4, layers or 1) if small else (768, 12, layers or 12)
     cache = {2: "batch"}
     sizes = {
         "ids": {0: "batch", 1: "tokens"}, "past": {**cache, 4: "before"},

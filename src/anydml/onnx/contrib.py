@@ -67,6 +67,7 @@ FUSED = {
         {"alpha": 1.0, "transA": 0, "transB": 0},
     ),
     "MatMulIntegerToFloat": Contrib("A:Q B:W a_scale:U b_scale:U a_zero_point:Q? b_zero_point:W? bias:U?", "Y:U", {}),
+    "DynamicQuantizeMatMul": Contrib("A:U B:W b_scale:U b_zero_point:W? bias:U?", "Y:U", {}),
     "QuantizeLinear": Contrib("x:U y_scale:U y_zero_point:N?", "y:N", {"axis": 1}),
     "DequantizeLinear": Contrib("x:D x_scale:U x_zero_point:D?", "y:U", {"axis": 1}),
     "FusedMatMul": Contrib(
@@ -108,7 +109,7 @@ CONTRIB = {
     "com.microsoft.MatMulNBits": Contrib(
         "A:T B:T1 scales:T zero_points:T2? g_idx:T3? bias:T?",
         "Y:T",
-        {"K": None, "N": None, "bits": 4, "block_size": None, "accuracy_level": 0},
+        {"K": None, "N": None, "bits": 4, "block_size": None, "accuracy_level": 0, "weight_prepacked": 0},
     ),
     "com.microsoft.Attention": Contrib(
         "input:T weights:T bias:T? mask_index:T3? past:T? attention_bias:T? past_sequence_length:T3?",

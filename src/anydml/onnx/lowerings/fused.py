@@ -101,11 +101,32 @@ def gemm(node: Node, make: Maker) -> list[Value]:
     return [found] if node.optional(7) is None else _closed(node, make, found, node.input(7), node.optional(8))
 
 
+def _product(
+    make: Maker, a: Value, b: Value, scales: Sequence[Value], zeros: Sequence[Value | None], bias: Value | None
+) -> list[Value]:
+    """An exact product, scaled, and a bias."""
+    found = make("Mul", make("Cast", make("MatMulInteger", a, b, *zeros), to=1), make("Mul", *scales))
+    return [found if bias is None else make("Add", found, bias)]
+
+
 def matmul_to_float(node: Node, make: Maker) -> list[Value]:
-    """MatMulIntegerToFloat: an exact product, scaled, and a bias."""
-    total = make("MatMulInteger", node.input(0), node.input(1), node.optional(4), node.optional(5))
-    found = make("Mul", make("Cast", total, to=1), make("Mul", node.input(2), node.input(3)))
-    return [found if node.optional(6) is None else make("Add", found, node.input(6))]
+    """MatMulIntegerToFloat."""
+    scales, zeros = (node.input(2), node.input(3)), (node.optional(4), node.optional(5))
+    return _product(make, node.input(0), node.input(1), scales, zeros, node.optional(6))
+
+
+def matmul_dynamic(node: Node, make: Maker) -> list[Value]:
+    """DynamicQuantizeMatMul: rounded to 8 bits first, by the least and the largest number, as DynamicQuantizeLinear."""
+    x, none = node.input(0), Value.of(FLOAT, 0)
+    low = make("Min", make("ReduceMin", x, keepdims=0), none)
+    high = make("Max", make("ReduceMax", x, keepdims=0), none)
+    most = Value.of(FLOAT, 255)
+    scale = make("Div", make("Sub", high, low), most)
+    point = make("Round", make("Clip", make("Div", make("Sub", none, low), scale), none, most))
+    zero = make("Cast", point, to=2)
+    rounded = make("QuantizeLinear", x, scale, zero)
+    scales, zeros = (scale, node.input(2)), (zero, node.optional(3))
+    return _product(make, rounded, node.input(1), scales, zeros, node.optional(4))
 
 
 # With what follows
@@ -212,6 +233,7 @@ BODIES: dict[str, Body] = {
     "QLinearWhere": where,
     "QGemm": gemm,
     "MatMulIntegerToFloat": matmul_to_float,
+    "DynamicQuantizeMatMul": matmul_dynamic,
     "FusedMatMul": matmul,
     "FusedConv": convolution,
     "FusedGemm": gemm_followed,

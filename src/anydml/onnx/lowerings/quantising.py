@@ -135,6 +135,8 @@ def matmul_bits(node: Node) -> list[Value]:
     length, columns, bits, block = (node.integer(name) for name in ("K", "N", "bits", "block_size"))
     if bits not in _KINDS:
         node.unsupported("bits", f"weights of {bits} bits are not supported", "quantise them to 4 or 8")
+    if node.integer("weight_prepacked", 0):
+        node.unsupported("weight_prepacked", "weights packed for one processor are not supported", "set it to 0")
     if node.optional(4) is not None:
         node.unsupported("g_idx", "g_idx is not supported: blocks must follow one another")
     if block < 16 or block & (block - 1) or length < 1 or columns < 1:

@@ -9,6 +9,7 @@ from anydml.errors import printable
 from anydml.explain import GraphPicture
 from anydml.memory import word_bytes
 from anydml.onnx.nodes import label_of
+from anydml.onnx.parts.flow import Flow
 from anydml.onnx.parts.host import HostPart
 from anydml.onnx.parts.segment import Segment
 
@@ -44,6 +45,8 @@ def _told(part: Part) -> str:
         by = f" by {part.by}" if part.by else ""
         cost = f", {word_bytes(part.copied)} to and from the host at the last run" if part.by else ""
         return f"on the host{by}: {', '.join(labels)}{more}; {passed}{cost}"
+    if isinstance(part, Flow):
+        return f"{label_of(part.nodes[0])}, {part.told}; {passed}"
     return f"{type(part).__name__}, {passed}"
 
 
