@@ -107,9 +107,11 @@ def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
         if not wrong:
             slots: Mapping[int, object] = getattr(graph.nodes[number], f"{what}s")
             slot: int = getattr(edge, f"{side}_node_{what}_index")
+            if slot in slots:
+                continue
             name, count = f"{title}Node{what.capitalize()}Index", max(slots, default=-1) + 1
             yield from check(name, slot, count, f"{what}s of {graph.label(number)}")
-            if slot < count and slot not in slots:
+            if slot < count:
                 rule = f"{field}.{name} must be a tensor that {graph.label(number)} has: this one is optional"
                 yield Fault(field=f"{field}.{name}", rule=rule, value=slot, found=str(slot))
     if (number := getattr(edge, "graph_input_index", None)) is not None:

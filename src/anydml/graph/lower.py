@@ -61,10 +61,6 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
     steps = []
     sources = {(edge.to_node_index, edge.to_node_input_index): edge for edge in graph.intermediate_edges}
     inputs = {(edge.to_node_index, edge.to_node_input_index): edge.graph_input_index for edge in graph.input_edges}
-
-    def is_scratch(store: str) -> bool:
-        return stores[store].kind == "scratch"
-
     known: dict[int, list[Primitive]] = {}
     """By description, which several nodes may share."""
     for number in order_nodes(graph):
@@ -85,11 +81,8 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
             places[field] = store
         if id(node.desc) not in known:
             known[id(node.desc)] = _spelled(node.desc.lower(), takes)
-        primitives = tuple(
-            part
-            for primitive in known[id(node.desc)]
-            for part in _with_zeros(primitive, {field for field, store in places.items() if is_scratch(store)})
-        )
+        scratch = {field for field, store in places.items() if stores[store].kind == "scratch"}
+        primitives = tuple(part for primitive in known[id(node.desc)] for part in _with_zeros(primitive, scratch))
         for field, size in temporaries(primitives, places).items():
             places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
