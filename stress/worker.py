@@ -13,8 +13,10 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anydml as dml
 from stress import items, models, pressures, watch
 from stress.messages import Teller
 
@@ -27,6 +29,17 @@ LOOSE, TIGHT = 384 * 2**20, 24 * 2**20
 """How much memory may grow: while new kernels and programs come and go, and while the same items are repeated."""
 SPARE = 8
 """Descriptors that interrupts may cost, each of which may come between an open and its `with`; items are thousands."""
+
+
+def _stumbled(error: Exception) -> bool:
+    """Whether Python's own library fell over an interrupt, as its removal of a folder does: no code of ours raised it."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__context__
+    ours = str(Path(dml.__file__).parent)
+    return found is not None and not any(
+        frame.filename.startswith(ours) for frame in traceback.extract_tb(error.__traceback__)
+    )
 
 
 class Worker:
@@ -63,7 +76,9 @@ class Worker:
         try:
             work = items.make(self.seed, number)
             said = work.judge()
-        except Exception:  # noqa: BLE001 - whatever is no DmlError is a fault
+        except Exception as error:  # noqa: BLE001 - whatever is no DmlError is a fault
+            if _stumbled(error):
+                raise KeyboardInterrupt from None
             self.tell.fault("bare", traceback.format_exc(), number, work.about if work else "")
             return None
         finally:
