@@ -9,11 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 import anydml as dml
-import anydml.onnx
 from anydml.cli.app import app
-from anydml.onnx.parts import evaluating
 from onnx_answers import ENGINE, run_there
 from onnx_models import helper, model, node, onnx
+
+import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.parts import evaluating  # isort: skip - likewise
 
 RNG = np.random.default_rng(19)
 X = RNG.standard_normal((4, 5)).astype("f")

@@ -9,10 +9,11 @@ import pytest
 
 import anydml as dml
 from agreement import assert_same
-from anydml.onnx import load
 from modelling import program
 from onnx_models import slice_model
 from spellings import SPELLINGS, spell
+
+from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
