@@ -5,11 +5,7 @@ The state's places are as `kernels/team.py` tells them.
 
 from __future__ import annotations
 
-JOBS = """
-; Grains of a job, share by share; the smallest status other than 0 is kept.
-define internal void @work(i64 %at, i64 %epoch) {{
-entry:
-  %slot = getelementptr i8, ptr @state, i64 %at
+_PLACES = """\
   %kernel_at = getelementptr i8, ptr %slot, i64 16
   %words_at = getelementptr i8, ptr %slot, i64 24
   %units_at = getelementptr i8, ptr %slot, i64 32
@@ -18,7 +14,18 @@ entry:
   %done_at = getelementptr i8, ptr %slot, i64 64
   %sleeps_at = getelementptr i8, ptr %slot, i64 72
   %status_at = getelementptr i8, ptr %slot, i64 80
-  br label %look
+"""
+"""Of a job, from its slot on."""
+
+JOBS = (
+    """
+; Grains of a job, share by share; the smallest status other than 0 is kept.
+define internal void @work(i64 %at, i64 %epoch) {{
+entry:
+  %slot = getelementptr i8, ptr @state, i64 %at
+"""
+    + _PLACES
+    + """  br label %look
 look:
   %tag = load atomic i64, ptr %slot acquire, align 8
   %now = lshr i64 %tag, 32
@@ -97,15 +104,9 @@ open: ; an epoch without grains lies between two jobs: nobody takes one of the o
   %between_high = shl i64 %between, 32
   %closed = or i64 %between_high, 65535
   %old = atomicrmw xchg ptr %slot, i64 %closed seq_cst
-  %kernel_at = getelementptr i8, ptr %slot, i64 16
-  %words_at = getelementptr i8, ptr %slot, i64 24
-  %units_at = getelementptr i8, ptr %slot, i64 32
-  %grains_at = getelementptr i8, ptr %slot, i64 40
-  %divisor_at = getelementptr i8, ptr %slot, i64 48
-  %done_at = getelementptr i8, ptr %slot, i64 64
-  %sleeps_at = getelementptr i8, ptr %slot, i64 72
-  %status_at = getelementptr i8, ptr %slot, i64 80
-  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
+"""
+    + _PLACES
+    + """  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
   store atomic i64 %words, ptr %words_at monotonic, align 8
   store atomic i64 %units, ptr %units_at monotonic, align 8
   store atomic i64 %grains, ptr %grains_at monotonic, align 8
@@ -167,3 +168,4 @@ out:
   ret i64 %status
 }}
 """
+)
