@@ -24,7 +24,7 @@ from anydml.locks import cached_property
 from anydml.memory import word_bytes
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
-from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.launches import Steps, in_a_row, one_or_all
 from anydml.runtime.layouts import Layouts
 from anydml.runtime.owned import Kept
 from anydml.runtime.watching import WATCHER
@@ -132,9 +132,14 @@ class CompiledGraph(Compiled):
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
-        has_checks = any(step.primitive.checks for step in self.recipe.steps)
-        return launch if has_checks or WATCHER.get() else replayed(self.device.engine, launch)
+        """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
+        if WATCHER.get():
+            return launch
+        is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
+        replay = functools.partial(replayed, self.device.engine)
+        if not any(is_checked):
+            return replay(launch)
+        return launch.between(is_checked, replay) if isinstance(launch, Steps) else launch
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
-class _Steps:
+class Steps:
     """Launches one after the other, and memory that they read."""
 
     __slots__ = ("_launches", "_memory")
 
-    def __init__(self, launches: list[Callable[[], Any]], memory: object) -> None:
+    def __init__(self, launches: Sequence[Callable[[], Any]], memory: object) -> None:
         self._launches, self._memory = tuple(launches), memory
 
     def __call__(self) -> None:
         for launch in self._launches:
             launch()
 
+    def between(self, alone: Sequence[bool], change: Callable[[Callable[[], Any]], Callable[[], Any]]) -> Steps:
+        """The same, with the launches between those that are to stay alone as one each, which is changed."""
+        rows = [
+            [launch for launch, _ in row] if is_alone else [change(Steps([launch for launch, _ in row], self._memory))]
+            for is_alone, row in itertools.groupby(zip(self._launches, alone, strict=True), operator.itemgetter(1))
+        ]
+        return Steps(list(itertools.chain.from_iterable(rows)), self._memory)
+
 
 def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callable[[], Any]:
     """One launch of several; it keeps memory alive that is given to it."""
-    return launches[0] if len(launches) == 1 and memory is None else _Steps(launches, memory)
+    return launches[0] if len(launches) == 1 and memory is None else Steps(launches, memory)
 
 
 def one_or_all(arrays: list[Any]) -> Any:
