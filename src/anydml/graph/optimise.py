@@ -13,6 +13,7 @@ from anydml.graph.outside import read_outside
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules import RULES
 from anydml.graph.rules.attend import attend
+from anydml.graph.rules.channels import channels
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.rules.layouts import constants_to_lay_out
 from anydml.graph.rules.together import together
@@ -32,6 +33,7 @@ class Plain(NamedTuple):
     takes: Callable[[Primitive], bool] = all_plain
     reads_weights: tuple[DataType, ...] = ()
     reads_outside: bool = False
+    reads_channels: bool = False
 
 
 class Rewritten(NamedTuple):
@@ -52,7 +54,7 @@ def name_of(rule: Callable[..., Any]) -> str:
 
 def told_rules() -> dict[str, str]:
     """By name, what each rule says of itself in the first line of its file."""
-    every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
+    every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together, channels)
     every = (*every, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
@@ -105,6 +107,7 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
     recipe = apply(attend, optimise(recipe, without, did), engine.takes)
     once, always = (Recipe({}, ()), recipe) if name_of(split_constants) in without else split_constants(recipe)
     always = apply(together, guard(always))
+    always = apply(channels, always) if engine.reads_channels else always
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
         told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"

@@ -71,6 +71,7 @@ class CpuEngine:
     memory = HOST
     reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
     reads_outside = False
+    reads_channels = False
     reserve = staticmethod(reserve_host)
 
     def __init__(self) -> None:
