@@ -15,6 +15,7 @@ from anydml.graph.rules import RULES
 from anydml.graph.rules.attend import attend
 from anydml.graph.rules.channels import channels
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.divide import divide
 from anydml.graph.rules.layouts import constants_to_lay_out
 from anydml.graph.rules.together import together
 from anydml.graph.weights import read_weights
@@ -54,8 +55,8 @@ def name_of(rule: Callable[..., Any]) -> str:
 
 def told_rules() -> dict[str, str]:
     """By name, what each rule says of itself in the first line of its file."""
-    every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together, channels)
-    every = (*every, constants_to_lay_out)
+    every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
+    every = (*every, channels, divide, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
 
@@ -108,6 +109,8 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
     once, always = (Recipe({}, ()), recipe) if name_of(split_constants) in without else split_constants(recipe)
     always = apply(together, guard(always))
     always = apply(channels, always) if engine.reads_channels else always
+    if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
+        always = apply(divide, always, divided)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
         told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"

@@ -84,6 +84,12 @@ class CudaEngine:
             return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures, constants)
 
+    def divided(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
+        """The steps that are quicker than one whose sums are long and few; None for most."""
+        from anydml.engines.cuda.programs.divide import divide
+
+        return divide(primitive, self._figures.multiprocessors)
+
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
         from anydml.engines.cuda.replay import Replay
