@@ -8,13 +8,14 @@ from collections import Counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.protocol import replayed
+from anydml.engines.protocol import can_replay, replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.lower import lower
+from anydml.graph.waits import find_waits
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
 from anydml.ir.choosing import Scatter
 from anydml.ir.patterns import copy_of
@@ -133,13 +134,13 @@ class CompiledGraph(Compiled):
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
-        if WATCHER.get():
+        if WATCHER.get() or not can_replay(self.device.engine):
             return launch
         is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
+        if all(is_checked) or not isinstance(launch, Steps):
+            return launch
         replay = functools.partial(replayed, self.device.engine)
-        if not any(is_checked):
-            return replay(launch)
-        return launch.between(is_checked, replay) if isinstance(launch, Steps) else launch
+        return launch.between(is_checked, self._waits, replay)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
@@ -161,6 +162,11 @@ class CompiledGraph(Compiled):
         if (recorder := WATCHER.get()) is None:
             return launches
         return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
+
+    @cached_property
+    def _waits(self) -> list[list[int]]:
+        """For each step the earlier ones that it must come after."""
+        return find_waits(self.recipe, self.arena.offsets)
 
     @cached_property
     def _touching(self) -> dict[str, set[int]]:

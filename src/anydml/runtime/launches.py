@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    Replayed: TypeAlias = Callable[[Sequence[Callable[[], Any]], Sequence[Sequence[int]]], Callable[[], Any]]
+    """Makes one launch of several, each of which must come after some of those before it, by number."""
 
 
 class Steps:
@@ -19,16 +21,25 @@ class Steps:
         self._launches, self._memory = tuple(launches), memory
 
     def __call__(self) -> None:
+        """Launch them."""
         for launch in self._launches:
             launch()
 
-    def between(self, alone: Sequence[bool], change: Callable[[Callable[[], Any]], Callable[[], Any]]) -> Steps:
-        """The same, with the launches between those that are to stay alone as one each, which is changed."""
-        rows = [
-            [launch for launch, _ in row] if is_alone else [change(Steps([launch for launch, _ in row], self._memory))]
-            for is_alone, row in itertools.groupby(zip(self._launches, alone, strict=True), operator.itemgetter(1))
-        ]
-        return Steps(list(itertools.chain.from_iterable(rows)), self._memory)
+    def between(self, alone: Sequence[bool], waits: Sequence[Sequence[int]], change: Replayed) -> Steps:
+        """The same, with the launches between those that are to stay alone as one each, which is changed.
+
+        `waits` has for each launch the earlier ones that it must come after, by number.
+        """
+        launches: list[Callable[[], Any]] = []
+        numbers = range(len(alone))
+        for is_alone, row in itertools.groupby(numbers, alone.__getitem__):
+            own = list(row)
+            if is_alone:
+                launches += [self._launches[number] for number in own]
+                continue
+            within = [[n - own[0] for n in waits[number] if n >= own[0]] for number in own]
+            launches.append(change([self._launches[number] for number in own], within))
+        return Steps(launches, self._memory)
 
 
 def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callable[[], Any]:

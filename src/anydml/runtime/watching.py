@@ -136,7 +136,7 @@ class _Clock:
 
 
 _CYCLES = 40_000
-"""Of a GPU's, that it is kept busy for each pass to come: 20 us, in which the host has launched it and marked both ends."""
+"""Of a GPU's, that it is kept busy for each pass to come: 20 us, in which the host launches it and marks both ends."""
 
 
 class _Events:

@@ -121,7 +121,7 @@ def _read_by_convolution(
 ) -> Iterator[tuple[View, _Pictures]]:
     """What a convolution reads: as operators have it, channels are the first dimension that is summed."""
     made = step.primitive
-    if not isinstance(made, Reduce) or made.depth < 2 or match_contraction(made) is None:  # noqa: PLR2004 - a product of matrices sums over one
+    if not isinstance(made, Reduce) or made.depth < 2 or match_contraction(made) is None:
         return
     for view, axis in _axes_along(made, len(made.sizes) - made.depth):
         if view.tensor in seen and view.sizes[axis] >= FEW and (one := _pictures(view, axis, recipe)) is not None:

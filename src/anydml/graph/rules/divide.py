@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
+
 def divide(recipe: Recipe, divided: Callable[[Primitive], Sequence[Primitive] | None]) -> Recipe:
     """Take the steps that an engine has in place of one."""
     stores, steps = dict(recipe.stores), list[Step]()
