@@ -1,6 +1,7 @@
 """Divide: a long sum of few results is left to several programs of an engine, and what they sum is added up after.
 
-This is no rule of the optimiser's rounds: how many programs an engine runs at once is its own affair.
+This is no rule of the optimiser's rounds: how many programs an engine runs at once is its own affair. Sums are added up
+in another order, which is the same at every run.
 """
 
 from __future__ import annotations
