@@ -75,7 +75,9 @@ def long(g: dml.Graph, x: Any) -> Any:
     """A few sums of many terms: of a product, of windows that reach outside, and what is made of them."""
     product = dml.gemm(x.reinterpret((1, 1, 24, 128)), g.constant(numbers(1, 1, 128, 48) / 16))
     pictures = x.reinterpret((1, 64, 8, 6))
-    windows = dml.convolution(pictures, g.constant(numbers(24, 64, 3, 3) / 32), start_padding=(1, 1), end_padding=(1, 1))
+    windows = dml.convolution(
+        pictures, g.constant(numbers(24, 64, 3, 3) / 32), start_padding=(1, 1), end_padding=(1, 1)
+    )
     return windows + (dml.tanh(product) * product).reinterpret((1, 24, 8, 6))
 
 
