@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import ModelError
 from anydml.onnx.feeding import on_host
+from anydml.onnx.plans import PlansOnDisk
 from anydml.onnx.program import Program
 from anydml.onnx.shapes import refuse_large
 from anydml.onnx.tracing import trace
@@ -15,6 +16,8 @@ from anydml.onnx.values import NeedsValueError, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    import numpy as np
 
     from anydml.onnx.reading import Source
     from anydml.onnx.spares import Spares
@@ -39,6 +42,7 @@ class Programs(OrderedDict[Any, Program]):
         super().__init__()
         self.source = source
         self._device, self._kept, self._spares = device, kept, spares
+        self._on_disk = PlansOnDisk(source, device, kept)
         self._forget, self._looks_at = forget, looks_at
         self.valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
@@ -57,8 +61,7 @@ class Programs(OrderedDict[Any, Program]):
                 return program
             start = time.perf_counter()
             try:
-                found = trace(self.source, shapes, values, self._device, kept=self._kept)
-                program = Program(found, self._spares, self.source.beside, self.source.without)
+                program = self._make(shapes, values)
             except NeedsValueError as error:
                 self._need(error, shapes, arrays)
                 continue
@@ -69,6 +72,14 @@ class Programs(OrderedDict[Any, Program]):
                 _, gone = self.popitem(last=False)
                 self._forget(gone)
             return program
+
+    def _make(self, shapes: dict[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]]) -> Program:
+        """A program that is kept on disk, or else one that is traced and planned."""
+        if (program := self._on_disk.find(shapes, values, self._spares)) is None:
+            found = trace(self.source, shapes, values, self._device, kept=self._kept)
+            program = Program.of(found, self._spares, self.source.beside, self.source.without)
+            self._on_disk.keep(shapes, values, program)
+        return program
 
     def _need(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> None:
         """Remember that the values of inputs are needed; where they cannot be had, say so."""
