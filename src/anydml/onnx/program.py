@@ -18,6 +18,7 @@ from anydml.memory import HOST, numpy_address
 from anydml.onnx.feeding import send
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
+from anydml.onnx.values import OutsideError
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.rebound import Rebounds
 
@@ -45,7 +46,7 @@ class Program:
 
     def __init__(self, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> None:
         self._spares, self._model, self._without = spares, beside.model, without
-        self._labels, self._rules = found.tracer.labels, found.tracer.rules
+        self._labels, self._rules, self._assumed = found.tracer.labels, found.tracer.rules, found.tracer.assumed
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
@@ -78,6 +79,8 @@ class Program:
                 made.append(value.expression)
         self._reads = reads
         self._states, self._numbers = found.tracer.states, itertools.count()
+        self.missed = 0
+        """Runs, the last ones, with values that it does not hold for."""
         self._is_simple = len(made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
@@ -208,6 +211,8 @@ class Program:
     def _launch(self, launch: Callable[[], Any]) -> None:
         try:
             launch()
+            if self.missed:
+                self.missed = 0
         except IndexFault as fault:
             assert self.compiled is not None  # noqa: S101 - as above
             raise self._of_node(self.compiled.word(fault)) from None
@@ -240,6 +245,9 @@ class Program:
         for name, label in self._labels.items():
             mark = f"] {name!r}: "
             if any(mark in fault.rule for fault in error.faults):
+                if name in self._assumed:
+                    self.missed += 1
+                    return OutsideError(label, error.faults)
                 if name in self._rules and error.value:
                     return _broken(label, *self._rules[name], error.value)
                 faults = [

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
 _MOST_PROGRAMS = 64
+_MOST_MISSED = 16
+"""Runs in a row with values that a program does not hold for, each of which is computed twice."""
 
 
 class Programs(OrderedDict[Any, Program]):
@@ -34,16 +36,40 @@ class Programs(OrderedDict[Any, Program]):
         spares: Spares,
         forget: Callable[[Program], object],
         looks_at: Callable[[NeedsValueError, Mapping[str, tuple[int, ...]]], bool] | None = None,
+        *,
+        assumes: bool = True,
     ) -> None:
-        """`looks_at` says whether a program is made for each value of needed inputs; else the need is raised."""
+        """`looks_at` says whether a program is made for each value of needed inputs; else the need is raised.
+
+        One that `assumes` that bounds need no clamping holds for all that do not: see `exact`.
+        """
         super().__init__()
+        self.assumes = assumes
+        self._exact: Programs | None = None
         self.source = source
         self._device, self._kept, self._spares = device, kept, spares
         self._forget, self._looks_at = forget, looks_at
         self.valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
-        self.seconds = 0.0
+        self._seconds = 0.0
+
+    @property
+    def seconds(self) -> float:
         """What the programs took to compile so far."""
+        return self._seconds + (0.0 if self._exact is None else self._exact.seconds)
+
+    def exact(self) -> Programs:
+        """Those for the very values of a run that another does not hold for; after some such runs they are all."""
+        if self._exact is None:
+            own = (self.source, self._device, self._kept, self._spares, self._forget, self._looks_at)
+            self._exact = Programs(*own, assumes=False)
+        if self.assumes and any(program.missed > _MOST_MISSED for program in self.values()):
+            for program in self.values():
+                self._forget(program)
+            self.clear()
+            self.update(self._exact)
+            self.assumes, self.valued = False, self._exact.valued
+        return self._exact
 
     def find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:
         """The program for these shapes, and for the values of the inputs that a shape hangs on."""
@@ -57,13 +83,13 @@ class Programs(OrderedDict[Any, Program]):
                 return program
             start = time.perf_counter()
             try:
-                found = trace(self.source, shapes, values, self._device, kept=self._kept)
+                found = trace(self.source, shapes, values, self._device, kept=self._kept, assumes=self.assumes)
                 program = Program(found, self._spares, self.source.beside, self.source.without)
             except NeedsValueError as error:
                 self._need(error, shapes, arrays)
                 continue
             finally:
-                self.seconds += time.perf_counter() - start
+                self._seconds += time.perf_counter() - start
             self[key] = program
             if len(self) > _MOST_PROGRAMS:
                 _, gone = self.popitem(last=False)

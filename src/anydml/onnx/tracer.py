@@ -15,6 +15,7 @@ from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
+from anydml.onnx.offsets import is_offset
 from anydml.onnx.seeding import draw_key
 from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.expression import Expression
+    from anydml.onnx.nodes import Node
     from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
@@ -43,9 +45,15 @@ _WORD = element_of(DataType.UINT32)
 class Tracer:
     """The graph that a model becomes, and what a node added to it."""
 
-    def __init__(self, device: Device, beside: Beside) -> None:
+    def __init__(self, device: Device, beside: Beside, *, assumes: bool = True) -> None:
         self.graph = Graph(device)
         self.beside = beside
+        self.assumes = assumes
+        """Whether bounds that a run gives may be taken for such as need no clamping."""
+        self.assumed: set[str] = set()
+        """The names of gathers that a run finds outside where they were not such."""
+        self.offsets: dict[int, tuple[Value, Node]] = {}
+        """By its id, each value of a few whole numbers that are not known, and the node that made it."""
         self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""
         self._shown: set[str] = set()
@@ -73,6 +81,12 @@ class Tracer:
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
         self.added, self.folded, self.label, self.name, self.note = [], False, label, name, ""
+
+    def remember(self, node: Node, inputs: Sequence[Value | None], made: Sequence[Value | None]) -> None:
+        """Keep which node made a few whole numbers that are not known."""
+        for value in made:
+            if value is not None and is_offset(value) and not any(value is each for each in inputs):
+                self.offsets[id(value)] = (value, node)
 
     # What a lowering calls
 

@@ -67,14 +67,16 @@ def trace(
     *,
     kept: dict[str, Value] | None = None,
     keep_going: bool = False,
+    assumes: bool = True,
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
     `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
-    error is put in the record of its node.
+    error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, those must
+    be known.
     """
     graph = source.proto.graph
-    tracer = Tracer(device, source.beside)
+    tracer = Tracer(device, source.beside, assumes=assumes)
     scope = Scope(source, graph, {} if kept is None else kept)
     for info in graph.input:
         if info.name in shapes:
@@ -113,6 +115,7 @@ class _Walk:
                     check_types(node, inputs)
                     made = _lower(node)
                     scope.keep(proto, made)
+                    tracer.remember(node, inputs, made)
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.onnx.parts.segment import Segment
+from anydml.onnx.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,19 +50,26 @@ class Stepping:
 
     def step(self, fresh: Sequence[Any], lead: int) -> tuple[Sequence[Any], Sequence[Any]]:
         """Run the body once: its first `lead` results, good until the next step, and those behind what it carries."""
+        if self._quick is None:
+            known = self._given(fresh)
+            self._count += 1
+            if self._count == _QUICK_FROM + 1:
+                self._quick = _Quick.of(self._body, known, self._fresh, self._carried, lead)
         if self._quick is not None:
-            return self._quick.step(fresh)
-        known, end = self._known, lead + len(self._carried)
-        known.update(zip(self._fresh, map(self._make, fresh), strict=True))
-        known.update(zip(self._carried, self.states, strict=True))
-        self._count += 1
-        if self._count == _QUICK_FROM + 1:
-            self._quick = _Quick.of(self._body, known, self._fresh, self._carried, lead)
-            if self._quick is not None:
+            try:
                 return self._quick.step(fresh)
-        results = self._body.run(known)
+            except OutsideError:  # this step is run as any graph is, and so are a few more
+                self.states = [array.copy() for array in self._quick.states()]
+                self._quick, self._count, known = None, 0, self._given(fresh)
+        results, end = self._body.run(known), lead + len(self._carried)
         self.states = results[lead:end]
         return results[:lead], results[end:]
+
+    def _given(self, fresh: Sequence[Any]) -> dict[str, Any]:
+        """All that the body reads in a step."""
+        self._known.update(zip(self._fresh, map(self._make, fresh), strict=True))
+        self._known.update(zip(self._carried, self.states, strict=True))
+        return self._known
 
     def end(self) -> list[Any]:
         """What is carried after the last step."""
