@@ -72,9 +72,9 @@ def load(
 class Model:
     """An ONNX model on a device: `model.run({"x": array})` gives its outputs by name.
 
-    A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; the 64 used
-    last are kept. Several threads may run a model at once. The memory of two large results is kept as well, and serves
-    the next ones when nobody has them any more.
+    A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; some
+    hundreds, those used last, are kept. Several threads may run a model at once. The memory of two large results is
+    kept as well, and serves the next ones when nobody has them any more.
     """
 
     def __init__(

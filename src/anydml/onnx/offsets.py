@@ -28,6 +28,13 @@ def is_offset(value: Value) -> bool:
     return value.known is None and value.element.name in _WHOLE and 0 < value.count <= MOST_ELEMENTS
 
 
+def remember(node: Node, inputs: Sequence[Value | None], made: Sequence[Value | None]) -> None:
+    """Keep which node made a few whole numbers that are not known."""
+    for value in made:
+        if value is not None and is_offset(value) and not any(value is each for each in inputs):
+            node.tracer.offsets[id(value)] = (value, node)
+
+
 def sums(value: Value, tracer: Tracer, left: list[int] | None = None) -> list[Sum]:
     """Each element of a value as a sum; of what no node here says anything, the element itself."""
     left = [_MOST_NODES] if left is None else left

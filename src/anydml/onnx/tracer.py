@@ -15,7 +15,6 @@ from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.memory import packed_strides
-from anydml.onnx.offsets import is_offset
 from anydml.onnx.seeding import draw_key
 from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
@@ -81,12 +80,6 @@ class Tracer:
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
         self.added, self.folded, self.label, self.name, self.note = [], False, label, name, ""
-
-    def remember(self, node: Node, inputs: Sequence[Value | None], made: Sequence[Value | None]) -> None:
-        """Keep which node made a few whole numbers that are not known."""
-        for value in made:
-            if value is not None and is_offset(value) and not any(value is each for each in inputs):
-                self.offsets[id(value)] = (value, node)
 
     # What a lowering calls
 

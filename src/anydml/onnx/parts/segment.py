@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anydml.onnx.parts.scope import Scope
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
+    from anydml.onnx.tracing import Trace
     from anydml.onnx.types import ElementType
     from anydml.onnx.values import Value
 
@@ -173,7 +174,15 @@ class Segment(Part):
     ) -> None:
         """Find all nodes that stand in the way, and where to cut; raise the error where there are none."""
         values = {name: on_host(arrays[name]) for name in programs.valued}
-        found = trace(programs.source, shapes, values, self._scope.device, kept=self._kept, keep_going=True, assumes=programs.assumes)
+        found = trace(
+            programs.source,
+            shapes,
+            values,
+            self._scope.device,
+            kept=self._kept,
+            keep_going=True,
+            assumes=programs.assumes,
+        )
         hosted: set[int] = set()
         cut: set[int] = set()
         pinned: set[str] = set()
@@ -214,7 +223,9 @@ class Segment(Part):
         key = tuple(shapes.items())
         if sum(each[0] == key for each in programs) <= _MOST_VALUES:
             return
-        found = trace(programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True, assumes=programs.assumes)
+        found = trace(
+            programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True, assumes=programs.assumes
+        )
         is_inner, hosted = False, set()
         for record in found.records:
             is_inner = is_inner or isinstance(record.error, NeedsValueError)
@@ -223,6 +234,11 @@ class Segment(Part):
                 is_inner = False
         if hosted:
             raise Recut(hosted)
+
+    def _trace(self, programs: Programs, shapes: dict[str, tuple[int, ...]], values: Mapping[str, Any]) -> Trace:
+        """Walk on past errors, which the nodes' records have."""
+        options: dict[str, Any] = {"kept": self._kept, "keep_going": True, "assumes": programs.assumes}
+        return trace(programs.source, shapes, values, self._scope.device, **options)
 
     def _number(self, node: Any) -> int:
         return next(self._numbers[name] for name in node.output if name)
