@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import numpy as np
 
@@ -31,6 +31,8 @@ class Outline:
     """By the name that a node has in the graph, what errors call it."""
     rules: Mapping[str, tuple[str, str]]
     """By the name of a gather that is there to check its indices, the field and the rule that they break."""
+    assumed: Collection[str]
+    """The names of those that find outside what the program does not hold for."""
     states: Mapping[str, np.ndarray[Any, Any]]
     """By the name among the inputs, the key of a generator whose state each run gives."""
 
@@ -60,4 +62,6 @@ def outline_of(found: Trace) -> tuple[Outline, list[Expression]]:
             made.append(i)
             expressions.append(value.expression)
     outputs = {name: value.for_next_graph() for name, value in values.items()}
-    return Outline(outputs, reads, made, copied, tracer.labels, tracer.rules, tracer.states), expressions
+    return Outline(
+        outputs, reads, made, copied, tracer.labels, tracer.rules, tracer.assumed, tracer.states
+    ), expressions

@@ -50,9 +50,9 @@ class _UnfitError(Exception):
 class PlansOnDisk:
     """The plans of a model's programs, where the engine keeps plans, and the model is not a small one."""
 
-    def __init__(self, source: Source, device: Device, kept: dict[str, Value]) -> None:
+    def __init__(self, source: Source, device: Device, kept: dict[str, Value], *, assumes: bool) -> None:
         self._source, self._device, self._kept = source, device, kept
-        self._left = MOST_KEPT
+        self._assumes, self._left = assumes, MOST_KEPT
         plans = plans_of(device.engine)
         # A part of a model is no message; where memory is short, less is computed while a model is traced.
         is_whole = hasattr(source.proto, "SerializeToString") and len(source.proto.graph.node) >= FEWEST_NODES
@@ -115,7 +115,7 @@ class PlansOnDisk:
         source, device = self._source, self._device
         parts = [source.proto.SerializeToString(deterministic=True)]
         parts += [repr(key).encode() + one.SerializeToString(deterministic=True) for key, one in _in_order(source)]
-        options = (sorted(source.without), device.engine.name, str(device.feature_level), VERSION)
+        options = (self._assumes, sorted(source.without), device.engine.name, str(device.feature_level), VERSION)
         parts.append(repr((sorted((name, len(raw)) for name, raw in source.raw.items()), options)).encode())
         found = hashlib.sha256()
         for part in parts:

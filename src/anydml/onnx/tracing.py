@@ -11,6 +11,7 @@ from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node, label_of
+from anydml.onnx.offsets import remember
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
 from anydml.onnx.tracer import Tracer
@@ -67,14 +68,16 @@ def trace(
     *,
     kept: dict[str, Value] | None = None,
     keep_going: bool = False,
+    assumes: bool = True,
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
     `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
-    error is put in the record of its node.
+    error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, they
+    must be known.
     """
     graph = source.proto.graph
-    tracer = Tracer(device, source.beside)
+    tracer = Tracer(device, source.beside, assumes=assumes)
     scope = Scope(source, graph, {} if kept is None else kept)
     for info in graph.input:
         if info.name in shapes:
@@ -113,6 +116,7 @@ class _Walk:
                     check_types(node, inputs)
                     made = _lower(node)
                     scope.keep(proto, made)
+                    remember(node, inputs, made)
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise
