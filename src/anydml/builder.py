@@ -163,8 +163,11 @@ class Graph:
         )
 
     def _node(self, source: Source) -> Node:
-        assert source.node is not None  # noqa: S101 - for type checkers: it is no input
-        return replace(source.node, name=source.name) if source.name else source.node
+        node = source.node
+        assert node is not None  # noqa: S101 - for type checkers: it is no input
+        if not source.name:
+            return node
+        return node.named(source.name) if isinstance(node, OperatorNode) else replace(node, name=source.name)
 
     def _outputs(self, outputs: object) -> list[Expression]:
         given = [outputs] if isinstance(outputs, Expression) else outputs
