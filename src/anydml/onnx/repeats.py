@@ -156,7 +156,7 @@ class _Sketch(Tracer):
     """A graph of one node, whose inputs stand for others."""
 
     def __init__(self, tracer: Tracer, inputs: Sequence[Value | None]) -> None:
-        super().__init__(tracer.graph.device, tracer.beside)
+        super().__init__(tracer.graph.device, tracer.beside, assumes=tracer.assumes)
         self.left = self._first = tracer.left
         self.label = self.name = "node"
         self.inputs_given = [None if value is None else self._stand_in(i, value) for i, value in enumerate(inputs)]
@@ -177,7 +177,7 @@ class _Sketch(Tracer):
 
     def pattern(self, made: Sequence[Value | None]) -> Pattern:
         """What was added, and what came out."""
-        if self.states or self.rules:
+        if self.states or self.rules or self.assumed:
             raise ParticularError
         places: dict[int, int] = {}
         """By a source, its number as places have it."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.expression import Expression
+    from anydml.onnx.nodes import Node
     from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
@@ -43,9 +44,15 @@ _WORD = element_of(DataType.UINT32)
 class Tracer:
     """The graph that a model becomes, and what a node added to it."""
 
-    def __init__(self, device: Device, beside: Beside) -> None:
+    def __init__(self, device: Device, beside: Beside, *, assumes: bool = True) -> None:
         self.graph = Graph(device)
         self.beside = beside
+        self.assumes = assumes
+        """Whether bounds that a run gives may be taken for such as need no clamping."""
+        self.assumed: set[str] = set()
+        """The names of gathers that a run finds outside where they were not such."""
+        self.offsets: dict[int, tuple[Value, Node]] = {}
+        """By its id, each value of a few whole numbers that are not known, and the node that made it."""
         self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""
         self._shown: set[str] = set()

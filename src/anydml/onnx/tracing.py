@@ -11,6 +11,7 @@ from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import Node
+from anydml.onnx.offsets import is_offset, remember
 from anydml.onnx.repeats import key_of, sketch
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
@@ -70,14 +71,16 @@ def trace(
     *,
     kept: Kept | None = None,
     keep_going: bool = False,
+    assumes: bool = True,
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
     `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
-    error is put in the record of its node.
+    error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, they
+    must be known.
     """
     graph = source.proto.graph
-    tracer = Tracer(device, source.beside)
+    tracer = Tracer(device, source.beside, assumes=assumes)
     scope = Scope(source, graph, Kept() if kept is None else kept)
     for info in graph.input:
         if info.name in shapes:
@@ -111,8 +114,11 @@ class _Walk:
                 if (again := scope.recall(node)) is not None:
                     made, tracer.folded = again, True
                 else:
-                    made = self._lower(node, [scope.find(name) for name in node.inputs])
+                    inputs = [scope.find(name) for name in node.inputs]
+                    made = self._lower(node, inputs)
                     scope.keep(node, made)
+                    if any(value is not None and is_offset(value) for value in made):
+                        remember(Node(node.proto, self._source.opset, inputs, tracer), inputs, made)
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.errors import Fault, UnsupportedError, printable, show
+from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,10 @@ class NeedsValueError(UnsupportedError):
         self.inputs = inputs
         self.kind = ""
         """The type of the node that needs them."""
+
+
+class OutsideError(DmlError):
+    """Values of a run that a program does not hold for: one for those very values computes them."""
 
 
 class Known:

@@ -152,6 +152,10 @@ class Repetition(Flow):
                 for one, value in zip(gathered, rest, strict=True):
                     one.add(value)
                 step += 1
+                if goes_on and not gathered:
+                    until = step + steps.left if most is None else min(most, step + steps.left)
+                    before, (step, goes_on) = step, stepping.sweep(step, until)
+                    steps.add(self._label, step - before)
         return self._named([*stepping.end(), *(one.stacked() for one in gathered)])
 
 
