@@ -146,7 +146,8 @@ class _Edge:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        if all(_is_plain(name, getattr(self, name)) for name in self.__slots__):
+        names: tuple[str, ...] = self.__slots__
+        if all(_is_plain(name, getattr(self, name)) for name in names):
             return
         faults: list[Fault] = []
         for name in (one.name for one in fields(self)):  # type: ignore[arg-type]  # every edge is a dataclass
