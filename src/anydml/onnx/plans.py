@@ -26,6 +26,7 @@ from anydml.runtime.graph import CompiledGraph
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.onnx.kept import Kept
     from anydml.onnx.outline import Outline
     from anydml.onnx.reading import Source
     from anydml.onnx.spares import Spares
@@ -50,7 +51,7 @@ class _UnfitError(Exception):
 class PlansOnDisk:
     """The plans of a model's programs, where the engine keeps plans, and the model is not a small one."""
 
-    def __init__(self, source: Source, device: Device, kept: dict[str, Value], *, assumes: bool) -> None:
+    def __init__(self, source: Source, device: Device, kept: Kept, *, assumes: bool) -> None:
         self._source, self._device, self._kept = source, device, kept
         self._assumes, self._left = assumes, MOST_KEPT
         plans = plans_of(device.engine)

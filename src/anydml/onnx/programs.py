@@ -12,13 +12,14 @@ from anydml.onnx.plans import PlansOnDisk
 from anydml.onnx.program import Program
 from anydml.onnx.shapes import refuse_large
 from anydml.onnx.tracing import trace
-from anydml.onnx.values import NeedsValueError, Value
+from anydml.onnx.values import NeedsValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy as np
 
+    from anydml.onnx.kept import Kept
     from anydml.onnx.reading import Source
     from anydml.onnx.spares import Spares
     from anydml.runtime.device import Device
@@ -43,7 +44,7 @@ class Programs(OrderedDict[Any, Program]):
         self,
         source: Source,
         device: Device,
-        kept: dict[str, Value],
+        kept: Kept,
         spares: Spares,
         forget: Callable[[Program], object],
         looks_at: Callable[[NeedsValueError, Mapping[str, tuple[int, ...]]], bool] | None = None,

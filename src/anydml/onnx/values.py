@@ -50,7 +50,7 @@ class Known:
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "fill", "is_readable", "was_read")
+    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable", "was_read")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class Known:
         self.fill = fill
         """What reads the elements into memory of as many bytes, where that can be done."""
         self._data: SharedData | None = None
+        self._text: bytes | None = None
         self.is_readable = is_readable
         self.was_read = False
         """Whether somebody looked at the elements, so that what is planned may depend on them."""
@@ -91,6 +92,12 @@ class Known:
             self._flat = made
             self._make = None
         return self._flat
+
+    def text(self) -> bytes:
+        """Their bytes, by which few elements are told from others."""
+        if self._text is None:
+            self._text = self.flat().tobytes()
+        return self._text
 
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
