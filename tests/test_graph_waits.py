@@ -21,7 +21,7 @@ def compiled() -> dml.CompiledGraph:
     rows = [x, x]
     for _ in range(4):
         rows = [dml.gemm(row, g.constant(rng.standard_normal(SIZES).astype("float32"))) for row in rows]
-    return g.compile([dml.gemm(*rows), dml.join(rows, axis=3)])
+    return g.compile([dml.gemm(rows[0], rows[1]), dml.join(rows, axis=3)])
 
 
 def test_steps_wait_for_those_whose_memory_they_share_and_no_others() -> None:
