@@ -58,7 +58,7 @@ class Gpu:
     name = "cuda"
     reads_weights: tuple[DataType, ...] = ()
     reads_outside = False
-    reads_channels = False
+    chooses_layouts = False
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

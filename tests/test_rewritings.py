@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Case = Callable[[dml.Graph, Any], Any]
 
-CHANGES_ROUNDING = {"attend", "channels", "divide", "weights"}
+CHANGES_ROUNDING = {"attend", "channels", "divide", "matrices", "weights"}
 """Those whose docstrings say that they round otherwise, or sum in another order."""
 RNG = np.random.default_rng(7)
 
@@ -81,6 +81,13 @@ def long(g: dml.Graph, x: Any) -> Any:
     return windows + (dml.tanh(product) * product).reinterpret((1, 24, 8, 6))
 
 
+def headed(g: dml.Graph, x: Any) -> Any:
+    """Attention of two heads, whose queries are a product: what is made of them would lie head by head."""
+    rows = dml.gemm(x.reinterpret((1, 1, 48, 64)), g.constant(numbers(1, 1, 64, 64) / 8))
+    heads = dml.sin(rows.reinterpret((1, 2, 48, 32), (48 * 64, 32, 64, 1)))
+    return dml.gemm(softened(dml.gemm(heads, x, trans_b="transpose") * 0.25), x)
+
+
 def quantised(g: dml.Graph, x: Any) -> Any:
     rows = dml.slice(x, offsets=(0,) * 4, sizes=(1, 1, 1, 32), strides=(1,) * 4)
     weights = g.constant(RNG.integers(-128, 128, (1, 1, 48, 32)).astype(np.int8))
@@ -103,6 +110,7 @@ CASES: dict[str, Case] = {
     "hoist": normalised,
     "known": lambda g, x: dml.gather(x, g.constant(np.array([5, 4, 3], np.uint32)), axis=3),
     "layouts": lambda g, x: dml.gemm(x, g.constant(numbers(1, 2, 32, 64))),
+    "matrices": headed,
     "narrow": lambda g, x: dml.slice(
         dml.cumulative_summation(x, axis=3), offsets=(0, 0, 1, 0), sizes=(1, 1, 5, 7), strides=(1,) * 4
     ),
@@ -122,7 +130,7 @@ CASES: dict[str, Case] = {
 def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     g = dml.Graph("reference" if name == "outside" else "cpu")
     monkeypatch.setattr(g.device.engine, "reads_outside", name in ("outside", "channels", "divide"))
-    monkeypatch.setattr(g.device.engine, "reads_channels", name == "channels")
+    monkeypatch.setattr(g.device.engine, "chooses_layouts", name in ("channels", "matrices"))
     if name == "divide":
         pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
         from anydml.engines.cuda.programs import divide  # which needs Triton

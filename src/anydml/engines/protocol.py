@@ -89,8 +89,8 @@ class Engine(Protocol):
     """The types of rows of which a few are multiplied with weights of few bits as they lie."""
     reads_outside: bool
     """Whether windows past a tensor's ends are quicker to read than a tensor with room around it is to write."""
-    reads_channels: bool
-    """Whether convolutions read pictures fastest whose channels lie side by side."""
+    chooses_layouts: bool
+    """Whether what passes between steps lies best as convolutions and products like it."""
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""

@@ -18,6 +18,7 @@ from anydml.graph.rules.channels import channels
 from anydml.graph.rules.constants import split_constants
 from anydml.graph.rules.divide import divide
 from anydml.graph.rules.layouts import ROOM, constants_to_lay_out
+from anydml.graph.rules.matrices import matrices
 from anydml.graph.rules.together import together
 from anydml.graph.weights import read_weights
 
@@ -35,7 +36,7 @@ class Plain(NamedTuple):
     takes: Callable[[Primitive], bool] = all_plain
     reads_weights: tuple[DataType, ...] = ()
     reads_outside: bool = False
-    reads_channels: bool = False
+    chooses_layouts: bool = False
 
 
 class Rewritten(NamedTuple):
@@ -57,7 +58,7 @@ def name_of(rule: Callable[..., Any]) -> str:
 def told_rules() -> dict[str, str]:
     """By name, what each rule says of itself in the first line of its file."""
     every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
-    every = (*every, channels, divide, constants_to_lay_out)
+    every = (*every, channels, matrices, divide, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
 
@@ -118,7 +119,7 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
     recipe = apply(attend, optimise(recipe, without, did), engine.takes)
     once, always = (Recipe({}, ()), recipe) if name_of(split_constants) in without else split_constants(recipe)
     always = apply(together, guard(always))
-    always = apply(channels, always) if engine.reads_channels else always
+    always = apply(matrices, apply(channels, always)) if engine.chooses_layouts else always
     if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
         always = apply(divide, always, divided)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}

@@ -72,7 +72,7 @@ class CpuEngine:
     memory = HOST
     reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
     reads_outside = False
-    reads_channels = False
+    chooses_layouts = False
     reserve = staticmethod(reserve_host)
     plans = plans
 

@@ -61,7 +61,7 @@ class CudaEngine:
     name = "cuda"
     reads_weights: tuple[DataType, ...] = (DataType.FLOAT32, DataType.FLOAT16)
     reads_outside = True
-    reads_channels = True
+    chooses_layouts = True
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of

@@ -35,7 +35,7 @@ class ReferenceEngine:
     memory = HOST
     reads_weights: tuple[DataType, ...] = ()
     reads_outside = False
-    reads_channels = False
+    chooses_layouts = False
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol
