@@ -115,8 +115,9 @@ class Value:
     """Of 4 bits that a model carries, the bytes that they share."""
 
     def __post_init__(self) -> None:
-        check_dimensions(len(self.shape))
-        if self.count > _MOST_ELEMENTS:
+        if len(self.shape) > MOST_DIMENSIONS:
+            check_dimensions(len(self.shape))
+        if math.prod(self.shape) > _MOST_ELEMENTS:
             rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
             raise NowhereError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
 
