@@ -39,6 +39,8 @@ def _products() -> list[Any]:
 ROWS = [*_bytes(3, 8), *_bytes(8, 4, kind=np.int8)]
 WORDS = RNG.integers(0, 9, (2, 3)).astype(np.int32)
 EMBEDDED = [WORDS, WORDS % 2, _floats(9, 8), _floats(6, 8), _floats(2, 8), _floats(8), _floats(8)]
+FILTERS = _bytes(4, 3, 3, 3, kind=np.int8, scale=0.02, zero=0)
+BIAS = RNG.integers(-99, 99, 4).astype(np.int32)
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QLinearAdd", [*_bytes(2, 3, 8), *_bytes(3, 8, scale=0.07, zero=128), *_scale(0.2)], {}),
     ("QLinearAdd", [*_bytes(8, kind=np.int8), *_bytes(8, kind=np.int8, scale=0.07), *_scale(0.2, -4, np.int8)], {}),
@@ -49,6 +51,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QLinearSoftmax", [*_bytes(4, 3, 2, scale=0.02), *_scale(1 / 256, 0)], {"axis": 1, "opset": 9}),
     ("QLinearGlobalAveragePool", [*_bytes(1, 3, 4, 5), *_scale(0.1)], {}),
     ("QLinearAveragePool", [*_bytes(1, 3, 6, 6), *_scale(0.1)], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    ("QLinearGlobalAveragePool", [*_bytes(1, 4, 5, 3), *_scale(0.1)], {"channels_last": 1}),
+    ("QLinearConv", [*_bytes(2, 6, 5, 3), *FILTERS, *_scale(0.4), BIAS], {"channels_last": 1, "pads": [1] * 4}),
+    ("QLinearConv", [*_bytes(1, 3, 6, 6), *FILTERS, *_scale(0.4)], {"strides": [2, 2]}),
+    ("NhwcMaxPool", _bytes(1, 7, 6, 4)[:1], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}),
     ("QLinearConcat", [*_scale(0.1), *_bytes(2, 3), *_bytes(2, 5, scale=0.05)], {"axis": 1}),
     ("QLinearWhere", [RNG.random((4, 8)) < 0.5, *_bytes(4, 8), *_bytes(4, 8, scale=0.05), *_scale(0.1)], {}),
     ("QGemm", [*_products(), RNG.integers(-99, 99, 4).astype(np.int32), *_scale(0.3)], {"transB": 1}),

@@ -59,6 +59,12 @@ FUSED = {
     "QLinearAveragePool": Contrib(
         f"{_ONE} {_RESULT}", "Y:Q", {**_WINDOWS, "ceil_mode": 0, "count_include_pad": 0, "channels_last": 0}
     ),
+    "QLinearConv": Contrib(
+        "x:Q x_scale:U x_zero_point:Q w:W w_scale:U w_zero_point:W y_scale:U y_zero_point:Y B:T3?",
+        "y:Y",
+        {**_WINDOWS, "dilations": (), "group": 1, "channels_last": 0},
+    ),
+    "NhwcMaxPool": Contrib("x:Q", "y:Q", {**_WINDOWS, "dilations": (), "ceil_mode": 0}),
     "QLinearConcat": Contrib("Y_scale:U Y_zero_point:Q inputs:Y*", "Y:Q", {"axis": None}),
     "QLinearWhere": Contrib(f"condition:B {_TWO} {_RESULT}", "Z:Q", {}),
     "QGemm": Contrib(

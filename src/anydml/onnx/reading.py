@@ -206,15 +206,15 @@ def _check_form(proto: Any, name: str) -> int:
         rule = f"ir_version {proto.ir_version} is not supported"
         fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
         raise UnsupportedError(name, fault)
-    domains = [own_domain(entry.domain) for entry in proto.opset_import]
-    if len(set(domains)) < len(domains):
-        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
-    versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
+    pairs = {(own_domain(entry.domain), int(entry.version)) for entry in proto.opset_import}
+    versions = dict(pairs)
+    if len(versions) < len(pairs):  # the same one twice is what scikit-learn's converter writes
+        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must give each domain one opset"))
     if "" not in versions:
         if all(node.domain not in ONNX_DOMAINS for node in nodes_within(proto.graph.node, name)):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
-        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))
+        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show([*versions])))
     if versions[""] < 1:
         rule = "opset_import must be at least 1"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=str(versions[""])))
