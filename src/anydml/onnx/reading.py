@@ -14,6 +14,7 @@ from anydml.limits import MemoryLimit, read_max_steps
 from anydml.onnx.bodies import graphs_within, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.ordering import in_order
 from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, cut_out
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
@@ -94,7 +95,7 @@ def read_model(
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
     opset, functions = _check_form(proto, name), find_functions(proto)
-    whole = inlined(proto, functions, name)
+    whole = in_order(inlined(proto, functions, name), name)
     # What a model that only called functions of its own is made of needs an opset as well.
     opset = opset or _check_form(whole, name)
     if whole is not given:
