@@ -167,8 +167,8 @@ def _turned(node: Node, make: Maker, value: Value, name: str) -> Value:
 
 
 def matmul(node: Node, make: Maker) -> list[Value]:
-    """FusedMatMul: transposed, and times alpha."""
-    if node.integer("transBatchA", 0) or node.integer("transBatchB", 0):
+    """FusedMatMul, and TransposeMatMul, its older name: transposed, and times alpha."""
+    if any(name in node.rules.attributes and node.integer(name, 0) for name in ("transBatchA", "transBatchB")):
         node.unsupported("transBatchA", "transBatchA and transBatchB are not supported")
     a, b = (_turned(node, make, node.input(i), name) for i, name in enumerate(("transA", "transB")))
     found, alpha = make("MatMul", a, b), node.real("alpha")
@@ -263,6 +263,7 @@ BODIES: dict[str, Body] = {
     "MatMulIntegerToFloat": matmul_to_float,
     "DynamicQuantizeMatMul": matmul_dynamic,
     "FusedMatMul": matmul,
+    "TransposeMatMul": matmul,
     "FusedConv": convolution,
     "FusedGemm": gemm_followed,
     "Gelu": gelu("none"),

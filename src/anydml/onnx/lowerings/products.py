@@ -25,11 +25,11 @@ def matmul(node: Node) -> list[Value]:
     """MatMul: NumPy's, of vectors too."""
     a, b = node.input(0), node.input(1)
     if len(b.shape) > 1 and (several := whole(a, b, -1, b.shape[-2])) is not None:
-        return [several.scaled(node, _exact(node, several), None)]
+        return [several.scaled(node, exact(node, several), None)]
     return [multiply(node, a, b)]
 
 
-def _exact(node: Node, factors: Whole) -> Value:
+def exact(node: Node, factors: Whole) -> Value:
     """The product of two tensors of bytes, each less its zero point."""
     zeros = {"a_zero_point": factors.left.zero, "b_zero_point": factors.right.zero}
     shaped = {name: node.tracer.reshape(zero, (1, zero.count)) for name, zero in zeros.items() if zero is not None}
@@ -97,7 +97,7 @@ def gemm(node: Node) -> list[Value]:
             one._replace(numbers=transposed(node, one.numbers)) if t else one
             for one, t in zip(several, turned, strict=True)
         )
-        return [several.scaled(node, _exact(node, Whole(*parts)), c)]
+        return [several.scaled(node, exact(node, Whole(*parts)), c)]
     transforms = ("TRANSPOSE" if t else "NONE" for t in turned)
     options: dict[str, Any] = dict(zip(("trans_a", "trans_b"), transforms, strict=True))
     options |= {name: node.real(name) for name in ("alpha", "beta")}

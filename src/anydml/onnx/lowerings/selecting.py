@@ -28,7 +28,9 @@ def compress(node: Node) -> list[Value]:
     data, condition = node.input(0), node.input(1)
     if not condition.shape:
         node.refuse("condition", "condition must have 1 dimension", value=(), found="()")
-    if not node.has("axis"):  # Paddle's exporter gives a condition of the data's shape, and ONNX Runtime takes its elements
+    if not node.has(
+        "axis"
+    ):  # Paddle's exporter gives a condition of the data's shape, and ONNX Runtime takes its elements
         data = node.tracer.reshape(data, (data.count,))
     axis = node.axis(node.integer("axis", 0), len(data.shape))
     if condition.count > data.shape[axis]:
