@@ -40,6 +40,11 @@ class Frame(NamedTuple):
         """The elements of a line."""
         return self.strides[-2]
 
+    @property
+    def height(self) -> int:
+        """The lines of a plane with margins; 0 where there is one plane."""
+        return (self.strides[1] or self.strides[0]) // self.line
+
     def words(self, step: int, reach: int, size: int) -> tuple[int, ...]:
         """From `frame` up to `fill`: for rows of results so many lines apart, each with `reach` lines."""
         width = self.inner.data_type.size_in_bytes
@@ -48,6 +53,11 @@ class Frame(NamedTuple):
         plain = (self.line, self.left, line, down)
         pitch, left, length, onward = (count * width for count in plain)
         return (pitch, step, reach, left, self.top, height, length, onward, size, fill)
+
+    def lines(self, step: int) -> tuple[int, ...]:
+        """The same where the input's lines are read as they lie, and one line is filled."""
+        _, _, _, _, top, height, length, _, _, fill = self.words(step, 0, 0)
+        return (0, step, 0, 0, top, height, 0, 0, length, fill)
 
     def lie(self, lie: Lie, batch: Sequence[int]) -> Lie | None:
         """How the input lies along the dimensions of the batch, given how the tensor with margins does."""
