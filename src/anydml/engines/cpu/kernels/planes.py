@@ -67,9 +67,9 @@ def make_planes(scratch: int, results: int) -> str:
         text.read("kernel", "chosen")
         text.read("given", "weight_at")
         text.let("begins", "framed if frame != 0 else x_base + first * down")
+        where = ("first", "first * lines - top", "source_rows", "framed")
         text.invoke(
-            "kernel", "begins", "pitch", "given", "out", "out_step", "some", "line", "result", "result_bases", "first",
-            "first * lines - top", "source_rows", "framed",
+            "kernel", "begins", "pitch", "given", "out", "out_step", "some", "line", "result", "result_bases", *where
         )
         with text.when("is_direct == 0 and is_whole"):
             text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)

@@ -6,7 +6,7 @@ whose lines lie `pitch` apart; products are in the order in which a tile adds th
 last rows and columns overlap those before.
 
 Where windows reach past the input, `x` is its first of `height` lines, `start` the number of the first that is read,
-and `blank` a line of what is around it: 144 planes of 56 x 56 by 3 x 3 take @@@ us so, and 438 where lines are copied
+and `blank` a line of what is around it: 144 planes of 56 x 56 by 3 x 3 take 343 us so, and 438 where lines are copied
 between margins (one thread of an Arm Neoverse-N1).
 
 Bytes less their zero point are multiplied as numbers of 16 bits, and summed as 32.
@@ -61,8 +61,8 @@ class TapsText:
             self.find_lines()
             self.write_row()
         text.add("ret void")
-        names = ("x", "pitch", "weights", "out", "out_step", "rows", "count", "section", "bases", "first")
-        names = (*names, "start", "height", "blank")
+        names = ["x", "pitch", "weights", "out", "out_step", "rows", "count", "section", "bases", "first"]
+        names += ["start", "height", "blank"]
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def find_lines(self) -> None:
@@ -140,13 +140,12 @@ class TapsText:
                     for v in range(group.vectors):
                         x = self._read(group, i, b * taps.beside + v * taps.lanes * taps.step)
                         for r, a in served[i]:
-                            sums[r, group.first + v] = self._add(
-                                sums.get((r, group.first + v)), x, a * taps.columns + b
-                            )
+                            key = (r, group.first + v)
+                            sums[key] = self._add(sums.get(key), x, a * taps.columns + b)
             if taps.by_lane and taps.kind == "f32" and taps.vectors > 2:
                 # Or LLVM reads the next lines before it computes, and more than registers hold.
-                for key, total in sums.items():
-                    sums[key] = text.new(f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {total})')
+                for one, total in sums.items():
+                    sums[one] = text.new(f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {total})')
             text.add('call void asm sideeffect "", "~{memory}"()')
         self.put(sums, groups)
 
@@ -228,7 +227,8 @@ class TapsText:
         )
         if not out:
             return found
-        return self.pick((found, self.fill[count]), count, [k + out if 0 <= k + out < count else count for k in range(count)])
+        order = [k + out if 0 <= k + out < count else count for k in range(count)]
+        return self.pick((found, self.fill[count]), count, order)
 
     def pick(self, both: tuple[str, str], count: int, order: list[int]) -> str:
         """A vector of the elements of two, which have `count` each."""

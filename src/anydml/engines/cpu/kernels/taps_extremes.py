@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from anydml.engines.cpu.kernels.folds import combine
 from anydml.engines.cpu.kernels.taps import TapsText
-from anydml.engines.cpu.kernels.taps_shape import Group, Taps
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.taps_shape import Group, Taps
 
 
 def make_extremes(taps: Taps) -> str:

@@ -247,8 +247,8 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     if suits(taps) and has_dots(tile_for("i32", MOST).lanes):
         dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
-        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing, bits,
-        *places[:4],
+        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.ending is not None),
+        int(is_whole), target.strides[rows], *framing, bits, *places[:4],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS
