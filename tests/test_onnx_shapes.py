@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.onnx.program import Program
 from onnx_models import info, join_model, model, node, slice_model
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
@@ -101,14 +102,27 @@ def test_a_size_may_be_a_number_of_numpys() -> None:
     assert dml.onnx.load(proto, shapes={"n": [3, 6]}).inputs["n"].shape == (3, 6)
 
 
-def test_the_programs_used_last_are_kept() -> None:
-    loaded = dml.onnx.load(model(node("Identity", "x", "y"), {"x": ("float32", ["n"])}, dtypes={"y": "float32"}))
-    for n in range(1, 70):
-        assert loaded(np.ones(n, "float32")).shape == (n,)
-    assert len(loaded._programs) == 64
-    assert [dict(shapes)["x"] for shapes, _ in loaded._programs] == [(n,) for n in range(6, 70)]
-    assert len(loaded._recall) <= 64
-    assert loaded(np.ones(1, "float32")).shape == (1,)
+def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anydml.onnx.programs.MOST_PROGRAMS", 8)
+    loaded = dml.onnx.load(model(node("Neg", "x", "y"), {"x": ("float32", ["n"])}, dtypes={"y": "float32"}))
+
+    def run(*several: int) -> list[int]:
+        for n in several:
+            assert loaded(np.ones(n, "float32")).tolist() == [-1] * n
+        return [dict(shapes)["x"][0] for shapes, _ in loaded._programs]
+
+    assert run(*range(1, 11)) == list(range(3, 11))
+    assert len(loaded._recall) <= 8
+    run(*range(1, 11))
+    made = []
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return Program(*given)
+
+    monkeypatch.setattr("anydml.onnx.programs.Program", counted)
+    run(*range(1, 11))
+    assert len(made) <= 3  # of runs that go through more shapes than are kept, time and again, most are found
 
 
 def test_a_shape_may_hang_on_the_values_of_an_input() -> None:

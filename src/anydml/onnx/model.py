@@ -16,6 +16,7 @@ from anydml.onnx.feeds import index_names, make_up
 from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.into import run_into
+from anydml.onnx.kept import Kept
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
 from anydml.onnx.parts.segment import looks_at
@@ -26,7 +27,7 @@ from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder
 from anydml.onnx.spares import Spares
-from anydml.onnx.values import NeedsValueError, NowhereError, Value
+from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
@@ -72,9 +73,9 @@ def load(
 class Model:
     """An ONNX model on a device: `model.run({"x": array})` gives its outputs by name.
 
-    A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; the 64 used
-    last are kept. Several threads may run a model at once. The memory of two large results is kept as well, and serves
-    the next ones when nobody has them any more.
+    A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; some
+    hundreds, those used last, are kept. Several threads may run a model at once. The memory of two large results is
+    kept as well, and serves the next ones when nobody has them any more.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Model:
             name: replace(info, shape=self._binder.shown(name)) for name, info in self._declared.items()
         }
         """By name, in the model's order; those that have a value of the model's own may be left out."""
-        self._kept: dict[str, Value] = {}
+        self._kept = Kept()
         """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
         self._recall, self._spares = Recall(device.engine.memory), Spares()
         look = None if is_strict else looks_at
@@ -209,7 +210,10 @@ class Model:
         # Read once: an entry may be a new array at each access, or be another thread's to replace.
         held = inputs.copy() if type(inputs) is dict else hold(inputs, self._source.name)
         if out is None and (program := self._recall.find(held)) is not None:
-            return dict(zip(program.names, program.run(held), strict=True))
+            try:
+                return dict(zip(program.names, program.run(held), strict=True))
+            except OutsideError:
+                pass  # found once more below
         return self._run_closely(held, out)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
@@ -235,19 +239,24 @@ class Model:
         memory = self.device.engine.memory
         taken = {name: take_value(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
         shapes = self._binder.bind({name: tuple(x.shape) for name, x in taken.items() if hasattr(x, "shape")})
-        program = self._find_or_divide(shapes, taken)
-        if program is None:
-            assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
-            return self._divided.run(taken, out or {}, first_of(inputs, self._names, memory))
-        if memory != HOST:
-            taken = {name: send(array, memory) for name, array in taken.items()}
         like = first_of(inputs, self._names, memory)
-        if out:
-            return run_into(program, taken, out, like, memory, self._source.name)
-        results = program.run(taken)
-        with self._lock:
-            self._recall.keep(inputs, program, self._programs.valued)
-        return dict(zip(program.names, hand_over(results, memory, like), strict=True))
+        for is_exact in (False, True):
+            program = self._find_or_divide(shapes, taken, is_exact=is_exact)
+            if program is None:
+                break
+            given = taken if memory == HOST else {name: send(array, memory) for name, array in taken.items()}
+            try:
+                if out:
+                    return run_into(program, given, out, like, memory, self._source.name)
+                results = program.run(given)
+            except OutsideError:
+                continue
+            if not is_exact:
+                with self._lock:
+                    self._recall.keep(inputs, program, self._programs.valued)
+            return dict(zip(program.names, hand_over(results, memory, like), strict=True))
+        assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
+        return self._divided.run(taken, out or {}, like)
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
         takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"
@@ -268,23 +277,22 @@ class Model:
         except NeedsValueError:
             return None
 
-    def _find_or_divide(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | None:
-        """The program; None where the model runs in parts, be it from now on."""
+    def _find_or_divide(
+        self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], *, is_exact: bool = False
+    ) -> Program | None:
+        """The program, `is_exact` for these very values; None where the model runs in parts, be it from now on."""
         if self._divided is not None:
             return None
         try:
-            return self._find(shapes, arrays)
+            with self._lock:
+                programs = self._programs.exact() if is_exact else self._programs
+                return programs.find(shapes, arrays)
         except UnsupportedError as error:
             is_wanted = isinstance(error, NeedsValueError) and looks_at(error, shapes)
             if self._is_strict or is_wanted or isinstance(error, NowhereError):
                 raise
             self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
             return None
-
-    def _find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:
-        """The program for these shapes, and for the values of the inputs that a shape hangs on."""
-        with self._lock:
-            return self._programs.find(shapes, arrays)
 
     def __copy__(self) -> Self:
         return self

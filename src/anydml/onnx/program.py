@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from anydml.memory import HOST, numpy_address
 from anydml.onnx.feeding import send
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
+from anydml.onnx.values import OutsideError
 from anydml.runtime.graph import CompiledGraph
+from anydml.runtime.launches import in_a_row
 from anydml.runtime.rebound import Rebounds
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 _MOST_LAUNCHES = 64
 
+T = TypeVar("T")
+
 
 class Program:
     """What runs for inputs of certain shapes, and of certain values where shapes hang on those.
@@ -45,7 +49,7 @@ class Program:
 
     def __init__(self, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> None:
         self._spares, self._model, self._without = spares, beside.model, without
-        self._labels, self._rules = found.tracer.labels, found.tracer.rules
+        self._labels, self._rules, self._assumed = found.tracer.labels, found.tracer.rules, found.tracer.assumed
         values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
         self.names = list(values)
         self.values = list(values.values())
@@ -78,6 +82,8 @@ class Program:
                 made.append(value.expression)
         self._reads = reads
         self._states, self._numbers = found.tracer.states, itertools.count()
+        self.missed = 0
+        """Runs, the last ones, with values that it does not hold for."""
         self._is_simple = len(made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
@@ -142,7 +148,8 @@ class Program:
     def bound(self, arrays: Mapping[str, Any], results: list[Any], fixed: frozenset[str]) -> Callable[[], Any] | None:
         """What runs on these very arrays, at each call as they are then; None where that cannot be bound.
 
-        The inputs `fixed` stay as they are, so that a result which repeats one is written now.
+        The inputs `fixed` stay as they are, so that a result which repeats one is written now. It is to be called
+        within `guard`, once or many times, and to be held with the arrays.
         """
         if self.memory != HOST or self._states:
             return None
@@ -152,22 +159,14 @@ class Program:
             if other not in fixed:
                 source = arrays[other] if isinstance(other, str) else results[other]
                 copies.append((results[i].reshape(-1), source.reshape(-1).view(results[i].dtype)))
-        compiled, launch, scratch = self.compiled, None, None
+        launches: list[Callable[[], Any]] = [functools.partial(np.copyto, *pair) for pair in copies]
+        compiled, scratch = self.compiled, None
         if compiled is not None:
             made = [results[i] for i in self._graph_made]
             addresses = [numpy_address(array) for array in (*(arrays[name] for name in self._reads), *made)]
             scratch = compiled.reserve_scratch() if compiled.temporary_size else None
-            launch = compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch)
-        held = (dict(arrays), list(results), scratch)  # of which a launch has the addresses alone
-
-        def run() -> object:
-            if launch is not None:
-                self._launch(launch)
-            for target, source in copies:
-                np.copyto(target, source)
-            return held
-
-        return run
+            launches.insert(0, compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch))
+        return in_a_row(launches, scratch)
 
     def _run(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Run the graph where there is one; the number of the run is the higher half of a generator's counter."""
@@ -203,11 +202,15 @@ class Program:
                 if len(self._launches) >= _MOST_LAUNCHES:
                     self._launches.clear()
                 self._launches[addresses] = launch
-        self._launch(launch)
+        self.guard(launch)
 
-    def _launch(self, launch: Callable[[], Any]) -> None:
+    def guard(self, launch: Callable[[], T]) -> T:
+        """Launch, and tell of what goes wrong by the model's names."""
         try:
-            launch()
+            found = launch()
+            if self.missed:
+                self.missed = 0
+            return found
         except IndexFault as fault:
             assert self.compiled is not None  # noqa: S101 - as above
             raise self._of_node(self.compiled.word(fault)) from None
@@ -240,6 +243,9 @@ class Program:
         for name, label in self._labels.items():
             mark = f"] {name!r}: "
             if any(mark in fault.rule for fault in error.faults):
+                if name in self._assumed:
+                    self.missed += 1
+                    return OutsideError(label, error.faults)
                 if name in self._rules and error.value:
                     return _broken(label, *self._rules[name], error.value)
                 faults = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.errors import Fault, UnsupportedError, printable, show
+from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,13 +40,17 @@ class NeedsValueError(UnsupportedError):
         """The type of the node that needs them."""
 
 
+class OutsideError(DmlError):
+    """Values of a run that a program does not hold for: one for those very values computes them."""
+
+
 class Known:
     """Elements that are known, in a row: computed when somebody first asks for them, and never changed.
 
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "fill", "is_readable")
+    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable")
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Known:
         self.fill = fill
         """What reads the elements into memory of as many bytes, where that can be done."""
         self._data: SharedData | None = None
+        self._text: bytes | None = None
         self.is_readable = is_readable
 
     def flat(self) -> np.ndarray[Any, Any]:
@@ -73,6 +78,12 @@ class Known:
             self._flat = made
             self._make = None
         return self._flat
+
+    def text(self) -> bytes:
+        """Their bytes, by which few elements are told from others."""
+        if self._text is None:
+            self._text = self.flat().tobytes()
+        return self._text
 
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""

@@ -286,5 +286,5 @@ def _factor(
         section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
     else:
         lies, section, mode = sides.computed(value, across)
-    packing = Packing(lying or lies, kind, panel, pitch)
+    packing = Packing(lying or lies, kind, panel, pitch, tile_for(sides.kind, SIDE).lanes)
     return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))
