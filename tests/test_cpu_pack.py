@@ -37,7 +37,7 @@ def test_windows(lanes: int, kind: str, line: int, stride: int) -> None:
         source = rng.standard_normal(last + 1).astype(np.float32 if kind == "f32" else np.float16)
         tables = [np.ascontiguousarray(one * source.itemsize, np.int64) for one in (far, STEPS)]
         packing = Packing("w", kind, panel, panel, lanes)
-        found = pack(packing, source, *(one.ctypes.data for one in tables), rows, len(STEPS))
+        found = pack(packing, source, tables[0].ctypes.data, tables[1].ctypes.data, rows, len(STEPS))
         np.testing.assert_array_equal(found[:, :rows], source[far + STEPS[:, None]].astype(np.float32))
 
 
@@ -50,7 +50,8 @@ def test_rows(lanes: int, lie: str, panel: int) -> None:
     for rows in (panel, panel - 1, panel - 5, *([2 * panel] if lie == "p" else [])):
         matrix = {"p": source[:, :, 0].T.copy().T, "t": source[:, :, 0].copy(), "s": source[:, :, 0]}[lie][:rows]
         packing = Packing(lie, "f32", panel, -(-panel // 4) * 4, lanes)
-        found = pack(packing, matrix, *matrix.strides, rows, 11)
+        across, step = matrix.strides
+        found = pack(packing, matrix, across, step, rows, 11)
         for first in range(0, rows, panel):
             part = matrix[first : first + panel]
             np.testing.assert_array_equal(found[:, first // panel * packing.pitch :][:, : len(part)], part.T)

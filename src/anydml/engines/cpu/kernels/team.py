@@ -44,8 +44,8 @@ MISSED = 1024 * 1024
 BRIEF = 128 * 1024
 """Bytes up to which Python's lock is kept: a few microseconds."""
 PAUSES = 5000
-"""About 50 us on an Arm Neoverse-N1, and 200 on a Xeon of today, where a thread takes longer to wake: MobileNet-v2 after a
-pause of 0.1 s takes 16 threads 5.0 ms with 1000 (50 us), and 3.9 with 20,000."""
+"""About 50 us on an Arm Neoverse-N1, and 200 on a Xeon of today, where threads take longer to wake: MobileNet-v2 after
+a rest of 0.1 s takes 16 threads 5.0 ms with 1,000, and 3.9 with 20,000."""
 
 _TEXT = """
 {declare_pause}

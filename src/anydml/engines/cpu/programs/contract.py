@@ -44,7 +44,7 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
     from anydml.engines.cpu.programs.panels import Panels
     from anydml.engines.cpu.programs.sides import Section
