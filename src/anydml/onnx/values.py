@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Known:
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable")
+    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable", "was_read")
 
     def __init__(
         self,
@@ -66,9 +66,23 @@ class Known:
         self._data: SharedData | None = None
         self._text: bytes | None = None
         self.is_readable = is_readable
+        self.was_read = False
+        """Whether somebody looked at the elements, so that what is planned may depend on them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.flat(),)
 
     def flat(self) -> np.ndarray[Any, Any]:
-        """The elements."""
+        """The elements, to be looked at."""
+        self.was_read = True
+        return self._elements()
+
+    @property
+    def shared(self) -> SharedData | None:
+        """The elements as graphs share them, where one does."""
+        return self._data
+
+    def _elements(self) -> np.ndarray[Any, Any]:
         make = self._make  # before the elements: whoever computes them sets these first
         if self._flat is None:
             assert make is not None  # noqa: S101 - for type checkers: there is the one or the other
@@ -88,8 +102,23 @@ class Known:
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(size, self.flat, is_held=not self.is_readable, fill=self.fill)
+            self._data = SharedData(size, self._elements, is_held=not self.is_readable, fill=self.fill)
         return self._data
+
+
+class Parts(NamedTuple):
+    """What DequantizeLinear makes a tensor of: (numbers - zero)·scale."""
+
+    numbers: Value
+    scale: Value
+    zero: Value | None
+    axis: int
+    """Along which scales are."""
+
+    def for_next_graph(self) -> Parts:
+        """The same without what they are in one graph."""
+        zero = None if self.zero is None else self.zero.for_next_graph()
+        return Parts(self.numbers.for_next_graph(), self.scale.for_next_graph(), zero, self.axis)
 
 
 @dataclass(eq=False, slots=True)
@@ -113,6 +142,8 @@ class Value:
     """The graph inputs that it hangs on, where it is not known."""
     halves: Known | None = None
     """Of 4 bits that a model carries, the bytes that they share."""
+    parts: Parts | None = None
+    """Of what was dequantised, what it was made of."""
 
     def __post_init__(self) -> None:
         if len(self.shape) > MOST_DIMENSIONS:
@@ -172,7 +203,8 @@ class Value:
 
     def for_next_graph(self) -> Value:
         """The same without what it is in one graph."""
-        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves)
+        parts = None if self.parts is None else self.parts.for_next_graph()
+        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves, parts)
 
 
 def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") -> None:

@@ -6,6 +6,7 @@ import functools
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.cpu import plans
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     CheckedProgram,
@@ -72,6 +73,7 @@ class CpuEngine:
     reads_weights: tuple[DataType, ...] = (DataType.FLOAT32,)
     reads_outside = False
     reserve = staticmethod(reserve_host)
+    plans = plans
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
