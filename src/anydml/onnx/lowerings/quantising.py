@@ -10,7 +10,6 @@ import numpy as np
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
-from anydml.graph.weights import FEW
 from anydml.ir.weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert, spread
@@ -125,6 +124,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
+_FEW = 8
+"""Rows up to which they are."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -174,7 +175,12 @@ def matmul_bits(node: Node) -> list[Value]:
         node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
     flat = node.tracer.reshape(a, (a.count // length, length))
     is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
-    if node.integer("accuracy_level", 0) == _ROUNDS and is_whole and flat.shape[0] <= FEW and a.element.name == "FLOAT":
+    if (
+        node.integer("accuracy_level", 0) == _ROUNDS
+        and is_whole
+        and flat.shape[0] <= _FEW
+        and a.element.name == "FLOAT"
+    ):
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
     result = node.tracer.reshape(found, (*a.shape[:-1], columns))
