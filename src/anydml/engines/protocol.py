@@ -32,6 +32,28 @@ def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
     return found
 
 
+class Plans(Protocol):
+    """Where an engine keeps plans on disk, by a key that is a word."""
+
+    def read(self, key: str) -> bytes | None:
+        """What was kept; None where nothing was, or by other code than this."""
+
+    def write(self, key: str, data: bytes) -> None:
+        """Keep something, where that can be."""
+
+    def dump(self, found: object, name: Callable[[Any], Any]) -> bytes:
+        """Programs, and what holds them, as bytes; what `name` gives another name than None has that in its place."""
+
+    def load(self, data: bytes, find: Callable[[Any], Any]) -> Any:
+        """What was dumped; `find` gives what has a name. Any error says that it cannot be had."""
+
+
+def plans_of(engine: Engine) -> Plans | None:
+    """Where an engine keeps plans; None for one that keeps none."""
+    found: Plans | None = getattr(engine, "plans", None)  # which few engines have
+    return found
+
+
 def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
     """A row of launches that is run again and again, in a quicker way where an engine has one.
 

@@ -68,16 +68,11 @@ def _label(name: str, number: int, edge: Any) -> str:
 def _node_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> Iterator[Fault]:
     if graph.output_count < 1:
         yield Fault(field="OutputCount", rule="OutputCount must be at least 1", value=0, found="0")
-    sound: set[int] = set()
-    """The descriptions that were looked at, in which nothing is at fault: models repeat theirs."""
     for number, node in operators(graph).items():
-        if id(node.desc) in sound:
+        faults = node.desc.faults_at(level, where)
+        if not faults and not any(desc.signed_strides for _, desc in node.outputs.values()):
             continue
         label = graph.label(number)
-        faults = [*node.desc.level_faults(level, where), *node.desc.own_faults()]
-        if not faults and all(stride >= 0 for _, desc in node.outputs.values() for stride in desc.element_strides):
-            sound.add(id(node.desc))
-            continue
         for fault in faults:
             subject = f"{label}: {node.kind}" if node.name else label
             field = f"{label}.{fault.field}" if fault.field else label

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 import sys
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from anydml.graph.recipe import Recipe
 from anydml.graph.rules import RULES
 from anydml.graph.rules.attend import attend
 from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.layouts import constants_to_lay_out
+from anydml.graph.rules.layouts import ROOM, constants_to_lay_out
 from anydml.graph.rules.together import together
 from anydml.graph.weights import read_weights
 
@@ -71,6 +72,15 @@ def laid_out(recipe: Recipe, owned: Collection[str], room: int, without: Collect
     if name_of(constants_to_lay_out) in without:
         return frozenset()
     return constants_to_lay_out(recipe, room) | {*owned}
+
+
+def room_needed(recipe: Recipe, known: Collection[str], without: Collection[str]) -> int:
+    """The bytes of room that constants have to be laid out ahead; -1 where they are not, for want of it."""
+    if name_of(constants_to_lay_out) in without:
+        return 0
+    sizes = [store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "constant"]
+    is_there = all(name in known for name, store in recipe.stores.items() if store.kind == "constant")
+    return math.ceil(sum(sizes) * ROOM) if is_there else -1
 
 
 def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[int]] | None = None) -> Recipe:

@@ -16,6 +16,7 @@ from anydml.onnx.feeds import index_names, make_up
 from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, check_graph, describe
 from anydml.onnx.into import run_into
+from anydml.onnx.kept import Kept
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, hosts, take_value
 from anydml.onnx.parts.segment import looks_at
@@ -26,7 +27,7 @@ from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder
 from anydml.onnx.spares import Spares
-from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError, Value
+from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Model:
             name: replace(info, shape=self._binder.shown(name)) for name, info in self._declared.items()
         }
         """By name, in the model's order; those that have a value of the model's own may be left out."""
-        self._kept: dict[str, Value] = {}
+        self._kept = Kept()
         """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
         self._recall, self._spares = Recall(device.engine.memory), Spares()
         look = None if is_strict else looks_at

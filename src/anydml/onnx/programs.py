@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.errors import ModelError
 from anydml.onnx.feeding import on_host
+from anydml.onnx.plans import PlansOnDisk
 from anydml.onnx.program import Program
 from anydml.onnx.shapes import refuse_large
 from anydml.onnx.tracing import trace
-from anydml.onnx.values import NeedsValueError, Value
+from anydml.onnx.values import NeedsValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import numpy as np
+
+    from anydml.onnx.kept import Kept
     from anydml.onnx.reading import Source
     from anydml.onnx.spares import Spares
     from anydml.runtime.device import Device
@@ -40,7 +44,7 @@ class Programs(OrderedDict[Any, Program]):
         self,
         source: Source,
         device: Device,
-        kept: dict[str, Value],
+        kept: Kept,
         spares: Spares,
         forget: Callable[[Program], object],
         looks_at: Callable[[NeedsValueError, Mapping[str, tuple[int, ...]]], bool] | None = None,
@@ -56,6 +60,7 @@ class Programs(OrderedDict[Any, Program]):
         self._exact: Programs | None = None
         self.source = source
         self._device, self._kept, self._spares = device, kept, spares
+        self._on_disk = PlansOnDisk(source, device, kept, assumes=assumes)
         self._forget, self._looks_at = forget, looks_at
         self.valued: list[str] = []
         """Inputs whose values a shape hangs on, found while tracing."""
@@ -98,8 +103,7 @@ class Programs(OrderedDict[Any, Program]):
                 return program
             start = time.perf_counter()
             try:
-                found = trace(self.source, shapes, values, self._device, kept=self._kept, assumes=self.assumes)
-                program = Program(found, self._spares, self.source.beside, self.source.without)
+                program = self._make(shapes, values)
             except NeedsValueError as error:
                 self._need(error, shapes, arrays)
                 continue
@@ -107,6 +111,14 @@ class Programs(OrderedDict[Any, Program]):
                 self._seconds += time.perf_counter() - start
             self._add(key, program)
             return program
+
+    def _make(self, shapes: dict[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]]) -> Program:
+        """A program that is kept on disk, or else one that is traced and planned."""
+        if (program := self._on_disk.find(shapes, values, self._spares)) is None:
+            found = trace(self.source, shapes, values, self._device, kept=self._kept, assumes=self.assumes)
+            program = Program.of(found, self._spares, self.source.beside, self.source.without)
+            self._on_disk.keep(shapes, values, program)
+        return program
 
     def _add(self, key: Any, program: Program) -> None:
         """Keep a program, and let go of those used longest ago.
@@ -129,7 +141,7 @@ class Programs(OrderedDict[Any, Program]):
         """Count what a program holds for itself: its steps, and constants that no other one holds."""
         if (compiled := program.compiled) is None:
             return
-        self._size += sign * _STEP_BYTES * len(compiled.recipe.steps)
+        self._size += sign * _STEP_BYTES * len(compiled.plan.programs)
         for address, size in compiled.held.items():
             before = self._holders[address]
             self._holders[address] = after = before + sign

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
 from anydml.onnx.graphs import check_support, describe, element_of
-from anydml.onnx.library import kind_of
+from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
-from anydml.onnx.nodes import Node, label_of
-from anydml.onnx.offsets import remember
+from anydml.onnx.nodes import Node
+from anydml.onnx.offsets import is_offset, remember
+from anydml.onnx.repeats import key_of, sketch
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
 from anydml.onnx.tracer import Tracer
 from anydml.onnx.values import NeedsValueError, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
+    from anydml.onnx.kept import Line
     from anydml.onnx.reading import Source
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
@@ -58,6 +60,7 @@ class Trace:
     outputs: dict[str, Value | None]
     """None for what a node that met with an error would have made."""
     records: list[Record] = field(default_factory=list)
+    """Of a trace that went on after errors."""
 
 
 def trace(
@@ -66,7 +69,7 @@ def trace(
     values: Mapping[str, np.ndarray[Any, Any]],
     device: Device,
     *,
-    kept: dict[str, Value] | None = None,
+    kept: Kept | None = None,
     keep_going: bool = False,
     assumes: bool = True,
 ) -> Trace:
@@ -78,7 +81,7 @@ def trace(
     """
     graph = source.proto.graph
     tracer = Tracer(device, source.beside, assumes=assumes)
-    scope = Scope(source, graph, {} if kept is None else kept)
+    scope = Scope(source, graph, Kept() if kept is None else kept)
     for info in graph.input:
         if info.name in shapes:
             scope.give(info.name, _input(info, source, shapes[info.name], values.get(info.name)))
@@ -102,37 +105,34 @@ class _Walk:
     def through(self, graph: Any) -> list[Value | None]:
         """What a graph gives; None for what a node that met with an error would have made."""
         tracer, scope = self._tracer, self._scope
-        for proto in graph.node:
-            tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
+        for node in scope.kept.lines(graph):
+            tracer.begin(node.label, node.shown)
             error: DmlError | None = None
             try:
                 if self._keep_going:
-                    check_support(self._source, proto)
-                if (again := scope.recall(proto)) is not None:
+                    check_support(self._source, node.proto)
+                if (again := scope.recall(node)) is not None:
                     made, tracer.folded = again, True
                 else:
-                    inputs = [scope.find(name) for name in proto.input]
-                    node = Node(proto, self._source.opset, inputs, tracer, self._inline)
-                    check_types(node, inputs)
-                    made = _lower(node)
-                    scope.keep(proto, made)
-                    remember(node, inputs, made)
+                    inputs = [scope.find(name) for name in node.inputs]
+                    made = self._lower(node, inputs)
+                    scope.keep(node, made)
+                    if any(value is not None and is_offset(value) for value in made):
+                        remember(Node(node.proto, self._source.opset, inputs, tracer), inputs, made)
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise
                 is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
                 error = found if is_of_file else of_node(found, tracer.label)
                 if isinstance(error, NeedsValueError):
-                    error.kind = kind_of(proto)
+                    error.kind = node.kind
                 if not self._keep_going:
                     self._raised = error
                     raise error from found.__cause__
-                made = [None] * len(proto.output)
-            scope.put(proto, tracer.label, made)
-            note = "" if error or tracer.added else tracer.note or _note(tracer, made)
-            read = None if error is None else _size([name for name in proto.input if name], scope)
-            what = (tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read)
-            self.records.append(Record(*what, proto, self._depth))
+                made = [None] * len(node.outputs)
+            scope.put(node, made)
+            if self._keep_going:
+                self._record(node, made, error)
         outputs: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
@@ -140,6 +140,30 @@ class _Walk:
             if output is not None and not self._keep_going:
                 _check_type(info, output, self._source)
         return outputs
+
+    def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
+        """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
+        tracer, kept = self._tracer, self._scope.kept
+
+        def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
+            return _lower(Node(node.proto, self._source.opset, given, into, self._inline), given)
+
+        told = None if node.alike is None else key_of(inputs)
+        if told is None:
+            return lower(tracer, inputs)
+        key = (node.alike, self._source.opset, told)
+        if key not in kept.patterns:
+            kept.keep_pattern(key, sketch(tracer, inputs, lower))
+        pattern = kept.patterns[key]
+        made = None if pattern is None else pattern.put(tracer, inputs)
+        return lower(tracer, inputs) if made is None else made
+
+    def _record(self, node: Line, made: list[Value | None], error: DmlError | None) -> None:
+        tracer = self._tracer
+        note = "" if error or tracer.added else tracer.note or _note(tracer, made)
+        read = None if error is None else _size([name for name in node.inputs if name], self._scope)
+        what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, error, read)
+        self.records.append(Record(*what, node.proto, self._depth))
 
     def _inline(self, graph: Any, name: str) -> list[Value | None]:
         """What a branch gives, its nodes being part of the model's graph; `name` is the branch's."""
@@ -176,7 +200,8 @@ def _size(names: list[str], scope: Scope) -> int | None:
     return sum(value.element.bytes_of(value.count) for value in values if value is not None)
 
 
-def _lower(node: Node) -> list[Value | None]:
+def _lower(node: Node, inputs: Sequence[Value | None]) -> list[Value | None]:
+    check_types(node, inputs)
     lowering = find_lowering(node.kind, node.version)
     assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
     return list(lowering(node))

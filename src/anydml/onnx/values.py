@@ -50,7 +50,7 @@ class Known:
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "fill", "is_readable")
+    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable", "was_read")
 
     def __init__(
         self,
@@ -64,10 +64,25 @@ class Known:
         self.fill = fill
         """What reads the elements into memory of as many bytes, where that can be done."""
         self._data: SharedData | None = None
+        self._text: bytes | None = None
         self.is_readable = is_readable
+        self.was_read = False
+        """Whether somebody looked at the elements, so that what is planned may depend on them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.flat(),)
 
     def flat(self) -> np.ndarray[Any, Any]:
-        """The elements."""
+        """The elements, to be looked at."""
+        self.was_read = True
+        return self._elements()
+
+    @property
+    def shared(self) -> SharedData | None:
+        """The elements as graphs share them, where one does."""
+        return self._data
+
+    def _elements(self) -> np.ndarray[Any, Any]:
         make = self._make  # before the elements: whoever computes them sets these first
         if self._flat is None:
             assert make is not None  # noqa: S101 - for type checkers: there is the one or the other
@@ -78,10 +93,16 @@ class Known:
             self._make = None
         return self._flat
 
+    def text(self) -> bytes:
+        """Their bytes, by which few elements are told from others."""
+        if self._text is None:
+            self._text = self.flat().tobytes()
+        return self._text
+
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(size, self.flat, is_held=not self.is_readable, fill=self.fill)
+            self._data = SharedData(size, self._elements, is_held=not self.is_readable, fill=self.fill)
         return self._data
 
 

@@ -7,6 +7,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.cpu import plans
 from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs import (
     CheckedProgram,
@@ -77,6 +78,7 @@ class CpuEngine:
     unpacks_weights = True
     reads_outside = False
     reserve = staticmethod(reserve_host)
+    plans = plans
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own

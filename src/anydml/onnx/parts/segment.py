@@ -25,12 +25,12 @@ from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from anydml.onnx.kept import Kept
     from anydml.onnx.parts.scope import Scope
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
     from anydml.onnx.tracing import Trace
     from anydml.onnx.types import ElementType
-    from anydml.onnx.values import Value
 
 _MOST_LOOKED_AT = 64
 """Elements up to which a program is made for each value of what sizes hang on, rather than a cut."""
@@ -73,7 +73,7 @@ class Segment(Part):
         takes: tuple[str, ...],
         gives: Sequence[Any],
         scope: Scope,
-        kept: dict[str, Value],
+        kept: Kept,
         numbers: Mapping[str, int],
     ) -> None:
         """`gives` are declared outputs (ValueInfoProto); `numbers` are those of nodes by the names that they make."""

@@ -45,7 +45,7 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
     from anydml.engines.cpu.programs.panels import Panels
     from anydml.engines.cpu.programs.sides import Section
@@ -313,5 +313,5 @@ def _factor(
         section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
     else:
         lies, section, mode = sides.computed(value, across)
-    packing = Packing(lying or lies, kind, panel, pitch)
+    packing = Packing(lying or lies, kind, panel, pitch, tile_for(sides.kind, SIDE).lanes)
     return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))
