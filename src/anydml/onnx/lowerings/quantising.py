@@ -124,7 +124,7 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
-_FEW = 8
+FEW = 8
 """Rows up to which they are."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
@@ -178,7 +178,7 @@ def matmul_bits(node: Node) -> list[Value]:
     if (
         node.integer("accuracy_level", 0) == _ROUNDS
         and is_whole
-        and flat.shape[0] <= _FEW
+        and flat.shape[0] <= FEW
         and a.element.name == "FLOAT"
     ):
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
