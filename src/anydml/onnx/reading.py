@@ -14,6 +14,7 @@ from anydml.limits import MemoryLimit, read_max_steps
 from anydml.onnx.bodies import graphs_within, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.ordering import in_order
 from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, cut_out
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
@@ -94,7 +95,7 @@ def read_model(
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
     opset, functions = _check_form(proto, name), find_functions(proto)
-    whole = inlined(proto, functions, name)
+    whole = in_order(inlined(proto, functions, name), name)
     # What a model that only called functions of its own is made of needs an opset as well.
     opset = opset or _check_form(whole, name)
     if whole is not given:
@@ -206,15 +207,15 @@ def _check_form(proto: Any, name: str) -> int:
         rule = f"ir_version {proto.ir_version} is not supported"
         fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
         raise UnsupportedError(name, fault)
-    domains = [own_domain(entry.domain) for entry in proto.opset_import]
-    if len(set(domains)) < len(domains):
-        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
-    versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
+    pairs = {(own_domain(entry.domain), int(entry.version)) for entry in proto.opset_import}
+    versions = dict(pairs)
+    if len(versions) < len(pairs):  # the same one twice is what scikit-learn's converter writes
+        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must give each domain one opset"))
     if "" not in versions:
         if all(node.domain not in ONNX_DOMAINS for node in nodes_within(proto.graph.node, name)):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
-        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))
+        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show([*versions])))
     if versions[""] < 1:
         rule = "opset_import must be at least 1"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=str(versions[""])))
