@@ -179,12 +179,7 @@ def matmul_bits(node: Node) -> list[Value]:
         node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
     flat = node.tracer.reshape(a, (a.count // length, length))
     is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
-    if (
-        node.integer("accuracy_level", 0) == _ROUNDS
-        and is_whole
-        and flat.shape[0] <= FEW
-        and a.element.name == "FLOAT"
-    ):
+    if node.integer("accuracy_level", 0) == _ROUNDS and is_whole and flat.shape[0] <= FEW and a.element.name == "FLOAT":
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
     result = node.tracer.reshape(found, (*a.shape[:-1], columns))
