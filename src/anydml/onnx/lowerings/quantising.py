@@ -12,7 +12,6 @@ import numpy as np
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
-from anydml.graph.weights import FEW
 from anydml.ir.weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import take_blocks
@@ -129,6 +128,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
+FEW = 8
+"""Rows up to which they are."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
