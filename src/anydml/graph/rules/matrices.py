@@ -1,6 +1,6 @@
 """Matrices: what a product makes for attention alone lies as its rows and columns, and not head by head.
 
-This is no rule of the optimiser's rounds: it takes no step away, and is for engines whose attention reads heads wherever
+This is no rule of the optimiser's rounds: it takes no step away, and is for engines whose attention reads heads where
 they lie. A product that writes matrices of one head each is twelve small ones, or writes every number by itself.
 """
 
