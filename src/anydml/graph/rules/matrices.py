@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.recipe import Recipe
+from anydml.graph.recipe import Recipe, Step
 from anydml.graph.views import trace
 from anydml.ir.attending import Attend
 from anydml.ir.patterns import match_contraction
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
-    from anydml.graph.recipe import Step
     from anydml.ir.views import View
 
 
@@ -25,9 +24,10 @@ def matrices(recipe: Recipe) -> Recipe:
     writers: dict[str, list[Step]] = {}
     readers: dict[str, list[Step]] = {}
     for step in recipe.steps:
-        for views, steps in ((step.targets, writers), (step.sources, readers)):
-            for view in views:
-                steps.setdefault(view.tensor, []).append(step)
+        for view in step.targets:
+            writers.setdefault(view.tensor, []).append(step)
+        for view in step.sources:
+            readers.setdefault(view.tensor, []).append(step)
     turned: dict[str, tuple[View, View]] = {}
     for name, (first, *others) in writers.items():
         is_between = recipe.stores[name].kind == "scratch" and not others
@@ -42,7 +42,7 @@ def matrices(recipe: Recipe) -> Recipe:
     def read(view: View) -> View:
         return _seen(view, *turned[view.tensor]) or view if view.tensor in turned else view
 
-    steps = []
+    steps = list[Step]()
     for step in recipe.steps:
         made = step.reading(read) if any(view.tensor in turned for view in step.sources) else step
         steps.append(made.writing(turned[step.target.tensor][1]) if step.target.tensor in turned else made)
