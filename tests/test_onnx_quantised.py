@@ -87,7 +87,7 @@ def test_a_quantised_network_gives_onnx_runtimes_answers(form: str, kinds: str, 
 def test_products_of_dequantised_numbers_are_of_bytes() -> None:
     """What QDQ files say is computed as QLinearConv and MatMulInteger would: no number is dequantised before."""
     rng, make = np.random.default_rng(7), onnx.helper.make_node
-    values = {
+    values: dict[str, Any] = {
         "w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8), "v": rng.integers(-9, 9, 4).astype(np.int32),
         "s": np.float32(0.03), "z": np.uint8(120), "ws": np.array([0.01, 0.02, 0.005, 0.01], np.float32),
         "wz": np.zeros(4, np.int8), "m": rng.integers(0, 255, (6, 5)).astype(np.uint8),
