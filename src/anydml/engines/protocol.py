@@ -78,8 +78,10 @@ class Engine(Protocol):
     name: str
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
-    reads_weights: tuple[DataType, ...]
-    """The types of rows of which a few are multiplied with weights of few bits as they lie."""
+    reads_weights: Mapping[DataType, int]
+    """By the type of rows, how many of them are multiplied with weights of few bits as they lie."""
+    unpacks_weights: bool
+    """Whether more rows are multiplied with such weights as well, which are dequantised as they are read."""
     reads_outside: bool
     """Whether windows past a tensor's ends are quicker to read than a tensor with room around it is to write."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import operator
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.graph.guard import guard
@@ -31,7 +33,8 @@ class Plain(NamedTuple):
     """What an engine says of itself that has no ways of its own."""
 
     takes: Callable[[Primitive], bool] = all_plain
-    reads_weights: tuple[DataType, ...] = ()
+    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    unpacks_weights: bool = False
     reads_outside: bool = False
 
 
@@ -113,7 +116,13 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
     recipe = apply(read_weights, recipe, engine.reads_weights)
     recipe = apply(read_outside, recipe) if engine.reads_outside else recipe
     recipe = apply(attend, optimise(recipe, without, did), engine.takes)
-    once, always = (Recipe({}, ()), recipe) if name_of(split_constants) in without else split_constants(recipe)
+    if name_of(split_constants) in without:
+        once, always = Recipe({}, ()), recipe
+    else:
+        unpack = None
+        if engine.unpacks_weights and name_of(read_weights) not in without:
+            unpack = functools.partial(read_weights, few=engine.reads_weights, are_many=True)
+        once, always = split_constants(recipe, unpack)
     always = apply(together, guard(always))
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:

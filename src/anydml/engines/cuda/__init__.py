@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.repeated import compile_repeat
@@ -16,7 +17,7 @@ from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
@@ -59,7 +60,8 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32, DataType.FLOAT16)
+    reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 8, DataType.FLOAT16: 4})
+    unpacks_weights = False
     reads_outside = True
 
     def __init__(self, index: int = 0) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
-    reads_weights: tuple[DataType, ...] = ()
+    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    unpacks_weights = False
     reads_outside = False
     reserve = staticmethod(reserve_host)
 
