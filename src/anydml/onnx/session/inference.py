@@ -13,8 +13,7 @@ from anydml.engines.threads import get_num_threads
 from anydml.errors import BindingError, DmlError, Fault, printable, show
 from anydml.graph.without import rewritings
 from anydml.locks import cached_property
-from anydml.onnx.graphs import shape_of
-from anydml.onnx.model import Model, load
+from anydml.onnx.loading import load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
 from anydml.onnx.session.inputs import read_value
@@ -22,13 +21,14 @@ from anydml.onnx.session.options import GraphOptimizationLevel, RunOptions, Sess
 from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed, told
 from anydml.onnx.session.ort_value import OrtValue, on_host
 from anydml.onnx.session.own_threads import OwnThreads
-from anydml.onnx.session.preparing import prepare, without_names
+from anydml.onnx.session.preparing import prepare
 from anydml.onnx.session.providers import find_device, read_providers
 from anydml.onnx.session.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.onnx.model import Model
     from anydml.onnx.reading import Source
     from anydml.onnx.session.description import ModelMetadata
     from anydml.runtime.device import Device
@@ -202,26 +202,9 @@ class InferenceSession:
         timed = contextlib.nullcontext() if self._timeline is None else self._timeline.run(self.device.engine.memory)
         with told(), timed, self._with_threads():
             self._check_terminated(options)
-            try:
-                results = self._model.run(inputs, out=out or None)
-            except BindingError:
-                if not self._loosen(inputs):
-                    raise
-                results = self._model.run(inputs, out=out or None)
+            results = self._model.run(inputs, out=out or None)
             self._check_terminated(options)
         return results
-
-    def _loosen(self, inputs: dict[str, Any]) -> bool:
-        """Forget the names of sizes where arrays disagree on one, which ONNX Runtime never compares: (1, 3, ?, ?)."""
-        declared = {info.name: shape_of(info) or () for info in self._source.proto.graph.input}
-        seen: dict[str, int] = {}
-        for name, array in inputs.items():
-            for size, found in zip(declared.get(name, ()), getattr(array, "shape", ()), strict=False):
-                if isinstance(size, str) and seen.setdefault(size, found) != found:
-                    self.get_outputs()  # which tell sizes by their names
-                    self._model = self._compile(without_names(self._source), self.device)
-                    return True
-        return False
 
     def _check_terminated(self, options: RunOptions) -> None:
         if options.terminate:
