@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -28,7 +29,7 @@ from anydml.onnx.spares import Spares
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
@@ -182,6 +183,18 @@ class Model:
             except OutsideError:
                 pass  # found once more below
         return self._run_closely(held, out)
+
+    def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
+        """What runs on these very arrays of NumPy's, into those, at each call as they are then.
+
+        They have been run on before, and lie apart. None where that cannot be bound: a run does it.
+        """
+        program = None if self._programs.valued else self._recall.find(dict(inputs))
+        results = [] if program is None else [outs.get(name) for name in program.names]
+        if program is None or not all(map(program.fits, program.values, results)):
+            return None
+        launch = program.bound(inputs, results, frozenset())
+        return None if launch is None else functools.partial(program.guard, launch)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""

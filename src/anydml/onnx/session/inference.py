@@ -24,6 +24,7 @@ from anydml.onnx.session.own_threads import OwnThreads
 from anydml.onnx.session.preparing import prepare
 from anydml.onnx.session.providers import find_device, read_providers
 from anydml.onnx.session.timeline import Timeline
+from anydml.onnx.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -187,6 +188,14 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
         """Run on what is bound, into what is bound."""
+        if run_options is None and (launch := iobinding.launch(self._model)) is not None and self._is_free():
+            try:
+                launch()
+                return
+            except OutsideError:
+                pass  # which another program computes
+            except DmlError as error:
+                raise renamed(error) from error.__cause__
         out = iobinding.written()
         if run_options is None and not out and self._is_plain(iobinding.inputs):
             try:  # `with told()` would take 2 us
@@ -196,6 +205,7 @@ class InferenceSession:
             iobinding.take(results)
         else:
             iobinding.take(self._compute(iobinding.inputs, out, run_options))
+        iobinding.prepare(self._model)
 
     def _compute(self, inputs: dict[str, Any], out: dict[str, Any], run_options: Any) -> dict[str, Any]:
         options: RunOptions = read_options(run_options, RunOptions, "run_options")
@@ -221,8 +231,12 @@ class InferenceSession:
                 return False
         return True
 
+    def _is_free(self) -> bool:
+        """Whether nothing is to be set before a run."""
+        return self._timeline is None and self._threads in (0, get_num_threads())
+
     def _run_plainly(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        if self._threads in (0, get_num_threads()):
+        if self._is_free():
             return self._model.run(feed)
         with OwnThreads(self._threads):
             return self._model.run(feed)
