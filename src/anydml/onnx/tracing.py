@@ -117,8 +117,9 @@ class _Walk:
                     inputs = [scope.find(name) for name in node.inputs]
                     made = self._lower(node, inputs)
                     scope.keep(node, made)
-                    if any(value is not None and is_offset(value) for value in made):
-                        remember(Node(node.proto, self._source.opset, inputs, tracer), inputs, made)
+                    for value in made:
+                        if value is not None and value.known is None and is_offset(value):
+                            remember(self._node(node, inputs, tracer), inputs, [value])
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise
@@ -144,19 +145,19 @@ class _Walk:
     def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
         """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
+        if node.alike is not None and (told := key_of(inputs)) is not None:
+            key = (node.alike, self._source.opset, told)
+            if key in kept.patterns:
+                pattern = kept.patterns[key]
+            else:
+                pattern = sketch(tracer, inputs, lambda into, given: _lower(self._node(node, given, into), given))
+                kept.keep_pattern(key, pattern)
+            if pattern is not None and (made := pattern.put(tracer, inputs)) is not None:
+                return made
+        return _lower(self._node(node, inputs, tracer), inputs)
 
-        def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
-            return _lower(Node(node.proto, self._source.opset, given, into, self._inline), given)
-
-        told = None if node.alike is None else key_of(inputs)
-        if told is None:
-            return lower(tracer, inputs)
-        key = (node.alike, self._source.opset, told)
-        if key not in kept.patterns:
-            kept.keep_pattern(key, sketch(tracer, inputs, lower))
-        pattern = kept.patterns[key]
-        made = None if pattern is None else pattern.put(tracer, inputs)
-        return lower(tracer, inputs) if made is None else made
+    def _node(self, node: Line, inputs: Sequence[Value | None], tracer: Tracer) -> Node:
+        return Node(node.proto, self._source.opset, inputs, tracer, self._inline)
 
     def _record(self, node: Line, made: list[Value | None], error: DmlError | None) -> None:
         tracer = self._tracer
