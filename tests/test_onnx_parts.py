@@ -108,6 +108,7 @@ def test_parts_give_what_onnx_runtime_gives(name: str, monkeypatch: pytest.Monke
     again = dml.onnx.load(proto, device=ENGINE).run(inputs)["y"]
     assert again.tolist() == mine.tolist() if mine.dtype == object else np.allclose(again, mine, 1e-5)
     told = loaded.explain()
+    assert loaded._divided is not None
     assert len(told.parts) == len(list(loaded._divided.parts()))
     assert all(f"part {i} of" in told.text() for i in range(1, len(told.parts) + 1))
     assert all(bool(part.after) == ("compiled" in part.title) for part in told.parts)

@@ -103,7 +103,7 @@ class Binder:
 
     def differing(self, shapes: Mapping[str, tuple[int, ...]]) -> list[Fault]:
         """What the arrays of a run have other sizes by one name for: the likely reason of what went wrong."""
-        sizes, faults = dict(self._sizes), []
+        sizes, faults = dict(self._sizes), list[Fault]()
         for name, shape in shapes.items():
             try:
                 self._match(name, self._inputs[name].shape, shape, sizes, learns=True)
