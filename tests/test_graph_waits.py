@@ -57,3 +57,28 @@ def test_launches_are_spread_over_streams_in_an_order_that_holds() -> None:
     places = spread(waits, 3)
     assert len(set(places)) > 1
     assert len(waits) == len(places)
+
+
+def test_steps_that_look_at_indices_are_in_no_row_that_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[list[list[int]]] = []
+
+    def replayed(launches: Any, waits: Any) -> Any:
+        rows.append(waits)
+        return lambda: [launch() for launch in launches]
+
+    g = dml.Graph("reference")
+    monkeypatch.setattr(g.device.engine, "replayed", replayed, raising=False)
+    x, i = g.input(dml.TensorDesc("float32", SIZES), "x"), g.input(dml.TensorDesc("uint32", SIZES), "i")
+    picked = dml.gather_elements(dml.cumulative_summation(x, axis=3), i, axis=3)
+    model = g.compile([dml.gemm(dml.gemm(picked, x), picked)])
+    numbers, indices = np.random.default_rng(5).standard_normal(SIZES).astype("f4"), np.full(SIZES, 3, "u4")
+    want = np.take_along_axis(np.cumsum(numbers, axis=3), indices.astype(int), axis=3)
+    out = np.empty(SIZES, "f4")
+    model.bind(numbers, indices, out=out).dispatch()
+    np.testing.assert_allclose(out, want @ numbers @ want, rtol=1e-5)
+    checked = [bool(step.primitive.checks) for step in model.recipe.steps]
+    assert sum(map(len, rows)) == checked.count(False) == len(checked) - 1
+    assert all(n < number for row in rows for number, own in enumerate(row) for n in own)
+    indices[0, 0, 0, 0] = 8
+    with pytest.raises(dml.IndexRangeError):
+        model.bind(numbers, indices, out=out).dispatch()
