@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.figures import Figures
 
 
+SHARED, REGISTERS, OTHERS = 227 * 1024, 65_536, 80
+"""Bytes of shared memory and registers of a multiprocessor; registers of a thread beside those for sums."""
+
+
 class Shape(NamedTuple):
     """How a product is cut: a tile's rows, columns and terms, and what of a multiprocessor it takes."""
 
@@ -28,6 +32,17 @@ class Shape(NamedTuple):
     def cuts(self) -> tuple[int, int, int]:
         """Of rows, columns, terms."""
         return self.rows, self.columns, self.depth
+
+    @property
+    def together(self) -> int:
+        """Tiles of FLOAT16 that share a multiprocessor: one multiplies while others read, or finish."""
+        threads = 32 * self.warps
+        shared = (self.rows + self.columns) * self.depth * 2 * self.stages
+        return min(SHARED // shared, REGISTERS // (self.rows * self.columns + OTHERS * threads))
+
+    def for_terms(self, terms: int) -> Shape:
+        """The same with no more steps on their way than there are, and one."""
+        return self._replace(stages=min(self.stages, max(-(-terms // self.depth) + 1, 2)))
 
 
 HALF = (
@@ -66,11 +81,10 @@ SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
     DataType.FLOAT32: SINGLE,
     DataType.INT8: WHOLE,
 }
-AROUND, HEAVY = 8.7e6, 700
-"""Of FLOAT16, the multiplications that a tile would do in the time before and after its terms, 3.3 us; and those in the
-time that gelu takes of one sum. 4096 by 3072 by 768 with gelu took 73 us in tiles of 128 x 256, and 36 without."""
-PAIRED = (128, 128, 64)
-"""Tiles of which two share a multiprocessor: one multiplies while the other does what comes before and after."""
+AROUND, LIGHT, HEAVY = 6.5e6, 270, 700
+"""Of FLOAT16, the multiplications that a tile would do in the time before and after its terms, 3.3 us for 64 x 128: those
+of every tile, of every sum that is written, and of every one that gelu is taken of. 4096 by 3072 by 768 with gelu took
+73 us in tiles of 128 x 256, and 36 without."""
 SKINNY = 16
 """Rows up to which the time is that of reading the right matrix."""
 FEW = 4
@@ -119,9 +133,8 @@ def shape_of(
         work = shape.rows * shape.columns / (shape.speed * slower)
         if kind is not DataType.FLOAT16 or figures.target.arch < 90:
             return rounds * work
-        hidden = 0.4 if shape.cuts == PAIRED and tiles > figures.multiprocessors else 1.0
-        beside = AROUND + (HEAVY * shape.rows * shape.columns if is_heavy else 0)
-        return rounds * (work * -(-terms // shape.depth) * shape.depth + hidden * beside)
+        beside = AROUND + (LIGHT + HEAVY * is_heavy) * shape.rows * shape.columns
+        together = max(min(shape.together, -(-tiles // figures.multiprocessors)), 1)
+        return rounds * (work * -(-terms // shape.depth) * shape.depth + beside / together)
 
-    best = min(shapes, key=time)
-    return best._replace(stages=min(best.stages, max(-(-terms // best.depth) + 1, 2)))
+    return min((shape.for_terms(terms) for shape in shapes), key=time)
