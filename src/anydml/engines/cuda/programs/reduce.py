@@ -104,6 +104,11 @@ class Shape:
     length: int
     parts: int
     warps: int
+    programs: int = 0
+    """Programs that have tiles in turns; 0 where each has one."""
+    stages: int = 1
+    """Of those, how many tiles are on their way at once."""
+    registers: int | None = None
 
 
 def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
@@ -129,7 +134,8 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figure
     each = EACH // 4 if chunks > 1 or walk.is_across else EACH
     most = 16 if operations > SIMPLE and rows * long > LARGE else 8
     warps = min(max(rows * long // (32 * each), 1), most)
-    return Shape(rows, long, parts, warps)
+    registers = REGISTERS.get(warps) if rows * long > LARGE else None
+    return Shape(rows, long, parts, warps, registers=registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +243,10 @@ def _step(
     length, is_whole = walk.along.count, shape.length >= walk.along.count
     values, targets = primitive.values, primitive.targets
     has_rows = tuple(map(primitive.has_rows, targets))
-    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted))
+    tiles = -(-walk.rows.count // shape.rows)
+    in_turns = is_whole and not parted and 0 < shape.programs < tiles
+    is_full = walk.rows.count % shape.rows == 0
+    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted), is_full, in_turns)
     made = emit_rows(values, form, walk.spans, len(primitive.checks))
     first = len(made.slots) + len(made.dimensions)
     rows: list[tuple[int, ...]] = []
@@ -264,11 +273,11 @@ def _step(
     by_row, by_element = (
         min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
     )
-    tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
-    programs = -(-walk.rows.count // shape.rows) * shape.parts
+    tile = Rows(shape.rows, shape.length, by_element, by_row, is_long, shape.stages)
+    programs = shape.programs if in_turns else tiles * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False,
-        registers=REGISTERS.get(shape.warps) if shape.rows * shape.length > LARGE else None,
+        registers=shape.registers,
     )  # fmt: skip
     kernel.prepare()
     for check in primitive.checks:
