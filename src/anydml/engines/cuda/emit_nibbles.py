@@ -43,6 +43,7 @@ class NibblesForm:
     has_lines: bool
     """Whether scales of neighbours lie side by side at multiples of 16 bytes."""
     turns: bool = False
+    waits: int = 0
 
 
 def emit_nibbles(value: Expr, found: Weights, left: Expr, rests: Sequence[Expr], form: NibblesForm) -> Any:
@@ -121,9 +122,16 @@ class _Writer(Lines):
             self.say(f"block = tl.minimum(block, blocks - {EACH})")
         for k in columns:
             self.scales(k)
+        if form.waits == 1:
+            self.say("tl.debug_barrier()")
         for j in range(EACH):
             if self.is_half:
                 self.row(j)
+        if form.waits == 2:
+            self.say("tl.debug_barrier()")
+        if form.waits == 3:
+            self.say("for once in range(0, strides_weights_[1].to(tl.int32)):")
+            self.indent += "    "
         zero, below = form.zero, form.zero
         constants = [_twice(1024 + zero), _twice(-(64 + below))] if self.is_half else [_twice(128 + zero, is_wide=True)]
         flip = f" ^ {form.flip}" if form.flip else ""

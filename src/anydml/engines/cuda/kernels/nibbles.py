@@ -35,7 +35,7 @@ def halves(word, zero, zero_below):
         "=&r,=&r,=&r,=&r,r,r,r",
         [word, zero, zero_below],
         dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
-        is_pure=True,
+        is_pure=False,
         pack=1,
     )
 
@@ -63,7 +63,7 @@ def wide_halves(word, zero):
         "=&r,=&r,=&r,=&r,r,r",
         [word, zero],
         dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
-        is_pure=True,
+        is_pure=False,
         pack=1,
     )
 
@@ -78,7 +78,7 @@ def product(c0, c1, c2, c3, a0, a1, a2, a3, b0, b1, KIND: tl.constexpr):
             "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
             [a0, a1, a2, a3, b0, b1, c0, c1, c2, c3],
             dtype=(tl.float32, tl.float32, tl.float32, tl.float32),
-            is_pure=True,
+            is_pure=False,
             pack=1,
         )
     else:
@@ -88,7 +88,7 @@ def product(c0, c1, c2, c3, a0, a1, a2, a3, b0, b1, KIND: tl.constexpr):
             "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
             [a0, a1, a2, a3, b0, b1, c0, c1, c2, c3],
             dtype=(tl.float32, tl.float32, tl.float32, tl.float32),
-            is_pure=True,
+            is_pure=False,
             pack=1,
         )
 
@@ -101,7 +101,7 @@ def four(place):
         "=r,=r,=r,=r,l",
         [place.to(tl.int64)],
         dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
-        is_pure=True,
+        is_pure=False,
         pack=1,
     )
 
@@ -140,7 +140,7 @@ def four_turned(place, within):
         "=&r,=&r,=&r,=&r,r,r,r,r,r",
         [a, b, c, d, within],
         dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
-        is_pure=True,
+        is_pure=False,
         pack=1,
     )
 
@@ -244,7 +244,7 @@ if triton.knobs.runtime.interpret:
 def paired(word, other, SELECTOR: tl.constexpr):
     """A half of each of two words."""
     return tl.inline_asm_elementwise(
-        "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", [word, other, SELECTOR], dtype=tl.int32, is_pure=True, pack=1
+        "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", [word, other, SELECTOR], dtype=tl.int32, is_pure=False, pack=1
     )
 
 

@@ -23,7 +23,7 @@ FIRST = 90
 """The architecture that has all that is used here."""
 WORDS = 4
 """Of 32 weights."""
-MOST_WARPS, GROUPS, TURNS = 2 if IS_INTERPRETED else 16, 2, False
+MOST_WARPS, GROUPS, TURNS, WAITS = 2 if IS_INTERPRETED else 16, 2, False, 0
 
 
 def has_nibbles(
@@ -58,7 +58,7 @@ def nibbles_kernel(
     made, _ = emit_nibbles(primitive.value, found, left, rests, NibblesForm(
         rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (EACH * warps) == 0, scales=scale,
-        has_lines=is_aligned and block == WORDS and blocks % EACH == 0, turns=TURNS,
+        has_lines=is_aligned and block == WORDS and blocks % EACH == 0, turns=TURNS, waits=WAITS,
     ))  # fmt: skip
     programs = -(-columns // (16 * GROUPS))
     kernel = Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)
