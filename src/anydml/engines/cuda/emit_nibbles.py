@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.engines.cuda.emit import from_bits, function_of, text_of
 from anydml.engines.cuda.emit_lines import Lines
 from anydml.enums import DataType
@@ -43,20 +45,22 @@ class NibblesForm:
     has_lines: bool
     """Whether scales of neighbours lie side by side at multiples of 16 bytes."""
     turns: bool = False
+    """Whether words are read four at once, and exchanged by neighbours."""
     waits: int = 0
+    """What keeps the compiler from reading late: 1 a barrier, 3 a loop of one step."""
 
 
-def emit_nibbles(value: Expr, found: Weights, left: Expr, rests: Sequence[Expr], form: NibblesForm) -> Any:
+def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> Any:
     """A kernel: some columns a program, with all rows; and the user's numbers that it takes.
 
     It takes pointers (weights, scales, the left factor's load, the others', the target), the numbers of columns and of
     words, two strides of each view, and the user's numbers.
     """
-    return _Writer(value, found, left, rests, form).made()
+    return _Writer(value, found, rests, form).made()
 
 
 class _Writer(Lines):
-    def __init__(self, value: Expr, found: Weights, left: Expr, rests: Sequence[Expr], form: NibblesForm) -> None:
+    def __init__(self, value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> None:
         super().__init__()
         self.value, self.fold, self.rests, self.form = value, found.fold, rests, form
         self.given = [node for node in walk(value) if node.op == "given"]
@@ -132,8 +136,8 @@ class _Writer(Lines):
         if form.waits == 3:
             self.say("for once in range(0, strides_weights_[1].to(tl.int32)):")
             self.indent += "    "
-        zero, below = form.zero, form.zero
-        constants = [_twice(1024 + zero), _twice(-(64 + below))] if self.is_half else [_twice(128 + zero, is_wide=True)]
+        zero = form.zero
+        constants = [_twice(1024 + zero), _twice(-(64 + zero))] if self.is_half else [_twice(128 + zero, is_wide=True)]
         flip = f" ^ {form.flip}" if form.flip else ""
         unpack = "halves" if self.is_half else "wide_halves"
         ends = ", ".join(map(str, constants))
@@ -207,8 +211,6 @@ class _Writer(Lines):
 
 def _twice(number: int, *, is_wide: bool = False) -> int:
     """The bits of a pair of equal FLOAT16, or of bfloat16, as an INT32."""
-    import numpy as np
-
     one = int(np.float32(number).view(np.uint32)) >> 16 if is_wide else int(np.float16(number).view(np.uint16))
     both = one << 16 | one
     return both - 2**32 if both >= 2**31 else both

@@ -136,8 +136,7 @@ class _Writer(Lines):
             self.say("tile, part = rows.parted(parts)")
         elif self.form.in_turns:
             tiles = "((count + TILE.rows - 1) // TILE.rows).to(tl.int32)"
-            turns = f"tl.program_id(0), {tiles}, tl.num_programs(0), num_stages=TILE.stages"
-            self.say(f"for tile in tl.range({turns}):")
+            self.say(f"for tile in range(tl.program_id(0), {tiles}, tl.num_programs(0)):")
             self.indent += "    "
         else:
             self.say("tile = tl.program_id(0)")

@@ -21,8 +21,6 @@ class Rows(NamedTuple):
     """What divides the number of rows."""
     is_long: bool = False
     """Whether rows or their elements may be more than 31 bits count."""
-    stages: int = 1
-    """Of programs that have several tiles: how many are on their way at once."""
 
 
 class Line(NamedTuple):
@@ -43,7 +41,7 @@ def parted(parts):
 @triton.jit
 def begin(tile, count, TILE: tl.constexpr):
     """The numbers of a tile's rows, and which of them there are."""
-    number = tile.to(tl.int64) * TILE.rows + tl.arange(0, TILE.rows)
+    number = tile * tl.full((), TILE.rows, tl.int64) + tl.arange(0, TILE.rows)
     is_row = (number < known(count, TILE.row_align))[:, None]
     if not TILE.is_long:
         number = number.to(tl.int32)
