@@ -10,6 +10,7 @@ from anydml.errors import DescriptionError, DmlError, Fault, ModelError, Unsuppo
 from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
+from anydml.onnx.lowerings.whole import KINDS, OPENING, put_together, remember_parts, with_parts
 from anydml.onnx.nodes import Node
 from anydml.onnx.offsets import is_offset, remember
 from anydml.onnx.repeats import key_of, sketch
@@ -116,6 +117,8 @@ class _Walk:
                 else:
                     inputs = [scope.find(name) for name in node.inputs]
                     made = self._lower(node, inputs)
+                    if node.kind in OPENING:
+                        made = remember_parts(self._node(node, inputs, tracer), made)
                     scope.keep(node, made)
                     for value in made:
                         if value is not None and value.known is None and is_offset(value):
@@ -145,14 +148,20 @@ class _Walk:
     def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
         """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
-        if node.alike is not None and (told := key_of(inputs)) is not None:
+        every = with_parts(inputs) if node.kind in KINDS else inputs
+        if node.alike is not None and (told := key_of(every)) is not None:
             key = (node.alike, self._source.opset, told)
             if key in kept.patterns:
                 pattern = kept.patterns[key]
             else:
-                pattern = sketch(tracer, inputs, lambda into, given: _lower(self._node(node, given, into), given))
+
+                def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
+                    own = put_together(given, inputs)
+                    return _lower(self._node(node, own, into), own)
+
+                pattern = sketch(tracer, every, lower)
                 kept.keep_pattern(key, pattern)
-            if pattern is not None and (made := pattern.put(tracer, inputs)) is not None:
+            if pattern is not None and (made := pattern.put(tracer, every)) is not None:
                 return made
         return _lower(self._node(node, inputs, tracer), inputs)
 
