@@ -145,7 +145,9 @@ def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> t
 def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
     if not data:
         raise ModelFileError(name, Fault(field="", rule="the file is empty"))
-    if len(data) > _SHORT:
+    # An entry has at least 2 bytes: what is too short to have too many is not counted, 4 us each.
+    most = len(data) // 2
+    if len(data) > _SHORT and (most > _MOST_ENTRIES or most * _ENTRY_COST > limit.left):
         entries = count_entries(data, _MOST_ENTRIES)
         if entries > _MOST_ENTRIES:
             rule = f"the model must have at most 2^22 = {_MOST_ENTRIES} entries, those of its nodes included"
@@ -158,25 +160,31 @@ def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
 
 
-def _texts(proto: Any, name: str) -> Iterator[Any]:
+def _texts(proto: Any, name: str) -> list[Any]:
     """Every name that is looked at."""
+    found: list[Any] = [entry.domain for entry in proto.opset_import]
     for function in proto.functions:
-        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
-        yield from (attribute.name for attribute in function.attribute_proto)
-        yield from (entry.domain for entry in function.opset_import)
-    yield from (entry.domain for entry in proto.opset_import)
+        found += (function.name, function.domain, function.overload, *function.input, *function.output)
+        found += (attribute.name for attribute in function.attribute_proto)
+        found += (entry.domain for entry in function.opset_import)
     several = [proto.graph.node, *(function.node for function in proto.functions)]
-    for node in nodes_within(itertools.chain(*several), name):
-        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield from (attribute.name, attribute.ref_attr_name)
-            yield from _texts_of_tensor(attribute.t)
-    for graph in (proto.graph, *graphs_within(itertools.chain(*several), name)):
+    graphs = [proto.graph, *graphs_within(itertools.chain(*several), name)]
+    for nodes in (*several, *(graph.node for graph in graphs[1:])):
+        for node in nodes:
+            found += (node.name, node.op_type, node.domain, node.overload)
+            found += node.input
+            found += node.output
+            for attribute in node.attribute:
+                found += (attribute.name, attribute.ref_attr_name)
+                if attribute.HasField("t"):
+                    found += _texts_of_tensor(attribute.t)
+    for graph in graphs:
         for info in (*graph.input, *graph.output):
-            yield info.name
-            yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+            found.append(info.name)
+            found += (dim.dim_param for dim in info.type.tensor_type.shape.dim)
         for tensor in graph.initializer:
-            yield from _texts_of_tensor(tensor)
+            found += _texts_of_tensor(tensor)
+    return found
 
 
 def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
@@ -196,7 +204,7 @@ def _check_form(proto: Any, name: str) -> int:
             raise UnsupportedError(name, Fault(field=what, rule=rule, value=count, found=str(count)))
     if proto.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
-    if any(not isinstance(text, str) for text in _texts(proto, name)):  # protobuf then gives bytes
+    if not set(map(type, _texts(proto, name))) <= {str}:  # protobuf then gives bytes
         raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
     for graph in graphs:
         for what, infos in (("input", graph.input), ("output", graph.output)):

@@ -146,8 +146,9 @@ class Value:
     """Of what was dequantised, what it was made of."""
 
     def __post_init__(self) -> None:
-        check_dimensions(len(self.shape))
-        if self.count > _MOST_ELEMENTS:
+        if len(self.shape) > MOST_DIMENSIONS:
+            check_dimensions(len(self.shape))
+        if math.prod(self.shape) > _MOST_ELEMENTS:
             rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
             raise NowhereError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
 

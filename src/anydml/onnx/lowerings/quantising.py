@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import FLOAT, element_of, read_element_type
-from anydml.onnx.values import Known, Parts, Value
+from anydml.onnx.values import Known, Value
 
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
@@ -59,8 +58,7 @@ def dequantize(node: Node) -> list[Value]:
         found = compute(node, dml.dequantize_linear, x, scale, point, element=scale.element)
     if "output_dtype" in node.rules.attributes and node.integer("output_dtype", 0):
         found = convert(node, found, read_element_type(node.integer("output_dtype"), node.label, "output_dtype"))
-    axis = node.axis(node.integer("axis", 1), len(x.shape)) if node.input(1).count > 1 else 0
-    return [replace(found, parts=Parts(x, node.input(1), zero, axis))]
+    return [found]
 
 
 def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | None:

@@ -6,6 +6,7 @@ computed as the sum is written. A ResNet-50 of that form takes 0.36 of the time.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,13 +16,48 @@ from anydml.enums import DataType
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import FLOAT, INT32
+from anydml.onnx.values import Parts
 from anydml.operators.quantisation import sum_type
 
 if TYPE_CHECKING:
-    from anydml.onnx.nodes import Node
-    from anydml.onnx.values import Parts, Value
+    from collections.abc import Sequence
 
+    from anydml.onnx.nodes import Node
+    from anydml.onnx.values import Value
+
+KINDS = ("Conv", "Gemm", "MatMul")
+"""The types of nodes that look at what their inputs were dequantised from."""
+OPENING = ("DequantizeLinear", "com.microsoft.DequantizeLinear")
+"""The types of nodes that dequantise."""
 _BYTES = (DataType.INT8, DataType.UINT8)
+
+
+def remember_parts(node: Node, made: list[Value | None]) -> list[Value | None]:
+    """What a node that dequantises made, with what it was made of."""
+    if made[0] is None:
+        return made
+    numbers, scale = node.input(0), node.input(1)
+    axis = node.axis(node.integer("axis", 1), len(numbers.shape)) if scale.count > 1 else 0
+    return [replace(made[0], parts=Parts(numbers, scale, node.optional(2), axis))]
+
+
+def with_parts(inputs: Sequence[Value | None]) -> list[Value | None]:
+    """A node's inputs, and then what those were dequantised from."""
+    parts = (value.parts for value in inputs if value is not None and value.parts is not None)
+    return [*inputs, *(one for several in parts for one in (several.numbers, several.scale, several.zero))]
+
+
+def put_together(given: Sequence[Value | None], inputs: Sequence[Value | None]) -> list[Value | None]:
+    """What stands for inputs, made of what stands for those and their parts."""
+    if len(given) == len(inputs):
+        return list(given)
+    rest, found = iter(given[len(inputs) :]), list(given[: len(inputs)])
+    for i, (own, value) in enumerate(zip(inputs, given, strict=False)):
+        if own is not None and own.parts is not None and value is not None:
+            numbers, scale, zero = (next(rest) for _ in range(3))
+            assert numbers is not None and scale is not None  # noqa: S101, PT018 - for type checkers: parts are there
+            found[i] = replace(value, parts=Parts(numbers, scale, zero, own.parts.axis))
+    return found
 
 
 class Whole(NamedTuple):
