@@ -70,12 +70,6 @@ def replayed(
     return make(launches, waits)
 
 
-def deferring(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
-    """A row of launches into memory that nobody has yet: an index outside may be told when all of it is written."""
-    make: Callable[[Callable[[], Any]], Callable[[], Any]] | None = getattr(engine, "deferring", None)
-    return launch if make is None else make(launch)  # which few engines have
-
-
 def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
     """An operator's primitives as one program, which writes the last one's target alone; None where there is none.
 

@@ -143,11 +143,8 @@ class Compiled(abc.ABC):
         with at_home(self.memory):
             return self.reserve(self.temporary_size, "TemporaryResource")
 
-    def again(self, launch: Callable[[], Any], *, is_fresh: bool = False) -> Callable[[], Any]:  # noqa: ARG002 - for graphs
-        """What is launched in turns with the scratch memory of a binding, for those who run it again and again.
-
-        With `is_fresh` nobody has the outputs yet.
-        """
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """What is launched in turns with the scratch memory of a binding, for those who run it again and again."""
         return launch
 
     def look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
@@ -219,7 +216,7 @@ class Compiled(abc.ABC):
         arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
         if common is not None:
-            launch = common.taken_by(self.again(launch, is_fresh=True))
+            launch = common.taken_by(self.again(launch))
         elif arena is not None:
             launch, is_kept = one_at_a_time(in_turns(self.again(launch), arena), self.name), False
         elif (self.in_place or self.shares) and len(set(addresses)) < len(addresses):

@@ -6,7 +6,7 @@ import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from anydml.engines.protocol import can_replay, deferring, replayed
+from anydml.engines.protocol import can_replay, replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.flags import ExecutionFlags
@@ -145,7 +145,7 @@ class CompiledGraph(Compiled):
         """What runs each step in turn."""
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
 
-    def again(self, launch: Callable[[], Any], *, is_fresh: bool = False) -> Callable[[], Any]:
+    def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
         if WATCHER.get() or not can_replay(self.device.engine):
             return launch
@@ -153,8 +153,7 @@ class CompiledGraph(Compiled):
         if all(is_checked) or not isinstance(launch, Steps):
             return launch
         replay = functools.partial(replayed, self.device.engine)
-        rows = launch.between(is_checked, self._waits, replay)
-        return deferring(self.device.engine, rows) if is_fresh and any(is_checked) else rows
+        return launch.between(is_checked, self._waits, replay)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""

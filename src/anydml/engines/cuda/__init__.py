@@ -98,12 +98,6 @@ class CudaEngine:
 
         return Replay(launches, waits, self.index)
 
-    def deferring(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """The same launches, which the host looks at the indices of when it has launched all."""
-        from anydml.engines.cuda.programs.check import deferring
-
-        return deferring(launch)
-
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""
         import torch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,29 +88,6 @@ class _Look:
         return IndexFault(position, found, self._check.dimension + k, sizes[k], self._check.node)
 
 
-_later: ContextVar[list[_Checked] | None] = ContextVar("later", default=None)
-"""Those that the host has yet to wait for, where it does so after all launches."""
-
-
-def deferring(launch: Callable[[], Any]) -> Callable[[], Any]:
-    """A row of launches, of which the host waits for the checks when it has launched all: nobody has the results yet.
-
-    What comes after an index outside computes with whatever is there, and reads and writes what it always does.
-    """
-
-    def run() -> None:
-        waiting: list[_Checked] = []
-        token = _later.set(waiting)
-        try:
-            launch()
-        finally:
-            _later.reset(token)
-        for one in waiting:
-            one.settle()
-
-    return run
-
-
 class _Checked:
     """The bounds first, then the rest, which writes nothing where an index is outside; the host waits for the first."""
 
@@ -135,14 +111,6 @@ class _Checked:
             self._run()
             for look in self._looks:
                 look.verdict.leave()
-        if (later := _later.get()) is None:
-            self.settle()
-        else:
-            later.append(self)
-
-    def settle(self) -> None:
-        """Wait for the checks, and raise what they found."""
-        if self._event is not None:
             self._event.synchronize()
         for look in self._looks:
             if fault := look.fault():

@@ -39,10 +39,6 @@ TERMS = {
 """By the matrices' type, the type of the sums that the hardware makes of them."""
 
 
-HEAVY = 24
-"""Operations on a sum from which on much is computed of it: gelu has twice as many."""
-
-
 @dataclass(frozen=True, slots=True)
 class Matrices:
     """A contraction as matrices: by group of dimensions a walk of all that is read, and of the target."""
@@ -167,8 +163,7 @@ class ProductProgram:
         if matrices is None:
             return None
         is_tall = abs(matrices.strides(len(matrices.parts.left))["term"]) == 1
-        is_heavy = sum(node.type is not None for node in walk(primitive.value, known=(found.fold,))) > HEAVY
-        shape = shape_of(matrices.shape, matrices.batch.count, kind, figures, is_tall=is_tall, is_heavy=is_heavy)
+        shape = shape_of(matrices.shape, matrices.batch.count, kind, figures, is_tall=is_tall)
         program = cls(primitive.value, found, matrices, shape, kind is None, is_tall, figures)
         program.kernel(program.way()).prepare()
         return program

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.figures import Figures
 
 
-SHARED, REGISTERS, OTHERS = 227 * 1024, 65_536, 80
-"""Bytes of shared memory and registers of a multiprocessor; registers of a thread beside those for sums."""
-
-
 class Shape(NamedTuple):
     """How a product is cut: a tile's rows, columns and terms, and what of a multiprocessor it takes."""
 
@@ -33,21 +29,10 @@ class Shape(NamedTuple):
         """Of rows, columns, terms."""
         return self.rows, self.columns, self.depth
 
-    @property
-    def together(self) -> int:
-        """Tiles of FLOAT16 that share a multiprocessor: one multiplies while others read, or finish."""
-        threads = 32 * self.warps
-        shared = (self.rows + self.columns) * self.depth * 2 * self.stages
-        return min(SHARED // shared, REGISTERS // (self.rows * self.columns + OTHERS * threads))
-
-    def for_terms(self, terms: int) -> Shape:
-        """The same with no more steps on their way than there are, and one."""
-        return self._replace(stages=min(self.stages, max(-(-terms // self.depth) + 1, 2)))
-
 
 HALF = (
     Shape(128, 256, 64, 8, 3),
-    Shape(128, 128, 64, 4, 3, 0.92),
+    Shape(128, 128, 64, 4, 3, 0.95),
     Shape(64, 128, 128, 4, 4, 0.8),
     Shape(64, 64, 128, 4, 4, 0.65),
     Shape(64, 32, 128, 4, 5, 0.4),
@@ -55,7 +40,7 @@ HALF = (
 """1.02, 0.98, 1.04 and 1.02 of cuBLAS at 1024^3, 2048^3, 4096^3 and 8192^3."""
 TALL_HALF = (
     Shape(256, 128, 64, 8, 4),
-    Shape(128, 128, 64, 4, 3, 0.93),
+    Shape(128, 128, 64, 4, 3, 0.98),
     Shape(64, 128, 128, 4, 4, 0.85),
     Shape(64, 64, 128, 4, 4, 0.65),
     Shape(64, 32, 128, 4, 5, 0.4),
@@ -81,10 +66,6 @@ SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
     DataType.FLOAT32: SINGLE,
     DataType.INT8: WHOLE,
 }
-AROUND, LIGHT, HEAVY = 6.5e6, 270, 700
-"""Of FLOAT16, the multiplications that a tile would do in the time before and after its terms, 3.3 us for 64 x 128:
-those of every tile, of every sum that is written, and of every one that gelu is taken of. 4096 by 3072 by 768 with gelu
-took 73 us in tiles of 128 x 256, and 36 without."""
 SKINNY = 16
 """Rows up to which the time is that of reading the right matrix."""
 FEW = 4
@@ -103,18 +84,12 @@ def _lines(rows: int, *, is_tall: bool) -> Shape:
 
 
 def shape_of(
-    sizes: tuple[int, int, int],
-    matrices: int,
-    kind: DataType | None,
-    figures: Figures,
-    *,
-    is_tall: bool,
-    is_heavy: bool = False,
+    sizes: tuple[int, int, int], matrices: int, kind: DataType | None, figures: Figures, *, is_tall: bool
 ) -> Shape:
     """The cut that takes the least time, as far as whole rounds of tiles over all multiprocessors tell.
 
     `kind` is that of the matrices; None where factors are computed. `is_tall` where neighbours in the right one are of
-    one column. `is_heavy` where much is computed of each sum.
+    one column.
     """
     precision = "ieee" if kind in (DataType.FLOAT16, DataType.INT8) else "tf32x3"
     rows, columns, terms = sizes
@@ -132,11 +107,7 @@ def shape_of(
         slower = 0.8 if shape.rows * shape.columns <= 4096 and rounds > 2 else 1.0
         if shape.rows * shape.columns <= 2048:  # of which several fit a multiprocessor
             rounds = max(tiles / figures.multiprocessors, 1.0)
-        work = shape.rows * shape.columns / (shape.speed * slower)
-        if kind is not DataType.FLOAT16 or figures.target.arch < 90:
-            return rounds * work
-        beside = AROUND + (LIGHT + HEAVY * is_heavy) * shape.rows * shape.columns
-        together = max(min(shape.together, -(-tiles // figures.multiprocessors)), 1)
-        return rounds * (work * -(-terms // shape.depth) * shape.depth + beside / together)
+        return rounds * shape.rows * shape.columns / (shape.speed * slower)
 
-    return min((shape.for_terms(terms) for shape in shapes), key=time)
+    best = min(shapes, key=time)
+    return best._replace(stages=min(best.stages, max(-(-terms // best.depth) + 1, 2)))
