@@ -151,7 +151,7 @@ def test_raw_memory_and_a_tensor_that_is_owned() -> None:
     np.testing.assert_array_equal(second.cpu().numpy().view("float32"), [1, 2, 6, 24])
 
 
-def test_a_model_tells_an_index_outside_when_it_has_launched_all() -> None:
+def test_a_model_tells_an_index_outside_at_every_run() -> None:
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     from anydml.onnx import load  # which needs onnx
 
