@@ -165,8 +165,8 @@ def _side_by_side(text: Steps, lines: list[str], count: int, step: int = 1) -> l
         low = [text.new(f"load i32, ptr {text.place(line)}, align 1") for line in lines]
         wide = [text.new(f"insertelement <2 x i32> poison, i32 {one}, i32 0") for one in low]
         a, b, c, d = (text.new(f"bitcast <2 x i32> {one} to <8 x i8>") for one in wide)
-        first, last = (_zip(text, "<8 x i8>", *two, range(GROUP)) for two in ((a, b), (c, d)))
-        x, y = (text.new(f"bitcast <8 x i8> {one} to <4 x i16>") for one in (first, last))
+        halves = [_zip(text, "<8 x i8>", *two, range(GROUP)) for two in ((a, b), (c, d))]
+        x, y = (text.new(f"bitcast <8 x i8> {one} to <4 x i16>") for one in halves)
         return [text.new(f"bitcast <8 x i16> {_zip(text, '<4 x i16>', x, y, range(GROUP))} to <4 x i32>")]
     kind = f"<{count} x i8>"
     steps = [text.new(f"load {kind}, ptr {text.place(line)}, align 1") for line in lines]
