@@ -1,4 +1,8 @@
-"""From folds over small windows to a Triton function: a tile of results a program, over all taps together."""
+"""From folds over small windows to a Triton function: a tile of results a program, over all taps together.
+
+A thread has several results that follow one another along a dimension, a group: what two of them read is read once.
+Where the dimension is the one along which memory lies, a thread reads words of several elements, and takes them apart.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,27 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.engines.cuda.programs.window_walk import Walked
+    from anydml.engines.cuda.programs.window_walk import Axis, Walked
     from anydml.ir.expressions import Expr
 
 
 FEW = 16
 """Taps that are written out."""
+SHAPE = "(TILE.rows, TILE.columns)"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Results of a thread that follow one another."""
+
+    dimension: int
+    count: int
+    tap: int | None = None
+    """The dimension of taps that leads from one of them to the next; it is written out."""
+    words: tuple[int, ...] = ()
+    """By what is read, the elements of a word along the dimension; none where memory does not lie along it."""
+    is_whole: bool = True
+    """Whether groups fill the dimension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +52,15 @@ class Dimensions:
     column: int
     """Along which the first target lies."""
     taps: tuple[int, ...]
-    """Those that are folded, the fastest first."""
+    """Those that are folded, the fastest first, but for the group's."""
+    group: Group
+    reach: int = 1
+    """The taps of the group's dimension of taps."""
+
+    @property
+    def is_across(self) -> bool:
+        """Whether groups lie along columns."""
+        return self.group.dimension == self.column and self.group.count > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,36 +93,30 @@ def emit_taps(
     writer.lines = ["@triton.jit", f"def generated_taps({', '.join(parameters)}):"]
     writer.head()
     for node, name in zip(given, chosen, strict=True):
-        writer.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
+        writer.names[node] = writer.line(from_bits(f"{name}.to(tl.int64)", node.type))
     folds = [node for node in walk(*values, known=leaves) if node.op in FOLDS]
+    each = range(of.group.count)
     for number, fold in enumerate(folds):
         assert fold.type is not None  # noqa: S101 - for type checkers
-        shape = "(TILE.rows, TILE.columns)"
-        writer.say(f"fold{number} = tl.broadcast_to({constant(neutral(fold))}, {shape}).to({type_of(fold.type)})")
-    steps = f"tl.static_range(0, {taps})" if taps <= FEW else "range(0, shape[2].to(tl.int32))"
+        first = f"tl.broadcast_to({constant(neutral(fold))}, {SHAPE}).to({type_of(fold.type)})"
+        writer.say(*(f"fold{number}_{g} = {first}" for g in each))
+    steps = f"tl.static_range(0, {taps})" if taps * of.reach <= FEW else "range(0, shape[2].to(tl.int32))"
     writer.say(f"for step in {steps}:")
-    outside = dict(writer.names)
     writer.indent += "    "
     writer.say("tap = step + tl.full((), 0, tl.int32)", *split("tap", "k", "tap_sizes", len(of.taps)))
     writer.say(*(f"k{k} = windows.index(k{k}, TILE)" for k in range(len(of.taps))))
-    for number, fold in enumerate(folds):
-        (term,) = fold.args
-        if fold.op == "fold_sum" and term.op == "mul" and term.type is DataType.FLOAT32:  # rounded once
-            for factor in term.args:
-                writer.compute(factor)
-            a, b = (f"tl.broadcast_to({writer.names[factor]}, (TILE.rows, TILE.columns))" for factor in term.args)
-            writer.say(f"fold{number} = arithmetic.fma({a}, {b}, fold{number})")
-            continue
-        writer.compute(term)
-        writer.say(f"fold{number} = rows.both_{fold.op.removeprefix('fold_')}(fold{number}, {writer.names[term]})")
+    writer.begin()
+    for k in range(of.reach):
+        for number, fold in enumerate(folds):
+            for g in each:
+                writer.fold(fold, f"fold{number}_{g}", g, k)
     writer.indent = writer.indent[:-4]
-    writer.names = outside | {fold: f"fold{number}" for number, fold in enumerate(folds)}
+    writer.begin()
     writer.say(*(f"k{k} = tl.full((), 0, tl.int32)" for k in range(len(of.taps))))
+    for g in each:
+        writer.known |= {(fold, g, 0): f"fold{number}_{g}" for number, fold in enumerate(folds)}
     for number, value in enumerate(values):
-        writer.compute(value)
-        place = writer.place(f"target{number}", len(leaves) + number)
-        full = f"tl.broadcast_to({writer.names[value]}, (TILE.rows, TILE.columns))"
-        writer.say(f"tl.store({place}, {full}, mask=there)")
+        writer.store(number, [writer.compute(value, g, 0) for g in each])
     return EmittedTaps(function_of("\n".join(writer.lines) + "\n"), tuple(given))
 
 
@@ -103,10 +124,19 @@ class _Writer(Lines):
     def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions, is_apart: bool) -> None:
         self.leaves, self.of, self.is_apart = leaves, of, is_apart
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
+        self.known: dict[tuple[Any, ...], str] = {}
+        """By node, result of a group and tap of it: what has a name."""
         super().__init__("    ")
-        self.coordinates = {dimension: f"r{k}.to(tl.int64)[:, None]" for k, dimension in enumerate(of.rows)}
-        self.coordinates |= {dimension: f"k{k}.to(tl.int64)" for k, dimension in enumerate(of.taps)}
-        self.coordinates[of.column] = "column.to(tl.int64)[None, :]"
+
+    def line(self, text: str) -> str:
+        """A line, and the name of what it computes."""
+        name = f"v{next(self.fresh)}"
+        self.say(f"{name} = {text}")
+        return name
+
+    def begin(self) -> None:
+        """Forget what was computed: a loop begins, or is over."""
+        self.known = {}
 
     def head(self) -> None:
         """This program's tile, and where it lies in what is read."""
@@ -121,7 +151,8 @@ class _Writer(Lines):
             *(f"r{k} = windows.index(r{k}, TILE)" for k in range(len(self.of.rows))),
         )
         for k, leaf in enumerate(self.leaves.values()):
-            self.say(f"at{k} = {self.place(f'p{k}', k, *self._spans(leaf))}")
+            word = self._word(k)
+            self.say(f"at{k} = {self.place(f'p{k}', k, *self._spans(leaf), word and self._step(leaf))}")
             for i, axis in enumerate(leaf.limits):
                 name = f"{k}_{i}"
                 first = weighted("r", f"limit_rows{name}", len(self.of.rows), f"limit{name}[0].to(tl.int32)")
@@ -130,12 +161,20 @@ class _Writer(Lines):
                 first = f"({first}).to(tl.int32)[:, None]" if down else f"limit{name}[0].to(tl.int32)"
                 self.say(f"place{name} = {first}{across}")
 
+    def _word(self, k: int) -> int:
+        """The elements of a word of what is read; 0 where it is read one by one."""
+        return self.of.group.words[k] if self.of.group.words else 0
+
+    def _step(self, leaf: Walked) -> int:
+        """How far a group lies from the next."""
+        return leaf.stride(self.of.column) * self.of.group.count
+
     def _spans(self, leaf: Walked) -> tuple[bool, bool]:
         """Whether an element varies from row to row, and from column to column."""
         return any(leaf.stride(k) for k in self.of.rows), bool(leaf.stride(self.of.column))
 
-    def place(self, base: str, view: int, down: bool = True, across: bool = True) -> str:
-        """Where a tile lies in a view.
+    def place(self, base: str, view: int, down: bool = True, across: bool = True, step: int = 0) -> str:
+        """Where a tile lies in a view; `step` is what the compiler is to know of columns.
 
         The compiler gives neighbouring threads what it takes for neighbours: columns are, whatever lies between them.
         More it makes nothing of, as it knows of no alignment.
@@ -144,47 +183,186 @@ class _Writer(Lines):
         if down and self.of.rows:
             row = weighted("r", f"rows{view}", len(self.of.rows))
             parts.append(f"windows.far({row}, TILE.aligns[{view}])[:, None]")
-        if across:
+        if across and step:
+            parts.append(f"(column * {step})[None, :]")
+        elif across:
             parts.append(f"places.far(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}])[None, :]")
         if self.is_apart and len(parts) == 2:
             parts = [f"tl.max_contiguous({' + '.join(parts)}, [1, 2])"]
         return " + ".join([base, *parts])
 
-    def compute(self, value: Expr) -> None:
-        """The nodes of a tree that have no names yet."""
-        for node in walk(value, known=(*self.names, *self.leaves)):
-            self._node(node)
-        if value in self.leaves and value not in self.names:
-            self._node(value)
-
-    def _node(self, node: Expr) -> None:
-        for arg in node.args if node not in self.leaves else ():
-            if arg in self.leaves and arg not in self.names:
-                self._node(arg)
-        if node in self.leaves:
-            self.put(node, self._read(node))
-        elif node.op == "coordinate":
-            self.put(node, self.coordinates.get(int(node.value), "tl.full((), 0, tl.int64)"))
+    def fold(self, fold: Expr, name: str, g: int, k: int) -> None:
+        """Add what a result has of a tap."""
+        (term,) = fold.args
+        if fold.op == "fold_sum" and term.op == "mul" and term.type is DataType.FLOAT32:  # rounded once
+            a, b = (f"tl.broadcast_to({self.compute(factor, g, k)}, {SHAPE})" for factor in term.args)
+            self.say(f"{name} = arithmetic.fma({a}, {b}, {name})")
         else:
-            self.put(node, text_of(node, self.names))
+            self.say(f"{name} = rows.both_{fold.op.removeprefix('fold_')}({name}, {self.compute(term, g, k)})")
 
-    def _read(self, node: Expr) -> str:
+    def compute(self, value: Expr, g: int, k: int) -> str:
+        """A tree, for a result of a group and a tap of it."""
+        if (value, g, k) in self.known:
+            return self.known[value, g, k]
+        if value in self.names:
+            return self.names[value]
+        if value in self.leaves:
+            name = self._element(value, g, k)
+        elif value.op == "coordinate":
+            name = self._once(self._coordinate(int(value.value), g, k))
+        else:
+            name = self._once(text_of(value, {arg: self.compute(arg, g, k) for arg in value.args}))
+        self.known[value, g, k] = name
+        return name
+
+    def _once(self, text: str) -> str:
+        """What was computed for another result is not computed again."""
+        if (text,) not in self.known:
+            self.known[text,] = self.line(text)
+        return self.known[text,]
+
+    def _coordinate(self, dimension: int, g: int, k: int) -> str:
+        of, group = self.of, self.of.group
+        inside = f" * {group.count} + {g}" if dimension == group.dimension and group.count > 1 else ""
+        if dimension == of.column:
+            return f"(column.to(tl.int64){inside})[None, :]"
+        if dimension in of.rows:
+            return f"(r{of.rows.index(dimension)}.to(tl.int64){inside})[:, None]"
+        if dimension in of.taps:
+            return f"k{of.taps.index(dimension)}.to(tl.int64)"
+        return f"tl.full((), {k if dimension == group.tap else 0}, tl.int64)"
+
+    def _element(self, node: Expr, g: int, k: int) -> str:
+        """What is read for a result and a tap, once for all that read it."""
+        leaf, group, number = self.leaves[node], self.of.group, self.numbers[node]
+
+        def moved(step: Any) -> int:
+            return int(g * step(group.dimension) + (k * step(group.tap) if group.tap is not None else 0))
+
+        word = self._word(number)
+        if word:
+            (axis,) = (axis for axis in leaf.axes if self.of.column in axis.steps)
+            return self._from_word(node, word, axis, axis.first % word + moved(lambda d: axis.steps.get(d, 0)))
+        shift = moved(leaf.stride)
+        beside = tuple(moved(lambda d, axis=axis: axis.steps.get(d, 0)) for axis in leaf.limits)
+        key = (node, "element", shift, beside)
+        if key not in self.known:
+            # In multiples of both strides, which are not written: another shape has the same text.
+            parts = [f"{g} * more{number}[1]"] if g and leaf.stride(group.dimension) else []
+            if group.tap is not None and k and leaf.stride(group.tap):
+                parts.append(f"{k} * more{number}[2]")
+            self.known[key] = self.line(self._read(node, " + ".join(parts), (g, k)))
+        return self.known[key]
+
+    def _read(self, node: Expr, shift: str, at: tuple[int, int]) -> str:
         """An element of every place, and a number where that lies outside."""
         leaf, k = self.leaves[node], self.numbers[node]
         down, across = self._spans(leaf)
         masks = [*(["is_row"] if down else []), *(["is_column"] if across else [])]
-        shift = weighted("k", f"taps{k}", len(self.of.taps))
-        for i in range(len(leaf.limits)):
+        for i, axis in enumerate(leaf.limits):
             name = f"{k}_{i}"
             moved = weighted("k", f"limit_taps{name}", len(self.of.taps), f"place{name}")
-            self.say(f"now{name} = {moved}")
-            masks.append(f"(now{name} >= 0) & (now{name} < limit{name}[2].to(tl.int32))")
-        text = f"at{k} + windows.far({shift}, TILE.aligns[{k}])"
+            for n, number, dimension in zip(at, (3, 4), (self.of.group.dimension, self.of.group.tap), strict=True):
+                if n and dimension is not None and axis.steps.get(dimension):
+                    moved += f" + {n} * limit{name}[{number}].to(tl.int32)"
+            now = self._once(moved)
+            masks.append(f"({now} >= 0) & ({now} < limit{name}[2].to(tl.int32))")
+        text = f"at{k} + {self._shift(k, shift)}"
         if not masks:
             return f"tl.load({text})"
         if not leaf.limits:
             return f"tl.load({text}, mask={' & '.join(masks)}, other=0)"
         # A mask has the shape of all that is read, and a pointer of as much as it varies with.
-        shape = "(TILE.rows, TILE.columns)"
-        other = "0" if leaf.outside is None else constant(leaf.outside)
-        return f"windows.read(tl.broadcast_to({text}, {shape}), {' & '.join(masks)} & there, {other})"
+        return f"windows.read(tl.broadcast_to({text}, {SHAPE}), {' & '.join(masks)} & there, {_other(leaf)})"
+
+    def _shift(self, k: int, more: str = "") -> str:
+        shift = weighted("k", f"taps{k}", len(self.of.taps))
+        return f"windows.far({shift}{' + ' + more if more else ''}, TILE.aligns[{k}])"
+
+    def _from_word(self, node: Expr, word: int, axis: Axis, place: int) -> str:
+        """An element by its place from the first word of a group on."""
+        self._words(node, word, axis)
+        key = (node, "of a word", place)
+        if key not in self.known:  # alone in its word
+            first = axis.first // word * word
+            self.known[key] = self.line(self._run(node, axis, first + place, place, ""))
+        return self.known[key]
+
+    def _words(self, node: Expr, word: int, axis: Axis) -> None:
+        """The words that a group reads several elements of."""
+        if (node, "words") in self.known:
+            return
+        self.known[node, "words"] = ""
+        group, of = self.of.group, self.of
+        by_tap = axis.steps.get(group.tap, 0) if group.tap is not None else 0
+        places = {
+            axis.first % word + g * axis.steps[of.column] + k * by_tap
+            for g in range(group.count)
+            for k in range(of.reach)
+        }
+        for number in sorted({place // word for place in places}):
+            inside = [place for place in places if place // word == number]
+            if len(inside) == 1:
+                continue
+            first = axis.first // word * word + number * word
+            parts = {0: self.line(self._run(node, axis, first, number * word, f"tl.arange(0, {word})"))}
+            size = word
+            while size > 1:  # into those at even places and at odd ones
+                size //= 2
+                shape = f"(TILE.rows, TILE.columns, {size}, 2)" if size > 1 else "(TILE.rows, TILE.columns, 2)"
+                halves = {}
+                for place, name in parts.items():
+                    even, odd = (f"v{next(self.fresh)}" for _ in range(2))
+                    self.say(f"{even}, {odd} = tl.split(tl.reshape({name}, {shape}))")
+                    halves |= {place: even, place + word // size // 2: odd}
+                parts = halves
+            self.known |= {(node, "of a word", number * word + place): name for place, name in parts.items()}
+
+    def _run(self, node: Expr, axis: Axis, first: int, place: int, along: str) -> str:
+        """Elements that follow one another in each group, or the first alone."""
+        leaf, k = self.leaves[node], self.numbers[node]
+        step = axis.steps[self.of.column] * self.of.group.count
+        now = self._once(f"(column * {step} + {first})[None, :]")
+        masks = [f"({now} >= 0) & ({now} < more{k}[3].to(tl.int32))"]
+        for i, other in enumerate(leaf.limits):
+            if other is axis:
+                continue
+            name = f"{k}_{i}"
+            near = self._once(weighted("k", f"limit_taps{name}", len(self.of.taps), f"place{name}"))
+            masks.append(f"({near} >= 0) & ({near} < limit{name}[2].to(tl.int32))")
+        mask = f"tl.broadcast_to({' & '.join(masks)} & there, {SHAPE})"
+        text = f"tl.broadcast_to(at{k} + {self._shift(k)} + {place}, {SHAPE})"
+        if along:
+            text, mask = f"{text}[:, :, None] + {along}[None, None, :]", f"{mask}[:, :, None]"
+        return f"windows.read({text}, {mask}, {_other(leaf)})"
+
+    def store(self, number: int, results: Sequence[str]) -> None:
+        """Write the results of every group."""
+        view, group = len(self.leaves) + number, self.of.group
+        full = [f"tl.broadcast_to({result}, {SHAPE})" for result in results]
+        base = f"target{number}"
+        if self.of.is_across:
+            place = self.place(base, view, step=group.count)
+            each = f"tl.arange(0, {group.count})[None, None, :]"
+            mask = "there[:, :, None]"
+            if not group.is_whole:
+                mask += f" & ((column * {group.count})[None, :, None] + {each} < shape[3].to(tl.int32))"
+            value = f"tl.reshape({_joined(full)}, (TILE.rows, TILE.columns, {group.count}))"
+            self.say(f"tl.store(({place})[:, :, None] + {each}, {value}, mask={mask})")
+            return
+        self.say(f"to{number} = {self.place(base, view)}")
+        for g, result in enumerate(full):
+            mask = "there"
+            if not group.is_whole:
+                mask += f" & (r{self.of.rows.index(group.dimension)} * {group.count} + {g} < shape[3])[:, None]"
+            far = f" + windows.far({g} * more{view}[1], TILE.aligns[{view}])" if g else ""
+            self.say(f"tl.store(to{number}{far}, {result}, mask={mask})")
+
+
+def _joined(results: Sequence[str]) -> str:
+    """Results beside one another: the last coordinate of the last pair counts fastest."""
+    return results[0] if len(results) == 1 else f"tl.join({_joined(results[::2])}, {_joined(results[1::2])})"
+
+
+def _other(leaf: Walked) -> str:
+    return "0" if leaf.outside is None else constant(leaf.outside)
