@@ -168,7 +168,10 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         "right += places.far(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]",
         "for step in range(0, shape[3].to(tl.int32)):",
     ]
-    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
+    body = [
+        "tap = step // TILE.blocks if TILE.caches < 2 else step % TILE.window",
+        "deep = (step % TILE.blocks if TILE.caches < 2 else step // TILE.window) * TILE.depth",
+    ]
     body += split("tap", "k", "TILE.taps", ranks.terms)
     body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
     # What differs from step to step is one number for the whole tile.
@@ -185,8 +188,12 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     ok = " & ".join(["is_row", *inside])
     body += [
         "if TILE.is_even:",
-        f"    a = tl.load(at, mask=({ok})[:, None], other=0)",
-        "    b = tl.load(to) if TILE.is_filled else tl.load(to, mask=is_column[None, :], other=0)",
+        f"    a = tl.load(at, mask=({ok})[:, None], other=0, cache_modifier=TILE.near[0])",
+        "    b = (",
+        "        tl.load(to, cache_modifier=TILE.near[1])",
+        "        if TILE.is_filled",
+        "        else tl.load(to, mask=is_column[None, :], other=0, cache_modifier=TILE.near[1])",
+        "    )",
         "else:",
         f"    a = tl.load(at, mask=({ok})[:, None] & (c < places.known(shape[2], TILE.align))[None, :], other=0)",
         "    b = tl.load(to, mask=(c < places.known(shape[2], TILE.align))[:, None] & is_column[None, :], other=0)",

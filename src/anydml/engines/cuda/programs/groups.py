@@ -1,4 +1,4 @@
-"""Which results of a fold over windows a thread has: several that follow one another, so that they share what is read."""
+"""Which results of a fold over windows a thread has: several in a row, so that they share what is read."""
 
 from __future__ import annotations
 
@@ -69,17 +69,19 @@ def _along(leaves: Mapping[Expr, Walked], primitive: Reduce, column: int, taps: 
         return None
     size = primitive.sizes[column]
     most = min(*(ALIGNMENT // target.data_type.size_in_bytes for target in primitive.targets), MOST)
-    counts = [most >> k for k in range(3) if (most >> k) % step == 0]
-    count = next((count for count in counts if size % count == 0), step)
+    counts = [count for k in range(3) if (count := most >> k) > 1 and count % step == 0]
+    if not counts:
+        return None
+    count = next((count for count in counts if size % count == 0), counts[-1])
     return Group(column, count, tap, tuple(words), is_whole=size % count == 0)
 
 
 def _word(leaf: Walked, own: Sequence[Axis], column: int, tap: int) -> int:
     """The elements that lie in line wherever a multiple of as many begins; 1 where they do not."""
     (axis, *others) = own
-    if others or axis.stride != 1 or set(axis.steps) - {column, tap} or axis.steps[column] < 0:
+    if others or axis.stride != 1 or set(axis.steps) - {column, tap} or min(axis.steps.values()) < 0:
         return 1
-    if axis.steps.get(tap, 0) < 0:
+    if any(tap in other.steps for other in leaf.axes if other is not axis):
         return 1
     strides = [other.stride * step for other in leaf.axes if other is not axis for step in other.steps.values()]
     return min(alignment_of((axis.size, *strides)), ALIGNMENT // leaf.kind.size_in_bytes, MOST)

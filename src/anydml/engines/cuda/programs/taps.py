@@ -10,8 +10,8 @@ from anydml.engines.cuda.emit_rows import levels_of
 from anydml.engines.cuda.emit_taps import Dimensions, emit_taps
 from anydml.engines.cuda.kernels.windows import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
-from anydml.engines.cuda.programs.prepared import Prepared
 from anydml.engines.cuda.programs.groups import group_of
+from anydml.engines.cuda.programs.prepared import Prepared
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.programs.window_walk import walked_by
 from anydml.ir.expressions import Expr
@@ -103,12 +103,15 @@ def _leaves(values: Sequence[Expr], primitive: Reduce) -> dict[Expr, Walked] | N
 
 
 def _pairs(view: View, primitive: Reduce) -> dict[int, int]:
-    """By dimension of taps, the dimension of results along which it leads: steps of that are steps of the taps."""
+    """By dimension of taps, the dimension of results along which it leads: steps of that are steps of the taps.
+
+    None of weights, which do not vary from place to place.
+    """
     kept, strides = len(primitive.sizes) - primitive.depth, view.strides
-    found = {}
-    for tap in range(kept, len(strides)):
-        along = [k for k in range(kept) if primitive.sizes[k] > 1 and strides[k] and strides[tap]]
-        along = [k for k in along if strides[k] % strides[tap] == 0]
+    found = dict[int, int]()
+    varied = [k for k in range(kept) if primitive.sizes[k] > 1 and strides[k]]
+    for tap in range(kept, len(strides)) if len(varied) > 1 else ():
+        along = [k for k in varied if strides[tap] and strides[k] % strides[tap] == 0]
         if along:
             found[tap] = min(along, key=lambda k: abs(strides[k]))
     return found

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FEW = 32
 """Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
+CACHES = (0, ("", ""))
 SHORT = 64
 """Places of one line below which products of matrices leave places to this."""
 
@@ -142,6 +143,9 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
         is_even=channels % shape.depth == 0,
         is_filled=columns % shape.columns == 0,
         is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
+        caches=CACHES[0],
+        window=walk.count(walk.taps),
+        near=CACHES[1],
     )
     high = -(-rows // shape.rows)
     count = -(-terms // shape.depth) if is_few else blocks * walk.count(walk.taps)
