@@ -73,9 +73,8 @@ class Resampled(Moved):
         grows = math.prod(axis.length for axis in others) >= math.prod(axis.size for axis in others)
         is_one = axes[inner].is_kept or not others or not (self.is_linear or grows)
         at_once = self._at_once(source, target, axes, inner, is_inner_first=is_one or grows)
-        passes = (
-            self._along(source, target, axes, inner) if is_one else self._by_two(source, target, axes, inner, grows)
-        )
+        way = self._along if is_one else partial(self._by_two, grows=grows)
+        passes = way(source, target, axes, inner)
         return (*before, *passes) if at_once is None else (*before, InPasses.of(at_once, list(passes)))
 
     def _by_two(self, source: View, target: View, axes: Sequence[Axis], inner: int, *, grows: bool) -> Iterator[Map]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cuda.emit import constant, function_of, text_of
-from anydml.engines.cuda.emit_lines import Lines
+from anydml.engines.cuda.emit_lines import Lines, put_together
 from anydml.ir.fetches import line_of
 
 if TYPE_CHECKING:
@@ -77,12 +77,10 @@ class _Writer(Lines):
         self.of = of
         self.known: dict[Any, str] = {}
 
-    def line(self, text: str) -> str:
-        """A line, and the name of what it computes: the same one for the same text."""
+    def once(self, text: str) -> str:
+        """The name of what a text computes, the same one for the same text."""
         if text not in self.known:
-            name = f"v{next(self.fresh)}"
-            self.say(f"{name} = {text}")
-            self.known[text] = name
+            self.known[text] = self.line(text)
         return self.known[text]
 
     def head(self) -> None:
@@ -115,19 +113,19 @@ class _Writer(Lines):
         if value in self.of.fetches:
             return self._element(value, g)
         if value.op in ("const", "given"):
-            return self.line(constant(value))
+            return self.once(constant(value))
         if value.op == "coordinate":
-            return self.line(f"({self._line_text(line_of(value), g)}).to(tl.int64)")
+            return self.once(f"({self._line_text(line_of(value), g)}).to(tl.int64)")
         truth = self._truth(value, g)
         if value.op == "where":
             chosen = self._truth(value.args[0], g)
             if isinstance(chosen, bool):
                 return self.compute(value.args[1 if chosen else 2], g)
         if isinstance(truth, bool):
-            return self.line(f"tl.full((), {int(truth)}, tl.int1)")
+            return self.once(f"tl.full((), {int(truth)}, tl.int1)")
         if truth:
-            return self.line(truth)
-        return self.line(text_of(value, {arg: self.compute(arg, g) for arg in value.args}))
+            return self.once(truth)
+        return self.once(text_of(value, {arg: self.compute(arg, g) for arg in value.args}))
 
     def _truth(self, value: Expr, g: int) -> bool | str | None:
         """Whether a comparison of lines holds: always, never, or where its text says; None for other nodes."""
@@ -189,7 +187,7 @@ class _Writer(Lines):
             if self.of.column not in dict(near.line.steps) and stride:
                 text = self._near(near, 0)
                 parts.append(f"({text}) * {stride}")
-        return self.line(f"source + ({' + '.join(parts) or '0'})")
+        return self.once(f"source + ({' + '.join(parts) or '0'})")
 
     def _element(self, node: Expr, g: int) -> str:
         own = [
@@ -199,7 +197,7 @@ class _Writer(Lines):
         ]
         row = self._row(node)
         if not own:
-            return self.line(f"tl.load(tl.broadcast_to({row}, {SHAPE}), mask=there)")
+            return self.once(f"tl.load(tl.broadcast_to({row}, {SHAPE}), mask=there)")
         ((near, stride),) = own
         step = dict(near.line.steps)[self.of.column]
         place, word = near.line.start + g * step, self.of.word
@@ -209,7 +207,7 @@ class _Writer(Lines):
                 self._words(row, word)
             if key not in self.known:
                 at = self._near(near, g)
-                self.known[key] = self.line(f"tl.load(tl.broadcast_to({row} + ({at}) * {stride}, {SHAPE}), mask=there)")
+                self.known[key] = self.once(f"tl.load(tl.broadcast_to({row} + ({at}) * {stride}, {SHAPE}), mask=there)")
         return self.known[key]
 
     def _words(self, row: str, word: int) -> None:
@@ -232,17 +230,8 @@ class _Writer(Lines):
                 continue
             at = f"{row} + (column * {of.count * by} + {first})[None, :]"
             text = f"tl.broadcast_to({at}, {SHAPE})[:, :, None] + tl.arange(0, {word})[None, None, :]"
-            parts, half = {0: self.line(f"tl.load({text}, mask=there[:, :, None])")}, word
-            while half > 1:  # into those at even places and at odd ones
-                half //= 2
-                shape = f"(TILE.rows, TILE.columns, {half}, 2)" if half > 1 else "(TILE.rows, TILE.columns, 2)"
-                halves = {}
-                for place, name in parts.items():
-                    even, odd = (f"v{next(self.fresh)}" for _ in range(2))
-                    self.say(f"{even}, {odd} = tl.split(tl.reshape({name}, {shape}))")
-                    halves |= {place: even, place + word // half // 2: odd}
-                parts = halves
-            self.known |= {(row, "element", first + place): name for place, name in parts.items()}
+            elements = self.taken_apart(self.once(f"tl.load({text}, mask=there[:, :, None])"), word)
+            self.known |= {(row, "element", first + place): name for place, name in enumerate(elements)}
 
     def store(self, results: dict[tuple[int, int], str]) -> None:
         """Write the results of every group, those side by side at once."""
@@ -261,14 +250,9 @@ class _Writer(Lines):
             if of.written == 1:
                 self.say(f"tl.store(to + {first}, {run[0]}, mask={inside})")
                 continue
-            value = f"tl.reshape({joined(run)}, (TILE.rows, TILE.columns, {of.written}))"
+            value = f"tl.reshape({put_together(run)}, (TILE.rows, TILE.columns, {of.written}))"
             place = f"(to + {first})[:, :, None] + tl.arange(0, {of.written})[None, None, :]"
             self.say(f"tl.store({place}, {value}, mask={inside}[:, :, None])")
-
-
-def joined(results: Sequence[str]) -> str:
-    """Results beside one another: the last coordinate of the last pair counts fastest."""
-    return results[0] if len(results) == 1 else f"tl.join({joined(results[::2])}, {joined(results[1::2])})"
 
 
 def _sum(parts: Sequence[tuple[str, int]]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.emit import constant, from_bits, function_of, text_of, type_of
-from anydml.engines.cuda.emit_lines import Lines
+from anydml.engines.cuda.emit_lines import Lines, put_together
 from anydml.engines.cuda.emit_rows import neutral
 from anydml.engines.cuda.emit_window import split, weighted
 from anydml.enums import DataType
@@ -127,12 +127,6 @@ class _Writer(Lines):
         self.known: dict[tuple[Any, ...], str] = {}
         """By node, result of a group and tap of it: what has a name."""
         super().__init__("    ")
-
-    def line(self, text: str) -> str:
-        """A line, and the name of what it computes."""
-        name = f"v{next(self.fresh)}"
-        self.say(f"{name} = {text}")
-        return name
 
     def begin(self) -> None:
         """Forget what was computed: a loop begins, or is over."""
@@ -305,18 +299,9 @@ class _Writer(Lines):
             if len(inside) == 1:
                 continue
             first = axis.first // word * word + number * word
-            parts = {0: self.line(self._run(node, axis, first, number * word, f"tl.arange(0, {word})"))}
-            size = word
-            while size > 1:  # into those at even places and at odd ones
-                size //= 2
-                shape = f"(TILE.rows, TILE.columns, {size}, 2)" if size > 1 else "(TILE.rows, TILE.columns, 2)"
-                halves = {}
-                for place, name in parts.items():
-                    even, odd = (f"v{next(self.fresh)}" for _ in range(2))
-                    self.say(f"{even}, {odd} = tl.split(tl.reshape({name}, {shape}))")
-                    halves |= {place: even, place + word // size // 2: odd}
-                parts = halves
-            self.known |= {(node, "of a word", number * word + place): name for place, name in parts.items()}
+            text = self._run(node, axis, first, number * word, f"tl.arange(0, {word})")
+            elements = self.taken_apart(self.line(text), word)
+            self.known |= {(node, "of a word", number * word + place): name for place, name in enumerate(elements)}
 
     def _run(self, node: Expr, axis: Axis, first: int, place: int, along: str) -> str:
         """Elements that follow one another in each group, or the first alone."""
@@ -347,7 +332,7 @@ class _Writer(Lines):
             mask = "there[:, :, None]"
             if not group.is_whole:
                 mask += f" & ((column * {group.count})[None, :, None] + {each} < shape[3].to(tl.int32))"
-            value = f"tl.reshape({_joined(full)}, (TILE.rows, TILE.columns, {group.count}))"
+            value = f"tl.reshape({put_together(full)}, (TILE.rows, TILE.columns, {group.count}))"
             self.say(f"tl.store(({place})[:, :, None] + {each}, {value}, mask={mask})")
             return
         self.say(f"to{number} = {self.place(base, view)}")
@@ -357,11 +342,6 @@ class _Writer(Lines):
                 mask += f" & (r{self.of.rows.index(group.dimension)} * {group.count} + {g} < shape[3])[:, None]"
             far = f" + windows.far({g} * more{view}[1], TILE.aligns[{view}])" if g else ""
             self.say(f"tl.store(to{number}{far}, {result}, mask={mask})")
-
-
-def _joined(results: Sequence[str]) -> str:
-    """Results beside one another: the last coordinate of the last pair counts fastest."""
-    return results[0] if len(results) == 1 else f"tl.join({_joined(results[::2])}, {_joined(results[1::2])})"
 
 
 def _other(leaf: Walked) -> str:
