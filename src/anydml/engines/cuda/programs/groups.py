@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.engines.cuda.emit_taps import Group
 from anydml.engines.cuda.launch import ALIGNMENT
 from anydml.engines.cuda.programs.shapes import alignment_of
 
@@ -22,6 +22,40 @@ DOWN = 4
 """Results of a group across memory, each of them 16 bytes wide."""
 SPARE = 0.25
 """The part of such groups that may be past the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Results of a thread that follow one another."""
+
+    dimension: int
+    count: int
+    tap: int | None = None
+    """The dimension of taps that leads from one of them to the next; it is written out."""
+    words: tuple[int, ...] = ()
+    """By what is read, the elements of a word along the dimension; none where memory does not lie along it."""
+    is_whole: bool = True
+    """Whether groups fill the dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """The dimensions of a walk."""
+
+    rows: tuple[int, ...]
+    """The fastest first."""
+    column: int
+    """Along which the first target lies."""
+    taps: tuple[int, ...]
+    """Those that are folded, the fastest first, but for the group's."""
+    group: Group
+    reach: int = 1
+    """The taps of the group's dimension of taps."""
+
+    @property
+    def is_across(self) -> bool:
+        """Whether groups lie along columns."""
+        return self.group.dimension == self.column and self.group.count > 1
 
 
 def group_of(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_rows import levels_of
-from anydml.engines.cuda.emit_taps import Dimensions, emit_taps
+from anydml.engines.cuda.emit_taps import emit_taps
 from anydml.engines.cuda.kernels.windows import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
-from anydml.engines.cuda.programs.groups import group_of
+from anydml.engines.cuda.programs.groups import Dimensions, group_of
 from anydml.engines.cuda.programs.prepared import Prepared
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.programs.window_walk import walked_by
@@ -23,9 +23,9 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cuda.emit_taps import Group
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.engines.cuda.programs.groups import Group
     from anydml.engines.cuda.programs.prepared import Bases
     from anydml.engines.cuda.programs.window_walk import Walked
     from anydml.ir.verbs import Map, Reduce
