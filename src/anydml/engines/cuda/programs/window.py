@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FEW = 32
 """Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
 CACHES = (0, ("", ""))
+MOST_LEFT = 16
 SHORT = 64
 """Places of one line below which products of matrices leave places to this."""
 
@@ -108,6 +109,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     left_step, right_step, right_inner = step_of(left_more[0]), step_of(right_more[1]), step_of(right_more[0])
     steps_matter = not is_few
     left_align = alignment_of([*left_rows, *left_taps, *(left_more if left_step == 2 or is_few else left_more[1:])])
+    left_align = min(left_align, MOST_LEFT)
     known = {0} if right_inner != 2 and steps_matter else set[int]()
     known |= {1} if right_step != 2 else set()
     right_align = alignment_of([*right_taps, *(stride for k, stride in enumerate(right_more) if k not in known)])
