@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.programs.window_walk import Axis, Walked
     from anydml.ir.expressions import Expr
 
-SHAPE = "(TILE.rows, TILE.columns)"
-
 
 class Elements(Lines):
     """Lines that read a tile's elements."""
@@ -29,7 +27,7 @@ class Elements(Lines):
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
         self.known: dict[tuple[Any, ...], str] = {}
         """By node, result of a group and tap of it: what has a name."""
-        super().__init__("    ")
+        super().__init__("    ", is_turned=of.is_across)
 
     def once(self, text: str) -> str:
         """What was computed for another result is not computed again."""
@@ -58,11 +56,11 @@ class Elements(Lines):
         parts = []
         if down and self.of.rows:
             row = weighted("r", f"rows{view}", len(self.of.rows))
-            parts.append(f"windows.far({row}, TILE.aligns[{view}])[:, None]")
+            parts.append(f"windows.far({row}, TILE.aligns[{view}]){self.down}")
         if across and step:
-            parts.append(f"(column * {step})[None, :]")
+            parts.append(f"(column * {step}){self.beside}")
         elif across:
-            parts.append(f"places.far(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}])[None, :]")
+            parts.append(f"places.far(column, more{view}[0], TILE.steps[{view}], TILE.aligns[{view}]){self.beside}")
         if self.is_apart and len(parts) == 2:
             parts = [f"tl.max_contiguous({' + '.join(parts)}, [1, 2])"]
         return " + ".join([base, *parts])
@@ -108,7 +106,7 @@ class Elements(Lines):
         if not leaf.limits:
             return f"tl.load({text}, mask={' & '.join(masks)}, other=0)"
         # A mask has the shape of all that is read, and a pointer of as much as it varies with.
-        return f"windows.read(tl.broadcast_to({text}, {SHAPE}), {' & '.join(masks)} & there, {_other(leaf)})"
+        return f"windows.read(tl.broadcast_to({text}, ({self.sizes})), {' & '.join(masks)} & there, {_other(leaf)})"
 
     def _shift(self, k: int, more: str = "") -> str:
         shift = weighted("k", f"taps{k}", len(self.of.taps))
@@ -148,7 +146,7 @@ class Elements(Lines):
         """Elements that follow one another in each group, or the first alone."""
         leaf, k = self.leaves[node], self.numbers[node]
         step = axis.steps[self.of.column] * self.of.group.count
-        now = self.once(f"(column * {step} + {first})[None, :]")
+        now = self.once(f"(column * {step} + {first}){self.beside}")
         masks = [f"({now} >= 0) & ({now} < more{k}[3].to(tl.int32))"]
         for i, other in enumerate(leaf.limits):
             if other is axis:
@@ -156,8 +154,8 @@ class Elements(Lines):
             name = f"{k}_{i}"
             near = self.once(weighted("k", f"limit_taps{name}", len(self.of.taps), f"place{name}"))
             masks.append(f"({near} >= 0) & ({near} < limit{name}[2].to(tl.int32))")
-        mask = f"tl.broadcast_to({' & '.join(masks)} & there, {SHAPE})"
-        text = f"tl.broadcast_to(at{k} + {self._shift(k)} + {place}, {SHAPE})"
+        mask = f"tl.broadcast_to({' & '.join(masks)} & there, ({self.sizes}))"
+        text = f"tl.broadcast_to(at{k} + {self._shift(k)} + {place}, ({self.sizes}))"
         if along:
             text, mask = f"{text}[:, :, None] + {along}[None, None, :]", f"{mask}[:, :, None]"
         return f"windows.read({text}, {mask}, {_other(leaf)})"

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 class Lines:
     """Lines of Triton, and the names of what they compute."""
 
-    def __init__(self, indent: str = "") -> None:
+    def __init__(self, indent: str = "", *, is_turned: bool = False) -> None:
         self.names: dict[Expr, str] = {}
         self.lines: list[str] = []
         self.indent = indent
         self.fresh = itertools.count()
+        # Of a tile of words the compiler gives neighbouring threads what lies along its first coordinate: where columns
+        # do, the largest of 3 x 3 takes 45 us instead of 111.
+        self.down, self.beside = ("[None, :]", "[:, None]") if is_turned else ("[:, None]", "[None, :]")
+        self.sizes = "TILE.columns, TILE.rows" if is_turned else "TILE.rows, TILE.columns"
 
     def say(self, *lines: str) -> None:
         """Write lines."""
@@ -46,7 +50,7 @@ class Lines:
             found = dict[int, str]()
             for place, part in parts.items():
                 even, odd = (f"v{next(self.fresh)}" for _ in range(2))
-                self.say(f"{even}, {odd} = tl.split(tl.reshape({part}, (TILE.rows, TILE.columns, {last})))")
+                self.say(f"{even}, {odd} = tl.split(tl.reshape({part}, ({self.sizes}, {last})))")
                 found |= {place: even, place + count // half // 2: odd}
             parts = found
         return [parts[place] for place in range(count)]

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.fetches import Line
 
-SHAPE = "(TILE.rows, TILE.columns)"
-
 
 class Near(NamedTuple):
     """An index: a line, and where it goes on outside of the source the element that is nearest."""
@@ -66,14 +64,14 @@ def emit_samples(values: Sequence[Expr], of: Sampled) -> Any:
     for g in range(of.count):
         for value, offset in zip(values, of.offsets, strict=True):
             name = writer.compute(value, g)
-            results[g, offset] = f"tl.broadcast_to({name}, {SHAPE})"
+            results[g, offset] = f"tl.broadcast_to({name}, ({writer.sizes}))"
     writer.store(results)
     return function_of("\n".join(writer.lines) + "\n")
 
 
 class _Writer(Lines):
     def __init__(self, of: Sampled) -> None:
-        super().__init__("    ")
+        super().__init__("    ", is_turned=of.count > 1)
         self.of = of
         self.known: dict[Any, str] = {}
 
@@ -93,14 +91,14 @@ class _Writer(Lines):
             f"across = ({of.groups} + TILE.columns - 1) // TILE.columns",
             "row = tl.program_id(0) // across * TILE.rows + tl.arange(0, TILE.rows)",
             "column = tl.program_id(0) % across * TILE.columns + tl.arange(0, TILE.columns)",
-            f"there = (row < {count})[:, None] & (column < {of.groups})[None, :]",
+            f"there = (row < {count}){self.down} & (column < {of.groups}){self.beside}",
         )
         for k, dimension in enumerate(of.rows):
             is_last = k == len(of.rows) - 1
             self.say(f"r{k} = row" if is_last else f"r{k} = row % {of.sizes[dimension]}")
             self.say(*([] if is_last else [f"row = row // {of.sizes[dimension]}"]))
         steps = [(f"r{k}", of.steps[dimension]) for k, dimension in enumerate(of.rows)]
-        self.say(f"to = target + ({_sum(steps)})[:, None] + (column * {of.count * of.steps[of.column]})[None, :]")
+        self.say(f"to = target + ({_sum(steps)}){self.down} + (column * {of.count * of.steps[of.column]}){self.beside}")
 
     def compute(self, value: Expr, g: int) -> str:
         """A tree, for a place of a group."""
@@ -166,10 +164,10 @@ class _Writer(Lines):
         parts, start = [], line.start
         for dimension, step in line.steps:
             if dimension == self.of.column:
-                parts.append(f"(column * {step * self.of.count})[None, :]")
+                parts.append(f"(column * {step * self.of.count}){self.beside}")
                 start += g * step
             elif dimension in self.of.rows:  # others have one element
-                parts.append(f"(r{self.of.rows.index(dimension)} * {step})[:, None]")
+                parts.append(f"(r{self.of.rows.index(dimension)} * {step}){self.down}")
         return " + ".join([*parts, *([str(start)] if start or not parts else [])])
 
     def _near(self, near: Near, g: int) -> str:
@@ -197,7 +195,7 @@ class _Writer(Lines):
         ]
         row = self._row(node)
         if not own:
-            return self.once(f"tl.load(tl.broadcast_to({row}, {SHAPE}), mask=there)")
+            return self.once(f"tl.load(tl.broadcast_to({row}, ({self.sizes})), mask=there)")
         ((near, stride),) = own
         step = dict(near.line.steps)[self.of.column]
         place, word = near.line.start + g * step, self.of.word
@@ -207,7 +205,9 @@ class _Writer(Lines):
                 self._words(row, word)
             if key not in self.known:
                 at = self._near(near, g)
-                self.known[key] = self.once(f"tl.load(tl.broadcast_to({row} + ({at}) * {stride}, {SHAPE}), mask=there)")
+                self.known[key] = self.once(
+                    f"tl.load(tl.broadcast_to({row} + ({at}) * {stride}, ({self.sizes})), mask=there)"
+                )
         return self.known[key]
 
     def _words(self, row: str, word: int) -> None:
@@ -228,8 +228,8 @@ class _Writer(Lines):
             last = (of.groups - 1) * of.count * by + first + word
             if inside < 2 or first < 0 or last > size:
                 continue
-            at = f"{row} + (column * {of.count * by} + {first})[None, :]"
-            text = f"tl.broadcast_to({at}, {SHAPE})[:, :, None] + tl.arange(0, {word})[None, None, :]"
+            at = f"{row} + (column * {of.count * by} + {first}){self.beside}"
+            text = f"tl.broadcast_to({at}, ({self.sizes}))[:, :, None] + tl.arange(0, {word})[None, None, :]"
             elements = self.taken_apart(self.once(f"tl.load({text}, mask=there[:, :, None])"), word)
             self.known |= {(row, "element", first + place): name for place, name in enumerate(elements)}
 
@@ -246,11 +246,11 @@ class _Writer(Lines):
             inside = "there"
             if not is_whole:  # then one result is written at once
                 g = next(g for g, offset in results if g * step + offset == first)
-                inside += f" & (column * {of.count} + {g} < {of.sizes[of.column]})[None, :]"
+                inside += f" & (column * {of.count} + {g} < {of.sizes[of.column]}){self.beside}"
             if of.written == 1:
                 self.say(f"tl.store(to + {first}, {run[0]}, mask={inside})")
                 continue
-            value = f"tl.reshape({put_together(run)}, (TILE.rows, TILE.columns, {of.written}))"
+            value = f"tl.reshape({put_together(run)}, ({self.sizes}, {of.written}))"
             place = f"(to + {first})[:, :, None] + tl.arange(0, {of.written})[None, None, :]"
             self.say(f"tl.store({place}, {value}, mask={inside}[:, :, None])")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.emit import constant, from_bits, function_of, text_of, type_of
-from anydml.engines.cuda.emit_elements import SHAPE, Elements
+from anydml.engines.cuda.emit_elements import Elements
 from anydml.engines.cuda.emit_lines import put_together
 from anydml.engines.cuda.emit_rows import neutral
 from anydml.engines.cuda.emit_window import split, weighted
@@ -65,7 +65,7 @@ def emit_taps(
     each = range(of.group.count)
     for number, fold in enumerate(folds):
         assert fold.type is not None  # noqa: S101 - for type checkers
-        first = f"tl.broadcast_to({constant(neutral(fold))}, {SHAPE}).to({type_of(fold.type)})"
+        first = f"tl.broadcast_to({constant(neutral(fold))}, ({writer.sizes})).to({type_of(fold.type)})"
         writer.say(*(f"fold{number}_{g} = {first}" for g in each))
     steps = f"tl.static_range(0, {taps})" if taps * of.reach <= FEW else "range(0, shape[2].to(tl.int32))"
     writer.say(f"for step in {steps}:")
@@ -98,8 +98,8 @@ class _Writer(Elements):
             "across = (shape[1].to(tl.int32) + TILE.columns - 1) // TILE.columns",
             "row = tl.program_id(0) // across * TILE.rows + tl.arange(0, TILE.rows)",
             "column = tl.program_id(0) % across * TILE.columns + tl.arange(0, TILE.columns)",
-            "is_row = (row < shape[0])[:, None]",
-            "is_column = (column < places.known(shape[1], TILE.wide))[None, :]",
+            f"is_row = (row < shape[0]){self.down}",
+            f"is_column = (column < places.known(shape[1], TILE.wide)){self.beside}",
             "there = is_row & is_column",
             *split("row", "r", "row_sizes", len(self.of.rows)),
             *(f"r{k} = windows.index(r{k}, TILE)" for k in range(len(self.of.rows))),
@@ -110,16 +110,18 @@ class _Writer(Elements):
             for i, axis in enumerate(leaf.limits):
                 name = f"{k}_{i}"
                 first = weighted("r", f"limit_rows{name}", len(self.of.rows), f"limit{name}[0].to(tl.int32)")
-                across = f" + (column * limit{name}[1].to(tl.int32))[None, :]" if axis.steps.get(self.of.column) else ""
+                across = (
+                    f" + (column * limit{name}[1].to(tl.int32)){self.beside}" if axis.steps.get(self.of.column) else ""
+                )
                 down = any(axis.steps.get(dimension) for dimension in self.of.rows)
-                first = f"({first}).to(tl.int32)[:, None]" if down else f"limit{name}[0].to(tl.int32)"
+                first = f"({first}).to(tl.int32){self.down}" if down else f"limit{name}[0].to(tl.int32)"
                 self.say(f"place{name} = {first}{across}")
 
     def fold(self, fold: Expr, name: str, g: int, k: int) -> None:
         """Add what a result has of a tap."""
         (term,) = fold.args
         if fold.op == "fold_sum" and term.op == "mul" and term.type is DataType.FLOAT32:  # rounded once
-            a, b = (f"tl.broadcast_to({self.compute(factor, g, k)}, {SHAPE})" for factor in term.args)
+            a, b = (f"tl.broadcast_to({self.compute(factor, g, k)}, ({self.sizes}))" for factor in term.args)
             self.say(f"{name} = arithmetic.fma({a}, {b}, {name})")
         else:
             self.say(f"{name} = rows.both_{fold.op.removeprefix('fold_')}({name}, {self.compute(term, g, k)})")
@@ -143,9 +145,9 @@ class _Writer(Elements):
         of, group = self.of, self.of.group
         inside = f" * {group.count} + {g}" if dimension == group.dimension and group.count > 1 else ""
         if dimension == of.column:
-            return f"(column.to(tl.int64){inside})[None, :]"
+            return f"(column.to(tl.int64){inside}){self.beside}"
         if dimension in of.rows:
-            return f"(r{of.rows.index(dimension)}.to(tl.int64){inside})[:, None]"
+            return f"(r{of.rows.index(dimension)}.to(tl.int64){inside}){self.down}"
         if dimension in of.taps:
             return f"k{of.taps.index(dimension)}.to(tl.int64)"
         return f"tl.full((), {k if dimension == group.tap else 0}, tl.int64)"
@@ -153,21 +155,21 @@ class _Writer(Elements):
     def store(self, number: int, results: Sequence[str]) -> None:
         """Write the results of every group."""
         view, group = len(self.leaves) + number, self.of.group
-        full = [f"tl.broadcast_to({result}, {SHAPE})" for result in results]
+        full = [f"tl.broadcast_to({result}, ({self.sizes}))" for result in results]
         base = f"target{number}"
         if self.of.is_across:
             place = self.place(base, view, step=group.count)
             each = f"tl.arange(0, {group.count})[None, None, :]"
             mask = "there[:, :, None]"
             if not group.is_whole:
-                mask += f" & ((column * {group.count})[None, :, None] + {each} < shape[3].to(tl.int32))"
-            value = f"tl.reshape({put_together(full)}, (TILE.rows, TILE.columns, {group.count}))"
+                mask += f" & ((column * {group.count}){self.beside}[:, :, None] + {each} < shape[3].to(tl.int32))"
+            value = f"tl.reshape({put_together(full)}, ({self.sizes}, {group.count}))"
             self.say(f"tl.store(({place})[:, :, None] + {each}, {value}, mask={mask})")
             return
         self.say(f"to{number} = {self.place(base, view)}")
         for g, result in enumerate(full):
             mask = "there"
             if not group.is_whole:
-                mask += f" & (r{self.of.rows.index(group.dimension)} * {group.count} + {g} < shape[3])[:, None]"
+                mask += f" & (r{self.of.rows.index(group.dimension)} * {group.count} + {g} < shape[3]){self.down}"
             far = f" + windows.far({g} * more{view}[1], TILE.aligns[{view}])" if g else ""
             self.say(f"tl.store(to{number}{far}, {result}, mask={mask})")

@@ -165,7 +165,7 @@ def _kernel(
 
     def view(stride: Callable[[int], int], *, size: int = 0, is_target: bool = False) -> None:
         rows, taps, more = [stride(k) * many(k) for k in of.rows], [stride(k) for k in of.taps], stride(of.column)
-        inside = [0 if of.is_across else stride(group.dimension)]  # in words it is known
+        inside = [0 if of.is_across or group.count == 1 else stride(group.dimension)]  # in words it is known
         inside.append(0 if is_target or group.tap is None or size else stride(group.tap))
         step = step_of(more)
         unknown = [more] if step == 2 and not of.is_across else []
