@@ -37,9 +37,6 @@ class Window(NamedTuple):
     """Whether tiles fill the channels of the result."""
     is_long: bool = True
     """Whether offsets may be more than 31 bits hold."""
-    caches: int = 0
-    window: int = 1
-    near: tuple[str, str] = ("", "")
 
 
 class Taps(NamedTuple):
