@@ -95,6 +95,36 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         }""",
         [{"x": X[0], "f": X[1, :1]}, {"x": X[0, :1], "f": X[1, :1]}],
     ),
+    # Slices of one size at places that the step gives: within the data, and clamped at either end of it.
+    "windows": (
+        """
+        main (int64 m, float[N, 8] x, int64[1] back) => (float[1, 1] y, float[S, 1, 1] each) {
+            zero = Constant<value = float[1, 1] {0}>()
+            y, each = Loop(m, , zero) <body = b (int64 k, bool c, float[1, 1] v) => (
+                bool d, float[1, 1] w, float[1, 1] one
+            ) <int64[1] first = {0}, int64[1] two = {2}, int64[1] three = {3}, int64[2] axes = {0, 1},
+               int64[2] steps = {2, 1}> {
+                d = Identity(c)
+                at = Unsqueeze(k, first)
+                twice = Mul(two, at)
+                start = Sub(twice, back)
+                end = Add(start, three)
+                starts = Concat<axis = 0>(start, at)
+                next = Add(at, two)
+                ends = Concat<axis = 0>(end, next)
+                some = Slice(x, start, end, first)
+                sum = ReduceSum(some, axes)
+                few = Slice(x, starts, ends, axes, steps)
+                few_sum = ReduceSum(few, axes)
+                one = Sum(sum, few_sum)
+                w = Add(v, one)
+            }>
+        }""",
+        [
+            {"m": number(m), "x": np.arange(8 * n, dtype="float32").reshape(n, 8), "back": np.array([back])}
+            for m, n, back in ((9, 30, 0), (9, 16, 0), (20, 40, 5), (3, 4, -99))
+        ],
+    ),
     # Slices from several arrays, along other axes, backwards; results along another axis, backwards.
     "scan": (
         """

@@ -66,7 +66,7 @@ def test_names_reach_no_terminal() -> None:
         *map(repr, loaded.inputs.values()),
         repr(report),
         str(loaded.explain()),
-        repr(loaded._find({f"x{EVIL}": (2, 2), f"i{EVIL}": (1,)}, {}).compiled),
+        repr(loaded._programs.find({f"x{EVIL}": (2, 2), f"i{EVIL}": (1,)}, {}).compiled),
         raised(lambda: loaded(X, X, X)),
         raised(lambda: loaded(X, **{f"x{EVIL}": X})),
         raised(lambda: loaded.run({})),

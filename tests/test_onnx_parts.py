@@ -107,7 +107,12 @@ def test_parts_give_what_onnx_runtime_gives(name: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(evaluating, "runtime", lambda: None)  # which onnx's own evaluator stands in for
     again = dml.onnx.load(proto, device=ENGINE).run(inputs)["y"]
     assert again.tolist() == mine.tolist() if mine.dtype == object else np.allclose(again, mine, 1e-5)
-    assert "part 1 of" in loaded.explain().text()
+    told = loaded.explain()
+    assert loaded._divided is not None
+    assert len(told.parts) == len(list(loaded._divided.parts()))
+    assert all(f"part {i} of" in told.text() for i in range(1, len(told.parts) + 1))
+    assert all(bool(part.after) == ("compiled" in part.title) for part in told.parts)
+    assert told.svg().count("<svg ") == 2 + len(told.parts)
     if name not in ("a computed size", "a size by data"):  # of which strict=True makes a program for each value
         with pytest.raises(dml.UnsupportedError):
             dml.onnx.load(proto, device=ENGINE, strict=True).run(inputs)

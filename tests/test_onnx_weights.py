@@ -21,6 +21,7 @@ from anydml.graph.recipe import Recipe
 from anydml.memory import Buffer, numpy_address, reserve_host
 from anydml.onnx import pieces
 from anydml.runtime import constants
+from anydml.runtime.once import Once
 
 ROWS, COLUMNS = 300_000, 4
 TABLE = np.arange(ROWS * COLUMNS, dtype="float32").reshape(ROWS, COLUMNS)
@@ -180,7 +181,7 @@ def test_a_gpu_has_weights_once_and_small_constants_together(monkeypatch: pytest
     large, small = SharedData(TABLE.nbytes, lambda: table), SharedData(8, lambda: np.array([7]))
     stores = [f"constant{i}" for i in range(3)]
     data: Any = {"constant0": large, "constant1": small, "constant2": b"12345678"}
-    first, second = (constants.Constants(engine, "test", data, Recipe({}, ()), stores) for _ in range(2))
+    first, second = (constants.Constants(engine, "test", data, Once.of(Recipe({}, ())), stores) for _ in range(2))
     assert copied == [TABLE.nbytes, 512, 512]
     assert first.places["constant0"] == second.places["constant0"]
     assert first.places["constant2"] == first.places["constant1"] + 256

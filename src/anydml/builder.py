@@ -79,7 +79,7 @@ class Graph:
             rule = "constant: data must be an array, which says what it is"
             way_out = "np.frombuffer(data, dtype) makes bytes one"
             refuse(Fault(field="data", rule=rule, value=data, found=f"{len(node.data)} bytes", way_out=way_out))
-        (made,) = self._add(node, (), (node.desc,), name)
+        (made,) = self.put(node, (), (node.desc,), name)
         made.is_scalar = node.is_scalar
         return made
 
@@ -87,11 +87,21 @@ class Graph:
         self, desc: OperatorDesc, inputs: tuple[Expression, ...], outputs: Sequence[TensorDesc]
     ) -> list[Expression]:
         """A node of an operator, whose outputs are described as their readers are to see them, leading 1s aside."""
-        return self._add(OperatorNode(desc), inputs, tuple(outputs), None)
+        return self.put(OperatorNode(desc), inputs, tuple(outputs))
 
-    def _add(
-        self, node: Node, inputs: tuple[Expression, ...], descs: tuple[TensorDesc, ...], name: str | None
+    @property
+    def sources(self) -> Sequence[Source]:
+        """Its nodes, in the order in which they were added."""
+        return self._nodes
+
+    def put(
+        self,
+        node: Node,
+        inputs: tuple[Expression, ...],
+        descs: tuple[TensorDesc, ...],
+        name: str | None = None,
     ) -> list[Expression]:
+        """A node, whose outputs are described as their readers are to see them."""
         source = Source(is_input=False, number=len(self._nodes), descs=descs, name="", inputs=inputs, node=node)
         if name is not None:
             self.rename(source, name)
@@ -153,8 +163,11 @@ class Graph:
         )
 
     def _node(self, source: Source) -> Node:
-        assert source.node is not None  # noqa: S101 - for type checkers: it is no input
-        return replace(source.node, name=source.name) if source.name else source.node
+        node = source.node
+        assert node is not None  # noqa: S101 - for type checkers: it is no input
+        if not source.name:
+            return node
+        return node.named(source.name) if isinstance(node, OperatorNode) else replace(node, name=source.name)
 
     def _outputs(self, outputs: object) -> list[Expression]:
         given = [outputs] if isinstance(outputs, Expression) else outputs

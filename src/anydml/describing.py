@@ -179,6 +179,8 @@ class Call(abc.ABC):
         raise_description_faults(
             self.name, [*map(self.reword, padded.level_faults(level, f"this device is {level}")), *self.faults, *own]
         )
+        if padded is desc:
+            desc.found_sound(level)
         return self.finish(padded)
 
     def _describe(self, outputs: Sequence[TensorDesc] | None, attributes: dict[str, Any]) -> OperatorDesc:

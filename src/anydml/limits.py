@@ -61,9 +61,14 @@ class StepLimit(threading.local):
     def __exit__(self, *_error: object) -> None:
         self._depth -= 1
 
-    def add(self, subject: str) -> None:
-        """Count a step of a loop; an endless one is told after the last that it may take."""
-        self._taken += 1
+    @property
+    def left(self) -> int:
+        """How many more a loop may take."""
+        return self.most - self._taken
+
+    def add(self, subject: str, count: int = 1) -> None:
+        """Count steps of a loop; an endless one is told after the last that it may take."""
+        self._taken += count
         if self._taken > self.most:
             rule = f"a loop must end within max_steps = {self.most} steps, those of loops within it included"
             raise ModelError(subject, Fault(field="max_steps", rule=rule, way_out="max_steps= allows more"))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = UINT32_MAX
 _INT64_MAX = 2**63 - 1
+_PLAIN = {int}
+"""The types of sizes that need no reading."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -49,8 +51,30 @@ class TensorDesc:
         guaranteed_base_offset_alignment: int = 0,
         signed_strides: bool = False,
     ) -> None:
-        faults: list[Fault] = []
         put = object.__setattr__
+        if (
+            strides is None
+            and type(data_type) is DataType
+            and type(sizes) is tuple
+            and set(map(type, sizes)) == _PLAIN
+            and flags is TensorFlags.NONE
+            and total_tensor_size_in_bytes is None
+            and type(guaranteed_base_offset_alignment) is int
+            and not guaranteed_base_offset_alignment
+            and signed_strides is False
+            and len(sizes) <= MAX_DIMENSIONS
+            and min(sizes) >= 1
+            and (count := math.prod(sizes)) <= MAX_ELEMENTS
+        ):  # packed, as nearly all are that a model's graph describes: a quarter of the time
+            put(self, "data_type", data_type)
+            put(self, "sizes", sizes)
+            put(self, "signed_strides", False)
+            put(self, "strides", None)
+            put(self, "flags", flags)
+            put(self, "guaranteed_base_offset_alignment", 0)
+            put(self, "total_tensor_size_in_bytes", (data_type.bytes_of(count) + 3) & ~3)
+            return
+        faults: list[Fault] = []
         put(self, "data_type", read_enum(DataType, data_type, "DataType", faults, DataType.FLOAT32))
         put(self, "sizes", read_ints(sizes, "Sizes", faults, low=1))
         put(self, "signed_strides", read_bool(signed_strides, "signed_strides", faults))

@@ -28,7 +28,7 @@ class SharedData:
     What is not held can be made again: the host's memory has it for as long as somebody has its buffer.
     """
 
-    __slots__ = ("__weakref__", "_buffers", "_fill", "_lock", "_make", "_of_host", "_size", "derived")
+    __slots__ = ("__weakref__", "_buffers", "_fill", "_lock", "_make", "_of_host", "_size", "derived", "was_read")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class SharedData:
         self._of_host: Callable[[], np.ndarray[Any, Any] | None] | None = None if is_held else _nothing
         self._buffers: dict[str, Buffer] = {}
         self._lock = make_lock()
+        self.was_read = False
+        """Whether somebody looked at the bytes, so that what is planned may depend on them."""
         self.derived: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         """What was computed of them, for as long as a graph reads it."""
 
@@ -53,6 +55,11 @@ class SharedData:
     def array(self) -> np.ndarray[Any, Any]:
         """The bytes on the host."""
         return np.ascontiguousarray(self._make()).reshape(-1).view(np.uint8)
+
+    def look(self) -> np.ndarray[Any, Any]:
+        """The bytes on the host, to be looked at."""
+        self.was_read = True
+        return self.array
 
     def can_fill(self) -> bool:
         """Whether the bytes can be read into memory of somebody's, which is quicker than to have them made."""

@@ -14,7 +14,7 @@ from anydml.errors import DescriptionError, Fault, show
 from anydml.memory import HOST
 from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
-from anydml.parse import read_bool, read_int
+from anydml.parse import UINT32_MAX, read_bool, read_int
 from anydml.tensor import TensorDesc
 
 
@@ -43,6 +43,14 @@ class OperatorNode:
         for name, slots in (("inputs", self.desc.input_slots()), ("outputs", self.desc.output_slots())):
             there = {slot: given for slot, given in enumerate(slots.items()) if given[1] is not None}
             object.__setattr__(self, name, there)
+
+    def named(self, name: str) -> OperatorNode:
+        """The same by a name that was read already."""
+        made = object.__new__(OperatorNode)
+        for field_name in ("desc", "inputs", "outputs"):
+            object.__setattr__(made, field_name, getattr(self, field_name))
+        object.__setattr__(made, "name", name)
+        return made
 
     @property
     def kind(self) -> str:
@@ -122,12 +130,25 @@ def _read_name(name: object, faults: list[Fault]) -> None:
         faults.append(Fault(field="Name", rule="Name must be a string", value=name, found=show(name)))
 
 
+_KINDS: dict[str, type] = {"name": str, "reinterpret": bool}
+"""The types of an edge's fields that are no numbers."""
+
+
+def _is_plain(name: str, value: object) -> bool:
+    """Whether a field of an edge needs no reading: of the graphs that are built here none does."""
+    kind = type(value)
+    return kind is _KINDS.get(name, int) and (kind is not int or 0 <= value <= UINT32_MAX)  # type: ignore[operator]  # it is
+
+
 class _Edge:
     """What the edges share: numbers that are read, a name, and for some a mark."""
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
+        names: tuple[str, ...] = self.__slots__
+        if all(_is_plain(name, getattr(self, name)) for name in names):
+            return
         faults: list[Fault] = []
         for name in (one.name for one in fields(self)):  # type: ignore[arg-type]  # every edge is a dataclass
             value = getattr(self, name)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anydml.onnx.graphs import Size
+    from anydml.onnx.kept import Kept
     from anydml.onnx.reading import Source
     from anydml.onnx.shapes import Binder
     from anydml.onnx.values import Value
@@ -56,7 +57,7 @@ def with_shapes(
     outputs: dict[str, TensorInfo],
     source: Source,
     inputs: Mapping[str, TensorInfo],
-    kept: dict[str, Value],
+    kept: Kept,
     device: Device,
 ) -> dict[str, TensorInfo]:
     """The same, and of shapes that are not declared as much as the nodes show: four traces, 1 ms a node."""
@@ -67,7 +68,7 @@ def with_shapes(
 
 
 def _infer(
-    source: Source, inputs: Mapping[str, TensorInfo], kept: dict[str, Value], device: Device
+    source: Source, inputs: Mapping[str, TensorInfo], kept: Kept, device: Device
 ) -> dict[str, tuple[Size, ...] | None]:
     """The shapes of outputs: a size that traces agree on, by its number or by the name of an open size."""
     if any(info.shape is None and not info.is_optional for info in inputs.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -16,23 +16,31 @@ from anydml.flags import ExecutionFlags
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.feeding import send
+from anydml.onnx.outline import outline_of
 from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
+from anydml.onnx.values import OutsideError
 from anydml.runtime.graph import CompiledGraph
+from anydml.runtime.launches import in_a_row
 from anydml.runtime.rebound import Rebounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
-    from anydml.builder import Graph
-    from anydml.expression import Expression
     from anydml.limits import MemoryLimit
+    from anydml.onnx.outline import Outline
     from anydml.onnx.spares import Spares
     from anydml.onnx.tensors import Beside
     from anydml.onnx.tracing import Trace
     from anydml.onnx.values import Value
+    from anydml.runtime.device import Device
+
+    Maker: TypeAlias = Callable[[int | None], CompiledGraph]
 
 _MOST_LAUNCHES = 64
+
+T = TypeVar("T")
 
 
 class Program:
@@ -43,47 +51,28 @@ class Program:
     DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> None:
-        self._spares, self._model, self._without = spares, beside.model, without
-        self._labels, self._rules = found.tracer.labels, found.tracer.rules
-        values: dict[str, Value] = {name: value for name, value in found.outputs.items() if value is not None}
-        self.names = list(values)
-        self.values = list(values.values())
-        self.memory = found.tracer.graph.device.engine.memory
+    def __init__(self, outline: Outline, device: Device, spares: Spares, beside: Beside, make: Maker | None) -> None:
+        """`make` compiles the graph, where there is one, in so many bytes of memory beside the results."""
+        self.outline = outline
+        self._spares, self._model = spares, beside.model
+        self._labels, self._rules, self._assumed = outline.labels, outline.rules, outline.assumed
+        self.names = list(outline.outputs)
+        self.values = list(outline.outputs.values())
+        self.memory = device.engine.memory
         limit = beside.limit if self.memory == HOST or beside.limit.is_given else None
         self.result_size = size = sum(value.count * value.element.dtype.itemsize for value in self.values)
         if limit is not None:
             limit.check(size, "results", self._model)
-        made: list[Expression] = []
-        reads = list(found.tracer.inputs)
-        numbers: dict[tuple[int, int], int] = {}
-        self._graph_made: list[int] = []
-        """By the graph's output, the model's."""
-        self._copied: dict[int, str | int] = {}
-        """By the model's output, the input or the other output that it repeats."""
-        for i, value in enumerate(self.values):
-            if value.is_known:
-                continue
-            source = None if value.expression is None else value.expression.source
-            if source is None or source.is_input:
-                self._copied[i] = value.source if source is None else reads[source.number]
-                continue
-            assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
-            place = (source.number, value.expression.slot)
-            if place in numbers:
-                self._copied[i] = numbers[place]
-            else:
-                numbers[place] = i
-                self._graph_made.append(i)
-                made.append(value.expression)
-        self._reads = reads
-        self._states, self._numbers = found.tracer.states, itertools.count()
-        self._is_simple = len(made) == len(self.values)
+        self._graph_made, self._copied, self._reads = outline.made, outline.copied, outline.reads
+        self._states, self._numbers = outline.states, itertools.count()
+        self.missed = 0
+        """Runs, the last ones, with values that it does not hold for."""
+        self._is_simple = len(outline.made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
         self.compiled: CompiledGraph | None = None
-        if made:
-            self.compiled = self._compile(found.tracer.graph, made, limit, size)
+        if make is not None:
+            self.compiled = self._compile(make, limit, size)
             self.compiled.labels = self._labels
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
@@ -91,13 +80,22 @@ class Program:
             self._rebounds = Rebounds(self.compiled, spares.arenas)
         spares.programs.add(self)
 
-    def _compile(self, graph: Graph, made: list[Expression], limit: MemoryLimit | None, results: int) -> CompiledGraph:
+    @classmethod
+    def of(cls, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> Self:
+        """What a trace becomes, without some rewritings."""
+        outline, made = outline_of(found)
+        graph = found.tracer.graph
+
+        def make(left: int | None) -> CompiledGraph:
+            options: dict[str, Any] = {"without": without, "max_memory": left}
+            return CompiledGraph(graph.device, graph.desc(made), ExecutionFlags.NONE, **options)
+
+        return cls(outline, graph.device, spares, beside, make if made else None)
+
+    def _compile(self, make: Maker, limit: MemoryLimit | None, results: int) -> CompiledGraph:
         """Compile the graph, unless it takes more than the results leave of a limit."""
-        left = None if limit is None else limit.left - results
         try:
-            desc = graph.desc(made)
-            options: dict[str, Any] = {"without": self._without, "max_memory": left}
-            return CompiledGraph(graph.device, desc, ExecutionFlags.NONE, **options).initialize()
+            return make(None if limit is None else limit.left - results).initialize()
         except DmlError as error:
             if limit is not None and error.field == "max_memory" and isinstance(error.value, int):
                 limit.check(error.value + results, "results, scratch memory and constants", self._model)
@@ -139,10 +137,17 @@ class Program:
         self._complete(arrays, results)
         return results
 
+    @staticmethod
+    def fits(value: Value, array: Any) -> bool:
+        """Whether an array is packed memory for a result."""
+        is_array = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.writeable
+        return is_array and array.shape == value.shape and array.dtype == value.element.dtype
+
     def bound(self, arrays: Mapping[str, Any], results: list[Any], fixed: frozenset[str]) -> Callable[[], Any] | None:
         """What runs on these very arrays, at each call as they are then; None where that cannot be bound.
 
-        The inputs `fixed` stay as they are, so that a result which repeats one is written now.
+        The inputs `fixed` stay as they are, so that a result which repeats one is written now. It is to be called
+        within `guard`, once or many times, and to be held with the arrays.
         """
         if self.memory != HOST or self._states:
             return None
@@ -152,22 +157,14 @@ class Program:
             if other not in fixed:
                 source = arrays[other] if isinstance(other, str) else results[other]
                 copies.append((results[i].reshape(-1), source.reshape(-1).view(results[i].dtype)))
-        compiled, launch, scratch = self.compiled, None, None
+        launches: list[Callable[[], Any]] = [functools.partial(np.copyto, *pair) for pair in copies]
+        compiled, scratch = self.compiled, None
         if compiled is not None:
             made = [results[i] for i in self._graph_made]
             addresses = [numpy_address(array) for array in (*(arrays[name] for name in self._reads), *made)]
             scratch = compiled.reserve_scratch() if compiled.temporary_size else None
-            launch = compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch)
-        held = (dict(arrays), list(results), scratch)  # of which a launch has the addresses alone
-
-        def run() -> object:
-            if launch is not None:
-                self._launch(launch)
-            for target, source in copies:
-                np.copyto(target, source)
-            return held
-
-        return run
+            launches.insert(0, compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch))
+        return in_a_row(launches, scratch)
 
     def _run(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Run the graph where there is one; the number of the run is the higher half of a generator's counter."""
@@ -203,11 +200,15 @@ class Program:
                 if len(self._launches) >= _MOST_LAUNCHES:
                     self._launches.clear()
                 self._launches[addresses] = launch
-        self._launch(launch)
+        self.guard(launch)
 
-    def _launch(self, launch: Callable[[], Any]) -> None:
+    def guard(self, launch: Callable[[], T]) -> T:
+        """Launch, and tell of what goes wrong by the model's names."""
         try:
-            launch()
+            found = launch()
+            if self.missed:
+                self.missed = 0
+            return found
         except IndexFault as fault:
             assert self.compiled is not None  # noqa: S101 - as above
             raise self._of_node(self.compiled.word(fault)) from None
@@ -240,6 +241,9 @@ class Program:
         for name, label in self._labels.items():
             mark = f"] {name!r}: "
             if any(mark in fault.rule for fault in error.faults):
+                if name in self._assumed:
+                    self.missed += 1
+                    return OutsideError(label, error.faults)
                 if name in self._rules and error.value:
                     return _broken(label, *self._rules[name], error.value)
                 faults = [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anydml.onnx.program import Program
 
-_MOST = 64
+_MOST = 1024
 _MOST_BYTES = 512
 """Of an input whose values a program hangs on, to be compared at each run."""
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, UnsupportedError, printable
-from anydml.onnx.bodies import has_bodies
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
+    from anydml.onnx.kept import Kept, Line
     from anydml.onnx.reading import Source
     from anydml.onnx.values import Value
 
@@ -25,9 +25,7 @@ class Scope:
     `kept`, for the next trace, by the way to the graph and the name.
     """
 
-    def __init__(
-        self, source: Source, graph: Any, kept: dict[str, Value], *, outer: Scope | None = None, path: str = ""
-    ) -> None:
+    def __init__(self, source: Source, graph: Any, kept: Kept, *, outer: Scope | None = None, path: str = "") -> None:
         self._source, self.kept, self._outer = source, kept, outer
         self.path = path
         """Of the nodes that the graph lies within; nothing for the model's."""
@@ -80,30 +78,36 @@ class Scope:
         found = self.known[name] = replace(self.kept[key].for_next_graph(), source=key)
         return found
 
-    def recall(self, node: Any) -> list[Value | None] | None:
+    def recall(self, node: Line) -> list[Value | None] | None:
         """What a node made in an earlier trace, where that is the same in each."""
-        names = [name for name in node.output if name]
-        if not (all(self.path + name in self.kept for name in names) and self._is_own(node)):
+        kept, path = self.kept, self.path
+        for name in node.outputs:
+            if name and path + name not in kept:
+                return None
+        if not self._is_own(node):
             return None
-        self._own.update(names)
-        return [self.kept[self.path + name].for_next_graph() if name else None for name in node.output]
+        self._own.update(filter(None, node.outputs))
+        return [kept[path + name].for_next_graph() if name else None for name in node.outputs]
 
-    def keep(self, node: Any, made: list[Value | None]) -> None:
+    def keep(self, node: Line, made: list[Value | None]) -> None:
         """Keep what a node made of the model's own tensors alone."""
         if self._is_own(node) and all(value is not None and value.is_known for value in made):
-            for name, value in zip(node.output, made, strict=False):
+            for name, value in zip(node.outputs, made, strict=False):
                 if name and value is not None:
                     self.kept[self.path + name] = value.for_next_graph()
                     self._own.add(name)
 
-    def put(self, node: Any, label: str, made: list[Value | None]) -> None:
+    def put(self, node: Line, made: list[Value | None]) -> None:
         """Say what a node made; an output that is left out has no name, and what is called "" stays nothing."""
-        self.known.update((name, value) for name, value in zip(node.output, made, strict=False) if name)
-        self._absent.update((name, (label, i)) for i, name in enumerate(node.output) if i >= len(made))
+        for name, value in zip(node.outputs, made, strict=False):
+            if name:
+                self.known[name] = value
+        for i in range(len(made), len(node.outputs)):
+            self._absent[node.outputs[i]] = (node.label, i)
 
-    def _is_own(self, node: Any) -> bool:
+    def _is_own(self, node: Line) -> bool:
         # What a body reads of the graphs around it is not among the inputs of its node.
-        return not has_bodies(node) and all(map(self._is_own_name, node.input))
+        return not node.has_bodies and all(map(self._is_own_name, node.inputs))
 
     def _is_own_name(self, name: str) -> bool:
         scope: Scope | None = self

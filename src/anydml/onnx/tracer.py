@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.expression import Expression
+    from anydml.onnx.nodes import Node
     from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType
     from anydml.operators import OperatorDesc
@@ -34,7 +35,7 @@ MOST_FOLDED = 65_536
 """Elements of a graph input whose values a shape may hang on, and of initializers that are kept for the next trace."""
 MOST_FOLDED_BYTES = 2**28
 """Of everything larger that is computed of known values; what is beyond that is left to the graph."""
-_AT_ONCE = 64
+AT_ONCE = 64
 """Elements up to which it is computed at once."""
 MOST_DIMENSIONS = 8
 _WORD = element_of(DataType.UINT32)
@@ -43,9 +44,15 @@ _WORD = element_of(DataType.UINT32)
 class Tracer:
     """The graph that a model becomes, and what a node added to it."""
 
-    def __init__(self, device: Device, beside: Beside) -> None:
+    def __init__(self, device: Device, beside: Beside, *, assumes: bool = True) -> None:
         self.graph = Graph(device)
         self.beside = beside
+        self.assumes = assumes
+        """Whether bounds that a run gives may be taken for such as need no clamping."""
+        self.assumed: set[str] = set()
+        """The names of gathers that a run finds outside where they were not such."""
+        self.offsets: dict[int, tuple[Value, Node]] = {}
+        """By its id, each value of a few whole numbers that are not known, and the node that made it."""
         self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""
         self._shown: set[str] = set()
@@ -68,7 +75,8 @@ class Tracer:
         """By the name among the inputs, the key of a generator whose state each run gives."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
-        self._left = min(MOST_FOLDED_BYTES, beside.limit.left)
+        self.left = min(MOST_FOLDED_BYTES, beside.limit.left)
+        """Bytes of known values that may still be computed."""
 
     def begin(self, label: str, name: str) -> None:
         """Turn to the next node."""
@@ -105,7 +113,7 @@ class Tracer:
 
             return self._fold(element, shape, compute, describe)
         tensors = [self.tensor(value) for value in inputs]
-        return Value(element, shape, None, self._name(function(*tensors, *arguments, **options)), needs=needs)
+        return Value(element, shape, None, self.name_node(function(*tensors, *arguments, **options)), needs=needs)
 
     def apply_to_list(
         self, function: Callable[..., Any], inputs: Sequence[Value], shape: tuple[int, ...], *arguments: Any
@@ -143,7 +151,7 @@ class Tracer:
             computed = (functools.partial(part, i) for i in range(len(shapes)))
             return [self._fold(element, s, one, describe) for s, one in zip(shapes, computed, strict=True)]
         parts = function(*[self.tensor(value) for value in inputs], *arguments, **options)
-        named = [self._name(part) for part in parts[:1]] + list(parts[1:])
+        named = [self.name_node(part) for part in parts[:1]] + list(parts[1:])
         return [Value(element, s, None, part, needs=needs) for part, s in zip(named, shapes, strict=True)]
 
     def fill(self, function: Callable[..., Any], element: ElementType, shape: tuple[int, ...], *numbers: Any) -> Value:
@@ -157,7 +165,7 @@ class Tracer:
                 element, shape, compute, lambda graph: function(sizes, *numbers, element.data_type, graph=graph)
             )
         expression = function(sizes, *numbers, element.data_type, graph=self.graph)
-        return Value(element, shape, None, self._name(expression))
+        return Value(element, shape, None, self.name_node(expression))
 
     def draw(self, shape: tuple[int, ...], seed: float | None) -> Value:
         """Random words, other ones at each run; of two draws with one seed the same."""
@@ -169,7 +177,7 @@ class Tracer:
         self.inputs[name], self.states[name] = None, np.frombuffer(key, np.uint32)
         state = self.graph.input(TensorDesc(DataType.UINT32, (6,)))
         drawn: Any = dml.random_generator(state, shape or (1,))
-        return Value(_WORD, shape, None, self._name(drawn))
+        return Value(_WORD, shape, None, self.name_node(drawn))
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
         """The same memory in another shape."""
@@ -193,7 +201,7 @@ class Tracer:
 
             return self._fold(value.element, shape, compute, lambda graph: dml.identity(_stand_in(graph, value, shape)))
         view = self.expression(value).reinterpret(shape, strides, value.element.data_type)
-        return Value(value.element, shape, None, self._name(dml.identity(view)), needs=value.needs)
+        return Value(value.element, shape, None, self.name_node(dml.identity(view)), needs=value.needs)
 
     # What it builds of
 
@@ -202,10 +210,17 @@ class Tracer:
         count = math.prod(shape)
         if count > MOST_KNOWN or not all(value.is_known for value in inputs):
             return False
-        if count <= _AT_ONCE:
+        if count <= AT_ONCE:
             return True
-        self._left -= count * element.held.itemsize
-        return self._left >= 0
+        self.left -= count * element.held.itemsize
+        return self.left >= 0
+
+    def take_folded(self, size: int) -> bool:
+        """Take so many bytes of what may be computed of known values; False where there are no more."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
 
     def _fold(
         self,
@@ -216,7 +231,7 @@ class Tracer:
     ) -> Value:
         """What is computed of known values: what is small at once, the rest once it is needed, and described now."""
         self.folded = True
-        if math.prod(shape) <= _AT_ONCE:
+        if math.prod(shape) <= AT_ONCE:
             return Value.of(element, np.reshape(compute(), shape))
         describe(Graph(self._host))
         return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held)))
@@ -225,11 +240,8 @@ class Tracer:
         """What a value is in the graph, in whatever shape, and of whatever type of as many bits, the graph has it."""
         if value.expression is None:
             if value.known is not None:
-                sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
-                desc = TensorDesc(value.element.data_type, sizes)
-                value.expression = self.graph.constant(
-                    value.known.data(value.count * value.element.held.itemsize), desc=desc
-                )
+                data = value.known.data(value.count * value.element.held.itemsize)
+                value.expression = self.graph.constant(data, desc=self.packed(value))
             else:
                 value.expression = self._input(value)
         return value.expression
@@ -243,10 +255,15 @@ class Tracer:
         is_same = found.sizes == shape and found.data_type == data_type
         return found if is_same else found.reinterpret(shape, data_type=data_type)
 
-    def _input(self, value: Value) -> Expression:
+    @staticmethod
+    def packed(value: Value) -> TensorDesc:
+        """How the graph has a value that it is given: as it is, unless it has no dimensions, or too many."""
         sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
+        return TensorDesc(value.element.data_type, sizes)
+
+    def _input(self, value: Value) -> Expression:
         try:
-            desc = TensorDesc(value.element.data_type, sizes)
+            desc = self.packed(value)
         except DescriptionError as error:
             raise error.within(f"input {printable(value.source)!r}", "") from None
         name = printable(value.source)
@@ -255,7 +272,7 @@ class Tracer:
         self._shown.add(name)
         return self.graph.input(desc, name if is_free else None)
 
-    def _name(self, expression: Expression) -> Expression:
+    def name_node(self, expression: Expression) -> Expression:
         """Remember an operator that was added, and by which name the graph calls it."""
         node = expression.source.node
         assert isinstance(node, OperatorNode)  # noqa: S101 - for type checkers: functions give nodes of operators

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Any
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
 from anydml.onnx.graphs import check_support, describe, element_of
-from anydml.onnx.library import kind_of
+from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
-from anydml.onnx.nodes import Node, label_of
+from anydml.onnx.lowerings.whole import KINDS, OPENING, put_together, remember_parts, with_parts
+from anydml.onnx.nodes import Node
+from anydml.onnx.offsets import is_offset, remember
+from anydml.onnx.repeats import key_of, sketch
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
 from anydml.onnx.tracer import Tracer
 from anydml.onnx.values import NeedsValueError, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
+    from anydml.onnx.kept import Line
     from anydml.onnx.reading import Source
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
@@ -57,6 +61,7 @@ class Trace:
     outputs: dict[str, Value | None]
     """None for what a node that met with an error would have made."""
     records: list[Record] = field(default_factory=list)
+    """Of a trace that went on after errors."""
 
 
 def trace(
@@ -65,17 +70,19 @@ def trace(
     values: Mapping[str, np.ndarray[Any, Any]],
     device: Device,
     *,
-    kept: dict[str, Value] | None = None,
+    kept: Kept | None = None,
     keep_going: bool = False,
+    assumes: bool = True,
 ) -> Trace:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
     `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
-    error is put in the record of its node.
+    error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, they
+    must be known.
     """
     graph = source.proto.graph
-    tracer = Tracer(device, source.beside)
-    scope = Scope(source, graph, {} if kept is None else kept)
+    tracer = Tracer(device, source.beside, assumes=assumes)
+    scope = Scope(source, graph, Kept() if kept is None else kept)
     for info in graph.input:
         if info.name in shapes:
             scope.give(info.name, _input(info, source, shapes[info.name], values.get(info.name)))
@@ -99,36 +106,37 @@ class _Walk:
     def through(self, graph: Any) -> list[Value | None]:
         """What a graph gives; None for what a node that met with an error would have made."""
         tracer, scope = self._tracer, self._scope
-        for proto in graph.node:
-            tracer.begin(label_of(proto), printable(proto.name or next(iter(proto.output), "")))
+        for node in scope.kept.lines(graph):
+            tracer.begin(node.label, node.shown)
             error: DmlError | None = None
             try:
                 if self._keep_going:
-                    check_support(self._source, proto)
-                if (again := scope.recall(proto)) is not None:
+                    check_support(self._source, node.proto)
+                if (again := scope.recall(node)) is not None:
                     made, tracer.folded = again, True
                 else:
-                    inputs = [scope.find(name) for name in proto.input]
-                    node = Node(proto, self._source.opset, inputs, tracer, self._inline)
-                    check_types(node, inputs)
-                    made = _lower(node)
-                    scope.keep(proto, made)
+                    inputs = [scope.find(name) for name in node.inputs]
+                    made = self._lower(node, inputs)
+                    if node.kind in OPENING:
+                        made = remember_parts(self._node(node, inputs, tracer), made)
+                    scope.keep(node, made)
+                    for value in made:
+                        if value is not None and value.known is None and is_offset(value):
+                            remember(self._node(node, inputs, tracer), inputs, [value])
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise
                 is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
                 error = found if is_of_file else of_node(found, tracer.label)
                 if isinstance(error, NeedsValueError):
-                    error.kind = kind_of(proto)
+                    error.kind = node.kind
                 if not self._keep_going:
                     self._raised = error
                     raise error from found.__cause__
-                made = [None] * len(proto.output)
-            scope.put(proto, tracer.label, made)
-            note = "" if error or tracer.added else tracer.note or _note(tracer, made)
-            read = None if error is None else _size([name for name in proto.input if name], scope)
-            what = (tracer.label, kind_of(proto), proto.name, tuple(tracer.added), note, error, read)
-            self.records.append(Record(*what, proto, self._depth))
+                made = [None] * len(node.outputs)
+            scope.put(node, made)
+            if self._keep_going:
+                self._record(node, made, error)
         outputs: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
@@ -136,6 +144,36 @@ class _Walk:
             if output is not None and not self._keep_going:
                 _check_type(info, output, self._source)
         return outputs
+
+    def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
+        """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
+        tracer, kept = self._tracer, self._scope.kept
+        every = with_parts(inputs) if node.kind in KINDS else inputs
+        if node.alike is not None and (told := key_of(every)) is not None:
+            key = (node.alike, self._source.opset, told)
+            if key in kept.patterns:
+                pattern = kept.patterns[key]
+            else:
+
+                def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
+                    own = put_together(given, inputs)
+                    return _lower(self._node(node, own, into), own)
+
+                pattern = sketch(tracer, every, lower)
+                kept.keep_pattern(key, pattern)
+            if pattern is not None and (made := pattern.put(tracer, every)) is not None:
+                return made
+        return _lower(self._node(node, inputs, tracer), inputs)
+
+    def _node(self, node: Line, inputs: Sequence[Value | None], tracer: Tracer) -> Node:
+        return Node(node.proto, self._source.opset, inputs, tracer, self._inline)
+
+    def _record(self, node: Line, made: list[Value | None], error: DmlError | None) -> None:
+        tracer = self._tracer
+        note = "" if error or tracer.added else tracer.note or _note(tracer, made)
+        read = None if error is None else _size([name for name in node.inputs if name], self._scope)
+        what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, error, read)
+        self.records.append(Record(*what, node.proto, self._depth))
 
     def _inline(self, graph: Any, name: str) -> list[Value | None]:
         """What a branch gives, its nodes being part of the model's graph; `name` is the branch's."""
@@ -172,7 +210,8 @@ def _size(names: list[str], scope: Scope) -> int | None:
     return sum(value.element.bytes_of(value.count) for value in values if value is not None)
 
 
-def _lower(node: Node) -> list[Value | None]:
+def _lower(node: Node, inputs: Sequence[Value | None]) -> list[Value | None]:
+    check_types(node, inputs)
     lowering = find_lowering(node.kind, node.version)
     assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
     return list(lowering(node))

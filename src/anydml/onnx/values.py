@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.errors import Fault, UnsupportedError, printable, show
+from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,13 +40,17 @@ class NeedsValueError(UnsupportedError):
         """The type of the node that needs them."""
 
 
+class OutsideError(DmlError):
+    """Values of a run that a program does not hold for: one for those very values computes them."""
+
+
 class Known:
     """Elements that are known, in a row: computed when somebody first asks for them, and never changed.
 
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "fill", "is_readable")
+    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable", "was_read")
 
     def __init__(
         self,
@@ -60,10 +64,25 @@ class Known:
         self.fill = fill
         """What reads the elements into memory of as many bytes, where that can be done."""
         self._data: SharedData | None = None
+        self._text: bytes | None = None
         self.is_readable = is_readable
+        self.was_read = False
+        """Whether somebody looked at the elements, so that what is planned may depend on them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.flat(),)
 
     def flat(self) -> np.ndarray[Any, Any]:
-        """The elements."""
+        """The elements, to be looked at."""
+        self.was_read = True
+        return self._elements()
+
+    @property
+    def shared(self) -> SharedData | None:
+        """The elements as graphs share them, where one does."""
+        return self._data
+
+    def _elements(self) -> np.ndarray[Any, Any]:
         make = self._make  # before the elements: whoever computes them sets these first
         if self._flat is None:
             assert make is not None  # noqa: S101 - for type checkers: there is the one or the other
@@ -74,11 +93,32 @@ class Known:
             self._make = None
         return self._flat
 
+    def text(self) -> bytes:
+        """Their bytes, by which few elements are told from others."""
+        if self._text is None:
+            self._text = self.flat().tobytes()
+        return self._text
+
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(size, self.flat, is_held=not self.is_readable, fill=self.fill)
+            self._data = SharedData(size, self._elements, is_held=not self.is_readable, fill=self.fill)
         return self._data
+
+
+class Parts(NamedTuple):
+    """What DequantizeLinear makes a tensor of: (numbers - zero)·scale."""
+
+    numbers: Value
+    scale: Value
+    zero: Value | None
+    axis: int
+    """Along which scales are."""
+
+    def for_next_graph(self) -> Parts:
+        """The same without what they are in one graph."""
+        zero = None if self.zero is None else self.zero.for_next_graph()
+        return Parts(self.numbers.for_next_graph(), self.scale.for_next_graph(), zero, self.axis)
 
 
 @dataclass(eq=False, slots=True)
@@ -102,10 +142,13 @@ class Value:
     """The graph inputs that it hangs on, where it is not known."""
     halves: Known | None = None
     """Of 4 bits that a model carries, the bytes that they share."""
+    parts: Parts | None = None
+    """Of what was dequantised, what it was made of."""
 
     def __post_init__(self) -> None:
-        check_dimensions(len(self.shape))
-        if self.count > _MOST_ELEMENTS:
+        if len(self.shape) > MOST_DIMENSIONS:
+            check_dimensions(len(self.shape))
+        if math.prod(self.shape) > _MOST_ELEMENTS:
             rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
             raise NowhereError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
 
@@ -160,7 +203,8 @@ class Value:
 
     def for_next_graph(self) -> Value:
         """The same without what it is in one graph."""
-        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves)
+        parts = None if self.parts is None else self.parts.for_next_graph()
+        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves, parts)
 
 
 def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") -> None:

@@ -78,6 +78,10 @@ class OperatorDesc(Record, abc.ABC):
     """The dimensions of a function's result, where they are not as many as the first input has."""
     result_ranks: ClassVar[Mapping[str, int]] = MappingProxyType({})
     """The same of single outputs, by DirectML's names."""
+    rules_hold: ClassVar[bool] = False
+    """Whether a description was made of fields whose rules hold."""
+    _sound: ClassVar[frozenset[FeatureLevel]] = frozenset()
+    """The levels at which nothing is wrong with a description, as far as was looked."""
 
     if TYPE_CHECKING:
 
@@ -194,7 +198,9 @@ class OperatorDesc(Record, abc.ABC):
         stand_in = TensorDesc(given.data_type, (1,) * given.dimension_count) if isinstance(given, TensorDesc) else None
         others = {name: value for name, value in others.items() if name not in names or value is not True}
         draft = cls(**{**dict.fromkeys(names, stand_in), **others})
-        if stand_in is None or all(name in others for name in names) or any(draft.rules()) or has_odd_input(draft):
+        if stand_in is None or all(name in others for name in names) or has_odd_input(draft):
+            return draft
+        if any(draft.rules()):
             return draft
         try:
             outputs = draft.implied_outputs()
@@ -202,7 +208,9 @@ class OperatorDesc(Record, abc.ABC):
             raise error.within(cls.type.name, f"{dml_name(names[0])}.") from None
         implied = {name: output for name, output in zip(cls.output_names(), outputs, strict=True) if name in names}
         implied = {name: output for name, output in implied.items() if name not in others}
-        return draft.completed(implied)
+        made = draft.completed(implied)
+        made.__dict__["rules_hold"] = True  # which the outputs are no part of
+        return made
 
     @classmethod
     def infer(cls, **others: Any) -> Self:
@@ -238,6 +246,19 @@ class OperatorDesc(Record, abc.ABC):
     def own_faults(self) -> Iterator[Fault]:
         """Find what is wrong at any level."""
         return own_faults(self)
+
+    def faults_at(self, level: FeatureLevel, where: str) -> list[Fault]:
+        """All that is wrong at a level; where that is nothing, it is not looked for again: models repeat theirs."""
+        if level in self._sound:
+            return []
+        found = [*self.level_faults(level, where), *self.own_faults()]
+        if not found:
+            self.found_sound(level)
+        return found
+
+    def found_sound(self, level: FeatureLevel) -> None:
+        """Remember that nothing is wrong at a level."""
+        self.__dict__["_sound"] = self._sound | {level}
 
     def level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
         """Find what the level does not have; `where` says whose level it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -11,16 +11,15 @@ from anydml.arrays import upload
 from anydml.arrays.cuda import synchronize
 from anydml.arrays.shared import SharedData
 from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.graph.arena import ALIGNMENT, lay_out
-from anydml.graph.recipe import Recipe
+from anydml.graph.arena import ALIGNMENT
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping
 
     from anydml.engines.protocol import Engine
-    from anydml.graph.recipe import Step
     from anydml.memory import Buffer
+    from anydml.runtime.once import Job, Once
 
 Data: TypeAlias = bytes | SharedData
 _SMALL = 65_536
@@ -43,14 +42,14 @@ class Constants:
     """
 
     def __init__(
-        self, engine: Engine, subject: str, data: Mapping[str, Data], once: Recipe, read: Collection[str]
+        self, engine: Engine, subject: str, data: Mapping[str, Data], once: Once, read: Collection[str]
     ) -> None:
         self._engine, self._subject = engine, subject
         self._memory: list[Buffer | _Made] = []
         self.places: dict[str, int] = {}
         self._bring({name: given for name, given in data.items() if name in read})
-        if once.steps:
-            self._compute(once, {name: given for name, given in data.items() if name in once.stores})
+        if once.jobs:
+            self._compute(once, {name: given for name, given in data.items() if name in once.reads})
 
     def __bool__(self) -> bool:
         return bool(self._memory)
@@ -112,59 +111,53 @@ class Constants:
         self._memory.append(buffer)
         self.places.update({name: buffer.address + offset for name, offset in offsets.items()})
 
-    def _compute(self, once: Recipe, data: Mapping[str, Data]) -> None:
+    def _compute(self, once: Once, data: Mapping[str, Data]) -> None:
         origins = _trace(once, {name: given for name, given in data.items() if isinstance(given, SharedData)})
-        needed = {name for name, store in once.stores.items() if store.kind == "output"}
-        steps: list[Step] = []
-        for step in reversed(once.steps):
-            name = step.target.tensor
+        needed = {*once.outputs}
+        jobs: list[Job] = []
+        for job in reversed(once.jobs):
+            name = job.target
             if name not in needed:
                 continue
-            made = self._find(origins.get(name)) if once.stores[name].kind == "output" else None
+            made = self._find(origins.get(name)) if name in once.outputs else None
             if made is not None:
                 self.places[name] = made.buffer.address
                 self._memory.append(made)
             else:
-                steps.append(step)
-                needed |= {view.tensor for view in step.sources}
-        if steps:
-            self._run(once, steps[::-1], origins, {n: given for n, given in data.items() if n not in self.places})
+                jobs.append(job)
+                needed.update(job.sources)
+        if jobs:
+            self._run(once, jobs[::-1], origins, {n: given for n, given in data.items() if n not in self.places})
 
     def _find(self, origin: _Origin | None) -> _Made | None:
         """What another graph computed already."""
         found: _Made | None = None if origin is None else origin.roots[0].derived.get((self._engine.memory, origin.key))
         return found
 
-    def _run(
-        self, once: Recipe, steps: list[Step], origins: Mapping[str, _Origin], passing: Mapping[str, Data]
-    ) -> None:
-        """Run steps; data that no dispatch reads is there from the first step that reads it to the last."""
-        last = {view.tensor: number for number, step in enumerate(steps) for view in step.sources}
+    def _run(self, once: Once, jobs: list[Job], origins: Mapping[str, _Origin], passing: Mapping[str, Data]) -> None:
+        """Run jobs; data that no dispatch reads is there from the first job that reads it to the last."""
+        last = {name: number for number, job in enumerate(jobs) for name in job.sources}
         passed: dict[str, list[Buffer | _Made]] = {}
-        arena = lay_out(Recipe(once.stores, tuple(steps)))
-        scratch = self.reserve(arena.size_in_bytes) if arena.offsets else None
-        stores = dict(self.places)
-        if scratch is not None:
-            stores.update({name: scratch.address + offset for name, offset in arena.offsets.items()})
+        scratch = self.reserve(once.arena.size_in_bytes) if once.arena.offsets else None
+        stores = dict(once.arena.placed(self.places, scratch))
         made: dict[str, Buffer] = {}
         window = _Window(self, passing.values())
-        for number, step in enumerate(steps):
-            for view in step.sources:
-                if view.tensor in passing and view.tensor not in passed:
-                    if self._engine.memory == HOST and (seen := window.read(view.tensor, passing[view.tensor])):
-                        passed[view.tensor], stores[view.tensor] = [], seen
+        for number, job in enumerate(jobs):
+            for source in job.sources:
+                if source in passing and source not in passed:
+                    if self._engine.memory == HOST and (seen := window.read(source, passing[source])):
+                        passed[source], stores[source] = [], seen
                         continue
                     start = len(self._memory)
-                    self._bring({view.tensor: passing[view.tensor]})
-                    passed[view.tensor] = self._memory[start:]
+                    self._bring({source: passing[source]})
+                    passed[source] = self._memory[start:]
                     del self._memory[start:]
-                    stores[view.tensor] = self.places.pop(view.tensor)
-            name = step.target.tensor
-            if once.stores[name].kind == "output":
-                made[name] = self.reserve(once.stores[name].size_in_bytes)
-                self._keep(name, made[name])
-                stores[name] = made[name].address
-            self._engine.compile(step.primitive).bind(stores)()
+                    stores[source] = self.places.pop(source)
+            if (size := once.outputs.get(job.target)) is not None:
+                made[job.target] = self.reserve(size)
+                self._keep(job.target, made[job.target])
+                stores[job.target] = made[job.target].address
+            job.program(self._engine).bind(stores)()
             if self._engine.memory == HOST:
                 for gone in [tensor for tensor in passed if last[tensor] == number]:
                     passed[gone].clear()
@@ -211,16 +204,12 @@ class _Origin:
     roots: tuple[SharedData, ...]
 
 
-def _trace(once: Recipe, shared: Mapping[str, SharedData]) -> dict[str, _Origin]:
-    """The origins of what steps make of shared data alone."""
+def _trace(once: Once, shared: Mapping[str, SharedData]) -> dict[str, _Origin]:
+    """The origins of what jobs make of shared data alone."""
     origins = {name: _Origin(id(data), (data,)) for name, data in shared.items()}
-    for step in once.steps:
-        sources = [view.tensor for view in step.sources]
-        if not sources or any(name not in origins for name in sources):
+    for job in once.jobs:
+        if not job.sources or any(name not in origins for name in job.sources):
             continue
-        order = iter(range(len(sources)))
-        plain = step.reading(lambda view, order=order: replace(view, tensor=str(next(order))))  # type: ignore[misc]  # mypy infers no lambda with a default
-        primitive = plain.writing(replace(step.target, tensor="")).primitive
-        roots = tuple(root for name in sources for root in origins[name].roots)
-        origins[step.target.tensor] = _Origin((primitive, *(origins[name].key for name in sources)), roots)
+        roots = tuple(root for name in job.sources for root in origins[name].roots)
+        origins[job.target] = _Origin((job.key, *(origins[name].key for name in job.sources)), roots)
     return origins

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections import Counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from anydml.engines.protocol import replayed
+from anydml.engines.protocol import can_replay, replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
-from anydml.graph.arena import lay_out
+from anydml.flags import ExecutionFlags
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
-from anydml.graph.lower import lower
-from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names
-from anydml.ir.choosing import Scatter
+from anydml.graph.waits import find_waits
+from anydml.graph.wiring import node_names, operators
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
 from anydml.locks import cached_property
-from anydml.memory import word_bytes
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
-from anydml.runtime.launches import in_a_row, one_or_all
-from anydml.runtime.layouts import Layouts
+from anydml.runtime.launches import Steps, in_a_row, one_or_all
 from anydml.runtime.owned import Kept
+from anydml.runtime.planning import plan_graph
 from anydml.runtime.watching import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from anydml.explain import GraphPicture
-    from anydml.flags import ExecutionFlags
+    from anydml.graph.arena import Arena
     from anydml.graph.recipe import Recipe
     from anydml.memory import Buffer
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device
+    from anydml.runtime.planning import GraphPlan, Told
     from anydml.tensor import TensorDesc
 
 
@@ -67,46 +64,63 @@ class CompiledGraph(Compiled):
         if not isinstance(desc, GraphDesc):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
-        from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
-
         desc.validate(device.feature_level)
-        self.desc = desc
-        names_in, names_out = slot_names(desc)
-        inputs = {name: _known(found) for name, found in zip(names_in, input_descs(desc), strict=True)}
-        outputs = {name: _known(found) for name, found in zip(names_out, output_descs(desc), strict=True)}
-        super().__init__(device, flags, inputs, outputs)
-        self._stores = {name: f"input{i}" for i, name in enumerate(names_in)}
-        self._stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
-        self.lowered = lower(desc, device.engine.takes)
-        """A step for every node that an output needs."""
-        left_out = frozenset(without) if optimise else optimiser.every_but_layouts() | {*without}
-        self.once, self.recipe, self._did = optimiser.rewrite(self.lowered, device.engine, left_out)
-        """What hangs on constants alone, and was computed when the graph was compiled; the steps of a dispatch; and by
-        the names of rewritings what each did."""
-        self.shares = _shares(self.recipe, {store: name for name, store in self._stores.items()})
-        self.arena = lay_out(self.recipe)
-        self.temporary_size = self.arena.size_in_bytes
-        room = sys.maxsize if max_memory is None else self._check_memory(max_memory)
-        known = optimiser.laid_out(self.recipe, [self._stores[field] for field in self.owned], room, left_out)
-        self._programs = [device.engine.compile(step.primitive, known) for step in self.recipe.steps]
-        self._ahead = Layouts.of(self.recipe, self._programs, taken=self._stores)
-        self.plan_owned(self._ahead, self._stores)
-        self.once = self._ahead.once(self.once, self.recipe)
-        data = {f"constant{i}": node.data for i, node in constants(desc).items()}
-        try:
-            self._constants = Constants(device.engine, self.name, data, self.once, self._ahead.read)
-        except IndexFault as fault:
-            raise _word_index_fault(desc, fault) from None
-        self.word = functools.partial(_word_index_fault, desc)
+        left_out = _left_out(without, optimise=optimise)
+        self._follow(device, flags, plan_graph(device, desc, left_out, max_memory), max_memory)
 
-    def _check_memory(self, most: int) -> int:
-        """Check what scratch memory and constants that are computed take, before any is allocated; what is left."""
-        made = sum(store.size_in_bytes for store in self.once.stores.values() if store.kind == "output")
-        total = made + max(self.temporary_size, lay_out(self.once).size_in_bytes if self.once.steps else 0)
-        if total > most:
-            rule = f"scratch memory and constants that are computed must be at most {word_bytes(most)}"
-            raise BindingError(self.name, Fault(field="max_memory", rule=rule, value=total, found=word_bytes(total)))
-        return most - total
+    @classmethod
+    def planned(cls, device: Device, plan: GraphPlan, *, max_memory: int | None = None) -> Self:
+        """A graph of which there is a plan already."""
+        found = cls.__new__(cls)
+        found._follow(device, ExecutionFlags.NONE, plan, max_memory)  # noqa: SLF001 - of its own class
+        return found
+
+    def _follow(self, device: Device, flags: ExecutionFlags, plan: GraphPlan, max_memory: int | None) -> None:
+        """Have constants in memory, and what runs."""
+        super().__init__(device, flags, plan.inputs, plan.outputs)
+        plan.check_memory(max_memory)
+        self.plan = plan
+        self.shares = plan.shares
+        self.temporary_size = plan.arena.size_in_bytes
+        self.plan_owned(plan.ahead, plan.stores)
+        self.word = functools.partial(_word_index_fault, plan)
+        try:
+            self._constants = Constants(device.engine, self.name, plan.data, plan.once, plan.ahead.read)
+        except IndexFault as fault:
+            raise self.word(fault) from None
+
+    # What it was and became
+
+    @cached_property
+    def told(self) -> Told:
+        """What there is to tell of it; of a plan that was kept on disk it is read when first asked for."""
+        assert self.plan.tell is not None  # noqa: S101 - for type checkers: whoever loads a plan says how
+        return self.plan.tell()
+
+    @property
+    def desc(self) -> GraphDesc:
+        """The graph as it was described."""
+        return self.told.desc
+
+    @property
+    def lowered(self) -> Recipe:
+        """A step for every node that an output needs."""
+        return self.told.lowered
+
+    @property
+    def once(self) -> Recipe:
+        """What hangs on constants alone, and was computed when the graph was compiled."""
+        return self.told.once
+
+    @property
+    def recipe(self) -> Recipe:
+        """The steps of a dispatch."""
+        return self.told.recipe
+
+    @property
+    def arena(self) -> Arena:
+        """Where what passes between steps lies in scratch memory."""
+        return self.plan.arena
 
     @property
     def held(self) -> Mapping[int, int]:
@@ -132,13 +146,18 @@ class CompiledGraph(Compiled):
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
-        has_checks = any(step.primitive.checks for step in self.recipe.steps)
-        return launch if has_checks or WATCHER.get() else replayed(self.device.engine, launch)
+        """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
+        if WATCHER.get() or not can_replay(self.device.engine):
+            return launch
+        is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
+        if all(is_checked) or not isinstance(launch, Steps):
+            return launch
+        replay = functools.partial(replayed, self.device.engine)
+        return launch.between(is_checked, self._waits, replay)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
-        bound = {self._stores.get(field, field): place for field, place in places.items()}
+        bound = {self.plan.stores.get(field, field): place for field, place in places.items()}
         return self.arena.placed({**bound, **self._constants.places}, temporary)
 
     def bind_steps(
@@ -146,25 +165,21 @@ class CompiledGraph(Compiled):
     ) -> dict[int, Callable[[], Any]]:
         """What runs the steps that touch fields which moved, by number."""
         stores = self._placed(places, temporary)
-        numbers = {n for field in moved for n in self._touching.get(self._stores[field], ())}
-        launches = {n: self._ahead.bind_one(self._programs, n, stores) for n in numbers}
+        numbers = {n for field in moved for n in self.plan.touching.get(self.plan.stores[field], ())}
+        launches = {n: self.plan.ahead.bind_one(self.plan.programs, n, stores) for n in numbers}
         return launches if (recorder := WATCHER.get()) is None else recorder.watch(self, launches, self.labels)
 
     def bind_all(self, places: Mapping[str, int], temporary: Buffer | None) -> list[Callable[[], Any]]:
         """What runs each step."""
-        launches = self._ahead.bind(self._programs, self._placed(places, temporary))
+        launches = self.plan.ahead.bind(self.plan.programs, self._placed(places, temporary))
         if (recorder := WATCHER.get()) is None:
             return launches
         return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
 
     @cached_property
-    def _touching(self) -> dict[str, set[int]]:
-        """By store, the steps that read or write it."""
-        found: dict[str, set[int]] = {}
-        for number, step in enumerate(self.recipe.steps):
-            for view in (*step.sources, *step.targets):
-                found.setdefault(view.tensor, set()).add(number)
-        return found
+    def _waits(self) -> list[list[int]]:
+        """For each step the earlier ones that it must come after."""
+        return find_waits(self.recipe, self.arena.offsets)
 
     # Arrays
 
@@ -206,8 +221,9 @@ class CompiledGraph(Compiled):
         """
         from anydml.explain import Recipes, explain_desc  # which nothing needs that only runs
 
-        recipes = Recipes(self.lowered, self._ahead.told(self.recipe), self.once, self._ahead.did(self._did))
-        return explain_desc(self.desc, recipes, arena_bytes=self.temporary_size)
+        told, ahead = self.told, self.plan.ahead
+        recipes = Recipes(told.lowered, ahead.told(told.recipe), told.once, ahead.did(told.did))
+        return explain_desc(told.desc, recipes, arena_bytes=self.temporary_size)
 
     def _repr_html_(self) -> str:
         return self.explain()._repr_html_()
@@ -215,29 +231,22 @@ class CompiledGraph(Compiled):
     def __repr__(self) -> str:
         inputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.inputs.items())
         outputs = ", ".join(f"{name}: {desc!r}" for name, desc in self.outputs.items())
-        return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.recipe.steps)}, engine={self.device.name!r})"
+        return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.plan.programs)}, engine={self.device.name!r})"
 
 
-def _shares(recipe: Recipe, names: Mapping[str, str]) -> dict[str, str]:
-    """By output, the input that it is but for what is scattered into it, where nothing else reads that."""
-    found: dict[str, str] = {}
-    read = Counter(view.tensor for step in recipe.steps for view in step.sources)
-    for step in recipe.steps:
-        primitive = step.primitive
-        if isinstance(primitive, Scatter) and primitive.source.named(primitive.target.tensor) == primitive.target:
-            base, target = primitive.source.tensor, primitive.target.tensor
-            if read[base] == 1 and recipe.stores[base].kind == "input" and recipe.stores[target].kind == "output":
-                found[names[target]] = names[base]
-    return found
+def _left_out(without: Collection[str], *, optimise: bool) -> frozenset[str]:
+    """The rewritings that a graph is compiled without."""
+    if optimise:
+        return frozenset(without)
+    from anydml.graph.optimise import every_but_layouts  # with all rules: 10 ms of import, where they are needed
+
+    return every_but_layouts() | {*without}
 
 
-def _known(desc: TensorDesc | None) -> TensorDesc:
-    assert desc is not None  # noqa: S101 - for type checkers: nothing is at fault
-    return desc
-
-
-def _word_index_fault(desc: GraphDesc, fault: IndexFault) -> IndexRangeError:
+def _word_index_fault(plan: GraphPlan, fault: IndexFault) -> IndexRangeError:
     """Name the node that found an index outside its dimension."""
+    assert plan.tell is not None  # noqa: S101 - for type checkers: as above
+    desc = plan.tell().desc
     number = node_names(desc).index(fault.node)
     node, label = operators(desc)[number], desc.label(number)
     found = node.desc.word_index_fault(fault)

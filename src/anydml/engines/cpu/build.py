@@ -24,17 +24,13 @@ import llvmlite
 
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cpu.cache import Entry
+from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
-_TEXTS = {
-    "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "soften", "strip",
-    "team", "tile", "total",
-}  # fmt: skip
-"""Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 _SYMBOL = struct.Struct("<IBBHQQ")
 """A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
 SLOW = 0.5
@@ -64,17 +60,6 @@ COUNT = """%old = load i64, ptr %result
   store i64 %new, ptr %result"""
 if sys.version_info >= (3, 12):
     COUNT = ""
-
-
-class Kernel:
-    """Compiled code: its address. It stays for as long as the process, whose threads may be in it to the end."""
-
-    def __init__(self, name: str, find: Callable[[str], int]) -> None:
-        self.name = name
-        self.find = find
-        """The address of a function, or of memory of the code's own."""
-        self.address = self.find("kernel")
-        self.entry = 0 if name.partition(" ")[0] in _TEXTS else self.find("entry")
 
 
 def _by_llvm(code: bytes) -> Callable[[str], int]:
@@ -163,12 +148,20 @@ def get_kernel(name: str, write: Callable[[], str] | None = None) -> Kernel:
     return kernel
 
 
+def find_kernel(name: str) -> Kernel:
+    """A kernel that this process has, or that the cache has; LookupError for another."""
+    kernel = _kernels.get(name) or _find_cached(name)
+    if kernel is None:
+        raise LookupError(f"the kernel {name} is not kept")
+    return kernel
+
+
 def _find_cached(name: str) -> Kernel | None:
     """A kernel that the cache has, loaded without LLVM, which nothing may interrupt."""
     is_cpu_known = _cpu.cache_info().currsize
-    code = Entry(name, _version(), _cpu()[0]).read() if is_cpu_known else None
+    code = Entry(name, version(), _cpu()[0]).read() if is_cpu_known else None
     symbols = None if code is None else load_object(code)
-    return None if symbols is None else _kernels.setdefault(name, Kernel(name, symbols.__getitem__))
+    return None if symbols is None else _kernels.setdefault(name, Kernel(name, symbols.__getitem__, find_kernel))
 
 
 class _Making:
@@ -181,10 +174,11 @@ class _Making:
         """Load it, or compile it, unless another thread or process has done so by now."""
         if kernel := _kernels.get(self.name):
             return kernel
-        entry = Entry(self.name, _version(), _cpu()[0])
+        entry = Entry(self.name, version(), _cpu()[0])
         code = entry.read() or self._compile(entry)
         symbols = load_object(code)
-        return _kernels.setdefault(self.name, Kernel(self.name, symbols.__getitem__ if symbols else _by_llvm(code)))
+        find = symbols.__getitem__ if symbols else _by_llvm(code)
+        return _kernels.setdefault(self.name, Kernel(self.name, find, find_kernel))
 
     def _compile(self, entry: Entry) -> bytes:
         with entry.claim() as folder:
@@ -226,20 +220,20 @@ def _ignoring_stderr() -> contextlib.AbstractContextManager[None]:
 
 
 @functools.cache
-def _version() -> str:
+def version() -> str:
     """Everything that compiled code depends on: the kernels' source, the compiler, the CPU, and Python's objects."""
     folder = Path(__file__).parent
     sources = [path for place in ("kernels", "translate") for path in sorted((folder / place).glob("*.py"))]
-    parts = [path.read_bytes() for path in (*sources, folder / "language.py", Path(__file__))]
+    parts = [path.read_bytes() for path in (*sources, folder / "language.py", folder / "kernel.py", Path(__file__))]
     parts += [llvmlite.__version__.encode(), repr((_cpu(), sys.version_info[:2])).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     family, _, rest = name.partition(" ")
-    is_text = write is not None or family in _TEXTS
+    is_text = write is not None or family in TEXTS
     text = write() if write is not None else _write_text(family, rest) if is_text else _translate(name)
-    if family not in _TEXTS:
+    if family not in TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     machine = _machine()
     module = _llvm().parse_assembly(text) if is_text else _optimise(text, machine)

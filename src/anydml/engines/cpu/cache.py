@@ -37,8 +37,9 @@ _said: set[str] = set()
 class Entry:
     """The place of one kernel's code, for one version of it and one CPU."""
 
-    def __init__(self, name: str, version: str, cpu: str) -> None:
-        self.folder = _folder()
+    def __init__(self, name: str, version: str, cpu: str, *, within: str = "") -> None:
+        """`within` is a folder of the cache's, for what is not a kernel."""
+        self.folder = _folder(within)
         self._file = f"{name.replace(' ', '-')}-{version}.o"
         self._header = f"anydml kernel: {name}, version {version}, CPU {cpu}\n".encode()
 
@@ -55,9 +56,9 @@ class Entry:
 
     def write(self, code: bytes) -> None:
         """Keep the code, in one step; where that fails the next process compiles it again, no more."""
-        if self.folder is None:
-            return
         data = self._header + code
+        if self.folder is None or _DIGEST + len(data) > LARGEST:
+            return
         with contextlib.suppress(OSError):
             handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
             try:
@@ -139,12 +140,12 @@ def _has_room(folder: Path) -> bool:
     return True
 
 
-def _folder() -> Path | None:
-    """The folder that kernels are kept in; None where they cannot be."""
+def _folder(within: str) -> Path | None:
+    """The folder that kernels are kept in, or one within it; None where they cannot be."""
     given = os.environ.get("ANYDML_CACHE_DIR")
     try:
         if given:
-            return _prepare(Path(given).expanduser())
+            return _prepare(Path(given).expanduser() / within)
         if sys.platform == "win32":
             root = Path(os.environ.get("LOCALAPPDATA") or tempfile.gettempdir())
         elif sys.platform == "darwin":
@@ -156,7 +157,7 @@ def _folder() -> Path | None:
         if given:
             _refuse(f"ANYDML_CACHE_DIR is {given!r}, and no such home is known")
         return None
-    return _prepare(root / "anydml") if root.is_absolute() else None
+    return _prepare(root / "anydml" / within) if root.is_absolute() else None
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from anydml.engines.threads import get_num_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
 
 SMALL = 2 * PART
 """Bytes below which work stays on the caller's thread."""

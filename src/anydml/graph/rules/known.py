@@ -112,7 +112,7 @@ def _numbers(view: View, stores: Mapping[str, Store]) -> Array | None:
     data = stores[view.tensor].data
     if data is None or view.data_type.is_half_byte or math.prod(distinct_sizes(view)) > MOST_INDICES:
         return None
-    held = data.array if isinstance(data, SharedData) else np.frombuffer(data, np.uint8)
+    held = data.look() if isinstance(data, SharedData) else np.frombuffer(data, np.uint8)
     width = view.data_type.size_in_bytes
     sizes = [size if stride else 1 for size, stride in zip(view.sizes, view.strides, strict=True)]
     steps = [stride * width for stride in view.strides]

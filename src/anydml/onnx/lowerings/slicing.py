@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 import anydml as dml
+from anydml.enums import DataType, IndexMode
+from anydml.onnx.offsets import apart, is_fixed, is_offset, sums
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -25,10 +28,60 @@ def slice_by_attributes(node: Node) -> list[Value]:
 
 def slice_by_inputs(node: Node) -> list[Value]:
     """Slice from opset 10 on: bounds are inputs."""
-    starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
     axes = None if node.optional(3) is None else node.numbers(3, "axes")
     steps = None if node.optional(4) is None else node.numbers(4, "steps")
+    if (found := _slice_anywhere(node, axes, steps)) is not None:
+        return [found]
+    starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
     return [_slice(node, starts, ends, axes, steps)]
+
+
+def _slice_anywhere(node: Node, axes: Sequence[int] | None, steps: Sequence[int] | None) -> Value | None:
+    """A slice whose place a run gives and whose size is known: a gather, for bounds that need no clamping.
+
+    The indices have no sign, so that a bound below 0 is outside as well; a run that is outside is computed anew by a
+    program for its very values.
+    """
+    data, starts, ends, tracer = node.input(0), node.input(1), node.input(2), node.tracer
+    several = [value for value in (starts, ends) if value.known is None]
+    if not several or not tracer.assumes or not all(len(value.shape) == 1 for value in (starts, ends)):
+        return None
+    count, rank = starts.count, len(data.shape)
+    axes = list(range(count)) if axes is None else axes
+    steps = [1] * count if steps is None else steps
+    if not count == ends.count == len(axes) == len(steps) or not all(map(is_offset, several)) or min(steps) < 1:
+        return None
+    pairs = list(zip(sums(starts, tracer), sums(ends, tracer), strict=True))
+    moving: list[tuple[int, int, int]] = []
+    fixed: list[tuple[int, int, int, int]] = []
+    for i, (axis, (start, end)) in enumerate(zip(node.axes(axes, rank), pairs, strict=True)):
+        if is_fixed(start) and is_fixed(end):
+            fixed.append((start[None], end[None], axis, steps[i]))
+        elif is_fixed(start) or (span := apart(start, end)) is None or not 0 < span <= data.shape[axis]:
+            return None
+        else:
+            moving.append((i, axis, -(-span // steps[i])))
+    found = _slice(node, *(list(each) for each in zip(*fixed, strict=True))) if fixed else data
+    for i, axis, size in moving:
+        first = starts if count == 1 else take(node, starts, [i], [1], [1])
+        indices = first
+        if size > 1:
+            rest = Value.of(first.element, [steps[i] * k for k in range(size)])
+            indices = tracer.apply(_sum, [first, rest], (size,))
+        shape = (*found.shape[:axis], size, *found.shape[axis + 1 :])
+        found = tracer.apply(functools.partial(_gather, axis=axis), [found, indices], shape)
+        if found.expression is not None:
+            tracer.assumed.add(found.expression.name)
+    return found
+
+
+def _sum(first: Any, rest: Any, **options: Any) -> Any:
+    return dml.add(first.reinterpret(rest.sizes, (0,)), rest, **options)
+
+
+def _gather(data: Any, indices: Any, *, axis: int) -> Any:
+    unsigned = DataType.UINT64 if indices.data_type is DataType.INT64 else DataType.UINT32
+    return dml.gather(data, indices.reinterpret(data_type=unsigned), axis, IndexMode.RAISE)
 
 
 def _slice(

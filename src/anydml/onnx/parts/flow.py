@@ -8,6 +8,7 @@ import numpy as np
 
 from anydml.errors import Fault, ModelError, ModelFileError
 from anydml.onnx.bodies import bodies_of
+from anydml.onnx.kept import Kept
 from anydml.onnx.library import make_info
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.gathered import Gathered
@@ -97,7 +98,7 @@ class _Constants:
     def value(self, name: str) -> Any:
         """The array."""
         if name not in self._known:
-            (self._known[name],) = Segment([], (), [make_info(name)], self._scope, {}, {}).run({})
+            (self._known[name],) = Segment([], (), [make_info(name)], self._scope, Kept(), {}).run({})
         return self._known[name]
 
 
@@ -151,6 +152,10 @@ class Repetition(Flow):
                 for one, value in zip(gathered, rest, strict=True):
                     one.add(value)
                 step += 1
+                if goes_on and not gathered:
+                    until = step + steps.left if most is None else min(most, step + steps.left)
+                    before, (step, goes_on) = step, stepping.sweep(step, until)
+                    steps.add(self._label, step - before)
         return self._named([*stepping.end(), *(one.stacked() for one in gathered)])
 
 

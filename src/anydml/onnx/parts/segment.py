@@ -20,16 +20,17 @@ from anydml.onnx.recall import Recall
 from anydml.onnx.scopes import UnknownError
 from anydml.onnx.tracing import trace
 from anydml.onnx.types import element_of_array
-from anydml.onnx.values import NeedsValueError, NowhereError
+from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from anydml.onnx.kept import Kept
     from anydml.onnx.parts.scope import Scope
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
+    from anydml.onnx.tracing import Trace
     from anydml.onnx.types import ElementType
-    from anydml.onnx.values import Value
 
 _MOST_LOOKED_AT = 64
 """Elements up to which a program is made for each value of what sizes hang on, rather than a cut."""
@@ -72,7 +73,7 @@ class Segment(Part):
         takes: tuple[str, ...],
         gives: Sequence[Any],
         scope: Scope,
-        kept: dict[str, Value],
+        kept: Kept,
         numbers: Mapping[str, int],
     ) -> None:
         """`gives` are declared outputs (ValueInfoProto); `numbers` are those of nodes by the names that they make."""
@@ -104,16 +105,26 @@ class Segment(Part):
         """Run the program for the shapes, and for the values that a shape hangs on."""
         held = {name: values[name] for name in self.takes}
         if (program := self._recall.find(held)) is not None:
-            return tuple(program.run(held))
+            try:
+                return tuple(program.run(held))
+            except OutsideError:
+                pass  # found once more below
         elements = {name: self._element(name, value) for name, value in held.items()}
         arrays = {name: take(held[name], TensorInfo(name, elements[name], None), self._memory) for name in held}
-        program, valued = self._find(elements, arrays)
-        if self._memory != HOST:
-            arrays = {name: send(array, self._memory) for name, array in arrays.items()}
-        results = program.run(arrays)
+        try:
+            program, valued = self._find(elements, arrays)
+            results = self._run(program, arrays)
+        except OutsideError:
+            program, _ = self._find(elements, arrays, is_exact=True)
+            return tuple(self._run(program, arrays))
         with self._lock:
             self._recall.keep(held, program, valued)
         return tuple(results)
+
+    def _run(self, program: Program, arrays: dict[str, Any]) -> list[Any]:
+        if self._memory != HOST:
+            arrays = {name: send(array, self._memory) for name, array in arrays.items()}
+        return program.run(arrays)
 
     def recall(self, values: Mapping[str, Any]) -> Program | None:
         """The program that earlier values like these were run by, where it is one for all values."""
@@ -126,7 +137,9 @@ class Segment(Part):
             raise Recut(hosted=[self._number(node) for node in self.nodes if name in names_read(node)])
         return found
 
-    def _find(self, elements: dict[str, ElementType], arrays: dict[str, Any]) -> tuple[Program, list[str]]:
+    def _find(
+        self, elements: dict[str, ElementType], arrays: dict[str, Any], *, is_exact: bool = False
+    ) -> tuple[Program, list[str]]:
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         with self._lock:
             types = tuple(elements.values())
@@ -135,6 +148,7 @@ class Segment(Part):
                 programs = self._by_types[types] = Programs(
                     self._source(elements), scope.device, self._kept, scope.spares, self._recall.forget, self._looks_at
                 )
+            programs = programs.exact() if is_exact else programs
             while True:
                 try:
                     program = programs.find(shapes, arrays)
@@ -160,7 +174,15 @@ class Segment(Part):
     ) -> None:
         """Find all nodes that stand in the way, and where to cut; raise the error where there are none."""
         values = {name: on_host(arrays[name]) for name in programs.valued}
-        found = trace(programs.source, shapes, values, self._scope.device, kept=self._kept, keep_going=True)
+        found = trace(
+            programs.source,
+            shapes,
+            values,
+            self._scope.device,
+            kept=self._kept,
+            keep_going=True,
+            assumes=programs.assumes,
+        )
         hosted: set[int] = set()
         cut: set[int] = set()
         pinned: set[str] = set()
@@ -201,7 +223,9 @@ class Segment(Part):
         key = tuple(shapes.items())
         if sum(each[0] == key for each in programs) <= _MOST_VALUES:
             return
-        found = trace(programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True)
+        found = trace(
+            programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True, assumes=programs.assumes
+        )
         is_inner, hosted = False, set()
         for record in found.records:
             is_inner = is_inner or isinstance(record.error, NeedsValueError)
@@ -210,6 +234,11 @@ class Segment(Part):
                 is_inner = False
         if hosted:
             raise Recut(hosted)
+
+    def _trace(self, programs: Programs, shapes: dict[str, tuple[int, ...]], values: Mapping[str, Any]) -> Trace:
+        """Walk on past errors, which the nodes' records have."""
+        options: dict[str, Any] = {"kept": self._kept, "keep_going": True, "assumes": programs.assumes}
+        return trace(programs.source, shapes, values, self._scope.device, **options)
 
     def _number(self, node: Any) -> int:
         return next(self._numbers[name] for name in node.output if name)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.onnx.parts.segment import Segment
+from anydml.onnx.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.onnx.parts.whole import Parts
+    from anydml.onnx.program import Program
 
 _QUICK_FROM = 2
 """Steps that run as any graph does: to bind two launches takes about as long as five."""
@@ -49,19 +52,38 @@ class Stepping:
 
     def step(self, fresh: Sequence[Any], lead: int) -> tuple[Sequence[Any], Sequence[Any]]:
         """Run the body once: its first `lead` results, good until the next step, and those behind what it carries."""
+        if self._quick is None:
+            known = self._given(fresh)
+            self._count += 1
+            if self._count == _QUICK_FROM + 1:
+                self._quick = _Quick.of(self._body, known, self._fresh, self._carried, lead)
         if self._quick is not None:
-            return self._quick.step(fresh)
-        known, end = self._known, lead + len(self._carried)
-        known.update(zip(self._fresh, map(self._make, fresh), strict=True))
-        known.update(zip(self._carried, self.states, strict=True))
-        self._count += 1
-        if self._count == _QUICK_FROM + 1:
-            self._quick = _Quick.of(self._body, known, self._fresh, self._carried, lead)
-            if self._quick is not None:
+            try:
                 return self._quick.step(fresh)
-        results = self._body.run(known)
+            except OutsideError:  # this step is run as any graph is, and so are a few more
+                self.states = [array.copy() for array in self._quick.states()]
+                self._quick, self._count, known = None, 0, self._given(fresh)
+        results, end = self._body.run(known), lead + len(self._carried)
         self.states = results[lead:end]
         return results[:lead], results[end:]
+
+    def sweep(self, step: int, end: int) -> tuple[int, bool]:
+        """Run steps of a Loop that gathers nothing up to an end, or as far as its condition holds and it can.
+
+        Gives the next step, and whether there is one. Such steps take 1 us each, where `step` takes 4.
+        """
+        if self._quick is not None:
+            try:
+                return self._quick.sweep(step, end)
+            except OutsideError:  # told once more by the next step
+                return self._quick.at, True
+        return step, True
+
+    def _given(self, fresh: Sequence[Any]) -> dict[str, Any]:
+        """All that the body reads in a step."""
+        self._known.update(zip(self._fresh, map(self._make, fresh), strict=True))
+        self._known.update(zip(self._carried, self.states, strict=True))
+        return self._known
 
     def end(self) -> list[Any]:
         """What is carried after the last step."""
@@ -69,9 +91,14 @@ class Stepping:
 
 
 class _Quick:
-    def __init__(self, launches: list[Callable[[], Any]], fresh: list[Any], rows: list[list[Any]]) -> None:
-        self._launches, self._inputs, self._rows = launches, fresh, rows
+    def __init__(
+        self, program: Program, launches: list[Callable[[], Any]], fresh: list[Any], rows: list[list[Any]]
+    ) -> None:
+        self._guard, self._launches, self._inputs, self._rows = program.guard, launches, fresh, rows
         self._turn = 0
+        self.at = 0
+        """The step that `sweep` came to."""
+        self._held: list[Any] = []
         self.lead: list[Any] = []
         self.rest: list[Any] = []
 
@@ -107,24 +134,45 @@ class _Quick:
         second = dict(zip(carried, others, strict=True))
         fixed = frozenset(known.keys() - {*fresh, *carried})
         names = dict(zip(body.gives[lead:], carried, strict=False))
-        launches = []
+        launches, held = [], []
         for reads, writes in ((first, second), (second, first)):
             arrays = {name: reads.get(name, given.get(name, known.get(name))) for name in segment.takes}
             made = [writes[names[name]] if name in names else results[name] for name in segment.gives]
             launches.append(program.bound(arrays, made, fixed))
+            held += [*arrays.values(), *made]
         if None in launches:
             return None
         rows = [[first[name] for name in carried], [second[name] for name in carried]]
-        found = cls([each for each in launches if each is not None], [given[name] for name in fresh], rows)
-        found.lead, found.rest = outputs[:lead], rest
+        inputs = [given[name] if name in segment.takes else None for name in fresh]
+        found = cls(program, [each for each in launches if each is not None], inputs, rows)
+        found.lead, found.rest, found._held = outputs[:lead], rest, held
         return found
 
     def step(self, fresh: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
         for array, value in zip(self._inputs, fresh, strict=True):
-            array[...] = value
-        self._launches[self._turn]()
+            if array is not None:
+                array[...] = value
+        self._guard(self._launches[self._turn])
         self._turn ^= 1
         return self.lead, [array.copy() for array in self.rest] if self.rest else ()
+
+    def sweep(self, step: int, end: int) -> tuple[int, bool]:
+        self.at = step
+        return self._guard(functools.partial(self._sweep, end))
+
+    def _sweep(self, end: int) -> tuple[int, bool]:
+        (number,), (goes_on,) = self._inputs, self.lead
+        first, second = self._launches if not self._turn else self._launches[::-1]
+        while self.at < end:
+            if number is not None:
+                number[...] = self.at
+            first()
+            first, second = second, first
+            self._turn ^= 1
+            self.at += 1
+            if not goes_on.item():
+                return self.at, False
+        return self.at, True
 
     def states(self) -> list[Any]:
         return self._rows[self._turn]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.locks import make_lock
 from anydml.onnx.bodies import has_bodies, names_read, nodes_within
+from anydml.onnx.kept import Kept
 from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import label_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from anydml.onnx.parts.part import Part
     from anydml.onnx.parts.scope import Scope
-    from anydml.onnx.values import Value
 
 
 class Parts:
@@ -38,7 +38,7 @@ class Parts:
         self._alone: dict[int, Part] = {}
         self._made: dict[Any, Part] = {}
         """Parts by what they are made of: those that stay as they were keep their programs."""
-        self._kept: dict[str, Value] = {}
+        self._kept = Kept()
         self._lock = make_lock()
         self.gives = tuple(info.name for info in graph.output)
         own = {tensor.name for tensor in graph.initializer} - self._given

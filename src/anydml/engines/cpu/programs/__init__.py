@@ -16,6 +16,7 @@ from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.taps import plan_framed, plan_taps
 from anydml.engines.cpu.programs.top import TopProgram
+from anydml.engines.cpu.programs.unpacked import plan_unpacked, plan_unpacked_ahead
 from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "plan_reverse",
     "plan_scaled",
     "plan_taps",
+    "plan_unpacked",
+    "plan_unpacked_ahead",
     "plan_weights",
     "plan_weights_ahead",
     "takes_attend",

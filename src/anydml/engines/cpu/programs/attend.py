@@ -30,7 +30,7 @@ from anydml.ir.trees import rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 

@@ -15,7 +15,7 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Check
     from anydml.ir.views import View

@@ -15,7 +15,7 @@ from anydml.ir.plan import Loops, loops_of, simplify
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Map
 
 FAR_FROM = 1024 * 1024

@@ -15,7 +15,7 @@ from anydml.ir.plan import Loops, merge, order, simplify, squeeze
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.fetches import Gathered
     from anydml.ir.verbs import Map
 

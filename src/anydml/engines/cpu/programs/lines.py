@@ -14,7 +14,7 @@ from anydml.engines.cpu.programs.words import STREAM_FROM
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.enums import DataType
     from anydml.ir.plan import Loops
     from anydml.ir.views import View

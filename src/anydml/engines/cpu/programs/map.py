@@ -24,7 +24,7 @@ from anydml.ir.trees import walk, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
     from anydml.ir.views import View

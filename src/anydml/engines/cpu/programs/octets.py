@@ -14,7 +14,7 @@ from anydml.enums import DataType
 from anydml.ir.expressions import const
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
     from anydml.engines.cpu.programs.sides import Section, Sides
     from anydml.ir.expressions import Expr

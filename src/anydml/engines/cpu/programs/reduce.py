@@ -23,7 +23,7 @@ from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.passes import Pass
     from anydml.engines.cpu.programs.reads import Reads, Walk
     from anydml.engines.protocol import Program

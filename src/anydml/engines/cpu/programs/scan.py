@@ -18,7 +18,7 @@ from anydml.memory import numpy_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Scan
 
 LONG_TILE = 4 * 4112

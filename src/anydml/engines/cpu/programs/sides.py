@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
 from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
@@ -74,6 +75,11 @@ def distances(sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[An
     for size, stride in zip(sizes, strides, strict=True):
         found = (found[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
     return found
+
+
+def _place_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Address:
+    """Where a table of distances lies."""
+    return Address.of(distances(sizes, strides).ctypes.data, _place_of, sizes, strides)
 
 
 def element_of(factor: Expr) -> Expr:
@@ -211,10 +217,10 @@ class Sides:
         lie = self.lie(self._window(self.right))
         sizes = self.found.sizes
         first, second = (
-            distances(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
+            _place_of(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
             for side in (self.columns, self.folded)
         )
-        return int(first.ctypes.data), int(second.ctypes.data)
+        return first, second
 
     def count(self, dimensions: Sequence[int]) -> int:
         """The elements of some dimensions."""

@@ -13,7 +13,7 @@ from anydml.ir.plan import Loops, merge, order, squeeze
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.build import Kernel
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.choosing import Sort
 
 MOST = 64

@@ -1,0 +1,146 @@
+"""Networks of made-up weights on a GPU against PyTorch: `python -m benchmarks.cuda.networks`.
+
+The networks of `benchmarks.models`, in FLOAT32 without TF32, or `--half`. PyTorch as it is, compiled, and compiled with
+CUDA graphs. One run, the contestants interleaved round by round; of each the median, by the host's clock, from a call to
+the end of its work on the device. At the end the geometric mean against the best of PyTorch's for each batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+import anydml.onnx
+from benchmarks.networks import NETWORKS, Network
+
+LENGTHS = {"BERT-base": (128, 512), "GPT-2 step": (128, 1000), "T5-small": (128,), "Whisper-base decoder step": (64,)}
+"""Of the networks that take a text; batches above eight take the first alone."""
+MODES = {"torch.compile": "default", "with graphs": "reduce-overhead"}
+WARM = 3
+"""Runs that are not timed: contestants compile in them, and capture their launches."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a row for each network and size."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda.networks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--only", default="", help="networks whose name has one of these in it, with commas")
+    parser.add_argument("--batches", default="1,8,32", help="with commas (1,8,32)")
+    parser.add_argument("--half", action="store_true", help="networks of FLOAT16")
+    parser.add_argument("--small", action="store_true", help="the sizes of the tests, to try this out")
+    parser.add_argument("--place", default="cuda", help="another device of PyTorch's, to try this out")
+    parser.add_argument(
+        "--peers", default="PyTorch,torch.compile,with graphs", help="with commas; compiling takes long"
+    )
+    options = parser.parse_args(arguments)
+    torch.backends.cudnn.allow_tf32 = False
+    ratios: dict[int, list[float]] = {}
+    for name, make in NETWORKS.items():
+        if any(part in name for part in options.only.split(",")):
+            for row in prepared(name, make(small=options.small), options):
+                ratio = row.measure(options)
+                if ratio is not None:
+                    ratios.setdefault(row.batch, []).append(ratio)
+    for batch, several in ratios.items():
+        mean = math.exp(statistics.fmean(map(math.log, several)))
+        print(f"batch {batch}: the best of PyTorch's times over ours {mean:.2f} on the geometric mean")
+    return 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network of one size: contestants that have compiled and warmed up."""
+
+    label: str
+    batch: int
+    runs: dict[str, Callable[[], Any]]
+    about: tuple[str, ...]
+    """Our first run, and how far apart the answers are; alone, the reason why there is nothing to measure."""
+
+    def measure(self, options: argparse.Namespace) -> float | None:
+        """Print the row; the best peer's time over ours."""
+        if not self.runs:
+            print(self.label, *self.about, sep=" | ", flush=True)
+            return None
+        times: dict[str, list[float]] = {name: [] for name in self.runs}
+        with torch.no_grad():
+            for _ in range(options.rounds):
+                for name, run in self.runs.items():
+                    times[name].append(_seconds(run, options.place))
+        medians = {name: statistics.median(several) for name, several in times.items()}
+        ratio = min(median for name, median in medians.items() if name != "anydml") / medians["anydml"]
+        cells = [f"{name} {1000 * median:.3f} ms" for name, median in medians.items()]
+        print(self.label, *cells, f"{ratio:.2f} times as fast as the best", *self.about, sep=" | ", flush=True)
+        return ratio
+
+
+def prepared(name: str, network: Network, options: argparse.Namespace) -> Iterator[Row]:
+    """A network's rows, each ready to be measured."""
+    model = network.onnx(half=options.half)
+    network.module.to(options.place)
+    for batch in map(int, options.batches.split(",")):
+        for length in LENGTHS.get(name, (0,))[: 1 if batch > 8 else None]:
+            label = f"{name}, {batch} x {length}" if length else f"{name}, {batch}"
+            try:
+                yield _row(label, model, network, (batch, length), options)
+            except Exception as error:  # noqa: BLE001 - the other networks are still to come
+                yield Row(label, batch, {}, (f"failed: {' '.join(str(error).split())[:300]}",))
+
+
+def _row(label: str, model: bytes, network: Network, size: tuple[int, int], options: argparse.Namespace) -> Row:
+    made = network.feeds_of(*size, half=options.half)
+    feeds = {name: torch.from_numpy(array).to(options.place) for name, array in made.items()}
+    ours = anydml.onnx.load(model, device=options.place)
+    first = _seconds(lambda: ours.run(feeds), options.place)
+    runs = {"anydml": lambda: ours.run(feeds), **_peers(network, tuple(feeds.values()), options)}
+    with torch.no_grad():
+        apart = _apart(list(ours.run(feeds).values()), network.module(*feeds.values()))
+        for run in list(runs.values()) * WARM:
+            _seconds(run, options.place)
+    return Row(label, size[0], runs, (f"first run {first:.1f} s", f"apart {apart:.1e}"))
+
+
+def _peers(network: Network, given: tuple[Any, ...], options: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+    """PyTorch in each of its forms that was asked for."""
+    wanted = options.peers.split(",")
+    found: dict[str, Callable[[], Any]] = {}
+    if "PyTorch" in wanted:
+        found["PyTorch"] = lambda: network.module(*given)
+    for name, mode in MODES.items():
+        if name in wanted:
+            found[name] = partial(torch.compile(network.module, dynamic=False, mode=mode), *given)
+    return found
+
+
+def _seconds(run: Callable[[], Any], place: str) -> float:
+    """From the call to the end of its work on the device."""
+    _wait(place)
+    start = time.perf_counter()
+    run()
+    _wait(place)
+    return time.perf_counter() - start
+
+
+def _wait(place: str) -> None:
+    if place.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def _apart(ours: list[Any], theirs: Any) -> float:
+    """The largest difference between answers, as a part of the largest number; infinite where the shapes differ."""
+    pairs = list(zip(ours, theirs if isinstance(theirs, tuple) else (theirs,), strict=True))
+    if any(a.shape != b.shape for a, b in pairs):
+        return math.inf
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs if a.is_floating_point())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

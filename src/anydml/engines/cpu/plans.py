@@ -1,0 +1,132 @@
+"""Plans on disk, beside the kernels that they call: pickled, with kernels' names in the place of their addresses.
+
+To pickle is to run what a file says. So is to load a kernel: the same folder, of this user's alone, has both, and the
+same rules say which files are read. A file that is damaged, or was made by other code than this, is passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import io
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cpu.build import version
+from anydml.engines.cpu.cache import Entry
+from anydml.engines.threads import get_num_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SWITCH = "ANYDML_KEEP_PLANS"
+"""The variable of the environment that turns plans on disk off, being 0."""
+MOST = 256
+"""Files of plans; the oldest goes first. That of a network has 50 to 400 KB."""
+
+
+class CannotKeepError(Exception):
+    """A plan that makes sense in this process alone."""
+
+
+def read(key: str) -> bytes | None:
+    """What was kept by a key: all that the plan depends on, but this engine's own part, its threads included."""
+    entry = _entry(key)
+    return None if entry is None else entry.read()
+
+
+def write(key: str, data: bytes) -> None:
+    """Keep a plan, in one step, and no more of them than there may be."""
+    entry = _entry(key)
+    if entry is not None and entry.folder is not None:
+        _make_room(entry.folder)
+        entry.write(data)
+
+
+def _entry(key: str) -> Entry | None:
+    if os.environ.get(SWITCH, "1") == "0":
+        return None
+    return Entry(f"plan {key} {get_num_threads()}", _version(), "any", within="plans")
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the oldest plans where there are too many; another process may do so at the same time."""
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)  # noqa: PTH208 - paths of all of them would be made
+        if len(names) >= MOST:
+            for name in sorted(names, key=lambda name: _age(folder / name))[: len(names) - MOST + 1]:
+                (folder / name).unlink(missing_ok=True)
+
+
+def _age(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@functools.cache
+def _version() -> str:
+    """Everything that a plan depends on beside its key: the kernels, the CPU, and all of the package's source.
+
+    A file's size and time say whether it is another, as they say for Python's own compiled files: to read all of
+    them takes 20 ms.
+    """
+    parts = [version(), repr((sys.version_info[:3], np.__version__)), *_sources(Path(__file__).parents[2])]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _sources(folder: Path) -> Iterator[str]:
+    pending = [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as found:
+            for entry in sorted(found, key=lambda one: one.name):
+                if entry.name.endswith((".py", ".json")):
+                    status = entry.stat()
+                    yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    pending.append(entry.path)
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, name: Callable[[Any], Any]) -> None:
+        super().__init__(file, 5)
+        self._name = name
+
+    def persistent_id(self, found: Any) -> Any:
+        if type(found) is not int:
+            return self._name(found)
+        if _LOW <= found < _HIGH:
+            raise CannotKeepError(f"{found} may be an address, and does not say of what")
+        return None
+
+
+_LOW, _HIGH = 2**36, 2**48
+"""Where memory lies, on most systems: no size or stride is as large, and the bits of a float64 are larger."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, find: Callable[[Any], Any]) -> None:
+        super().__init__(file)
+        self._find = find
+
+    def persistent_load(self, name: Any) -> Any:
+        return self._find(name)
+
+
+def dump(found: object, name: Callable[[Any], Any]) -> bytes:
+    """Programs and what holds them as bytes; what `name` gives another name than None has that in its place."""
+    file = io.BytesIO()
+    _Pickler(file, name).dump(found)
+    return file.getvalue()
+
+
+def load(data: bytes, find: Callable[[Any], Any]) -> Any:
+    """What was dumped, in whatever process; `find` gives what has a name. Any error may come of what is not there."""
+    return _Unpickler(io.BytesIO(data), find).load()

@@ -1,0 +1,160 @@
+"""The plan of a graph: all that compiling finds out, but for the constants in memory. It can be kept on disk."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import BindingError, Fault
+from anydml.graph.arena import lay_out
+from anydml.graph.description import SUBJECT
+from anydml.graph.lower import lower
+from anydml.graph.wiring import constants, input_descs, output_descs, slot_names
+from anydml.ir.choosing import Scatter
+from anydml.memory import word_bytes
+from anydml.runtime.layouts import Layouts
+from anydml.runtime.once import Once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from anydml.engines.protocol import Plans, Program
+    from anydml.graph.arena import Arena
+    from anydml.graph.description import GraphDesc
+    from anydml.graph.recipe import Recipe
+    from anydml.runtime.constants import Data
+    from anydml.runtime.device import Device
+    from anydml.tensor import TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a graph was and became: for those who look at it, and for errors."""
+
+    desc: GraphDesc
+    lowered: Recipe
+    """A step for every node that an output needs."""
+    once: Recipe
+    """What hangs on constants alone, and is computed when the graph is compiled."""
+    recipe: Recipe
+    """The steps of a dispatch."""
+    did: Mapping[str, str]
+    """By the names of rewritings, what each did."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """What a compiled graph needs to bind and to run."""
+
+    tell: Callable[[], Told] | None
+    inputs: dict[str, TensorDesc]
+    outputs: dict[str, TensorDesc]
+    stores: dict[str, str]
+    """By the names of inputs and outputs, what programs call them."""
+    shares: dict[str, str]
+    """By output, the input whose very memory it may be bound to."""
+    arena: Arena
+    programs: Sequence[Program]
+    """One a step."""
+    ahead: Layouts
+    once: Once
+    data: Mapping[str, Data]
+    """The constants that the graph was given, by store."""
+    touching: Mapping[str, tuple[int, ...]]
+    """By store that is bound, the steps that read or write it."""
+    needs: int
+    """Bytes of scratch memory and of what is computed once."""
+    room: int
+    """Bytes of memory beside that, without which constants would not be laid out; -1 where they are not."""
+
+    def check_memory(self, most: int | None) -> None:
+        """Check what scratch memory and constants that are computed take, before any is allocated."""
+        _check_memory(self.needs, most)
+
+    def fits(self, most: int | None) -> bool:
+        """Whether the same graph would be planned the same where there is so much memory."""
+        return most is None or 0 <= self.room <= most - self.needs
+
+    def with_told(self, tell: Callable[[], Told]) -> GraphPlan:
+        """The same with what is told, as it was dumped."""
+        return replace(self, tell=tell)
+
+    def dump(self, plans: Plans, name: Callable[[Any], Any]) -> tuple[GraphPlan, bytes]:
+        """The plan without what is told, and that: few ask for it, and it takes three times as long to load."""
+        assert self.tell is not None  # noqa: S101 - for type checkers: it is dumped by whoever made it
+        return replace(self, tell=None), plans.dump(self.tell(), name)
+
+
+def plan_graph(device: Device, desc: GraphDesc, left_out: Collection[str], max_memory: int | None) -> GraphPlan:
+    """Plan a graph that was checked, without the rewritings that are left out."""
+    from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
+
+    engine = device.engine
+    names_in, names_out = slot_names(desc)
+    inputs = {name: _known(found) for name, found in zip(names_in, input_descs(desc), strict=True)}
+    outputs = {name: _known(found) for name, found in zip(names_out, output_descs(desc), strict=True)}
+    stores = {name: f"input{i}" for i, name in enumerate(names_in)}
+    stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
+    lowered = lower(desc, engine.takes)
+    once, recipe, did = optimiser.rewrite(lowered, engine, left_out)
+    arena = lay_out(recipe)
+    made = sum(store.size_in_bytes for store in once.stores.values() if store.kind == "output")
+    needs = made + max(arena.size_in_bytes, lay_out(once).size_in_bytes if once.steps else 0)
+    _check_memory(needs, max_memory)
+    room = sys.maxsize if max_memory is None else max_memory - needs
+    owned = [stores[field] for field, tensor in inputs.items() if tensor.is_owned_by_dml]
+    known = optimiser.laid_out(recipe, owned, room, left_out)
+    programs = [engine.compile(step.primitive, known) for step in recipe.steps]
+    ahead = Layouts.of(recipe, programs, taken=stores)
+    once = ahead.once(once, recipe)
+    told = Told(desc, lowered, once, recipe, did)
+    return GraphPlan(
+        lambda: told,
+        inputs,
+        outputs,
+        stores,
+        _shares(recipe, {store: name for name, store in stores.items()}),
+        arena,
+        programs,
+        ahead,
+        Once.of(once),
+        {f"constant{i}": node.data for i, node in constants(desc).items()},
+        _touching(recipe, {*stores.values()}),
+        needs,
+        optimiser.room_needed(recipe, known, left_out),
+    )
+
+
+def _check_memory(needs: int, most: int | None) -> None:
+    if most is not None and needs > most:
+        rule = f"scratch memory and constants that are computed must be at most {word_bytes(most)}"
+        raise BindingError(SUBJECT, Fault(field="max_memory", rule=rule, value=needs, found=word_bytes(needs)))
+
+
+def _shares(recipe: Recipe, names: Mapping[str, str]) -> dict[str, str]:
+    """By output, the input that it is but for what is scattered into it, where nothing else reads that."""
+    found: dict[str, str] = {}
+    read = Counter(view.tensor for step in recipe.steps for view in step.sources)
+    for step in recipe.steps:
+        primitive = step.primitive
+        if isinstance(primitive, Scatter) and primitive.source.named(primitive.target.tensor) == primitive.target:
+            base, target = primitive.source.tensor, primitive.target.tensor
+            if read[base] == 1 and recipe.stores[base].kind == "input" and recipe.stores[target].kind == "output":
+                found[names[target]] = names[base]
+    return found
+
+
+def _touching(recipe: Recipe, bound: Collection[str]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, dict[int, None]] = {}
+    for number, step in enumerate(recipe.steps):
+        for view in (*step.sources, *step.targets):
+            if view.tensor in bound:
+                found.setdefault(view.tensor, {})[number] = None
+    return {store: tuple(numbers) for store, numbers in found.items()}
+
+
+def _known(desc: TensorDesc | None) -> TensorDesc:
+    assert desc is not None  # noqa: S101 - for type checkers: nothing is at fault
+    return desc
