@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cuda.emit_samples import Near, Sampled, emit_samples
 from anydml.engines.cuda.kernels.windows import Taps
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
-from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of
+from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, columns_for, kind_of
 from anydml.enums import DataType
 from anydml.ir.expressions import given, maximum, minimum
 from anydml.ir.fetches import line_of
@@ -29,8 +29,6 @@ MOST_WORD = 8
 """Elements that are read or written at once."""
 THREADS, WIDE = (128, 64) if not IS_INTERPRETED else (16, 8)
 """Of a program, and the columns of a tile at most."""
-FULL = 0.9
-"""Of the columns of tiles, which wider ones must fill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,7 @@ class SampleProgram:
     def _of(cls, values: Sequence[Expr], found: Sampled, primitive: Map, figures: Figures) -> SampleProgram:
         source, target = primitive.sources[0], min(primitive.targets, key=lambda view: view.offset)
         width = found.groups
-        across = min(ceil_power(width), WIDE)
-        if not IS_INTERPRETED:  # what fills the columns best, of the widest
-            across = max(
-                (max(across >> k, 1) for k in range(3)), key=lambda n: (width / (-(-width // n) * n) > FULL, n)
-            )
+        across = columns_for(width, WIDE)
         rows = math.prod(found.sizes[k] for k in found.rows)
         each = 1 if found.word else ALIGNMENT // max(source.data_type.size_in_bytes, target.data_type.size_in_bytes)
         down = min(max(THREADS * each // across, 1), ceil_power(rows))

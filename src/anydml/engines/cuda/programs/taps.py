@@ -12,7 +12,7 @@ from anydml.engines.cuda.kernels.windows import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.groups import Dimensions, group_of
 from anydml.engines.cuda.programs.prepared import Prepared
-from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
+from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, columns_for, kind_of, over, step_of
 from anydml.engines.cuda.programs.window_walk import walked_by
 from anydml.ir.expressions import Expr
 from anydml.ir.numerics import expand
@@ -38,8 +38,6 @@ LEAST = 8
 """Bytes that a thread reads at once, or else its results lie apart."""
 TILE, WIDE = (1024, 64) if not IS_INTERPRETED else (64, 8)
 """Results of a tile, and how many of them lie beside one another at most."""
-FULL = 0.9
-"""Of the columns of tiles, which wider ones must fill."""
 MORE = 4
 """Times as many results where rows share what is read, such as weights: it is read and converted once for all."""
 
@@ -217,8 +215,6 @@ def _tile(count: int, width: int, group: Group, *, has_weights: bool) -> tuple[i
     if group.words:
         across = min(ceil_power(width), WIDE // 2)
         return min(max(TILE // group.count // across, 1), ceil_power(count)), across
-    across = min(ceil_power(width), WIDE)
-    if not IS_INTERPRETED:  # what fills the columns best, of the widest
-        across = max((across >> k for k in range(3)), key=lambda n: (width / (-(-width // n) * n) > FULL, n))
+    across = columns_for(width, WIDE)
     results = TILE * MORE if has_weights and count >= MORE * TILE and group.count == 1 else TILE
     return min(max(results // across, 1), ceil_power(count)), across

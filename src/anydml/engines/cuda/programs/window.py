@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FEW = 32
 """Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
-BLOCKS = True
+BLOCKS = False
 ARCHITECTURE = 90
 """From which on the hardware reads blocks by itself."""
 SHORT = 64
