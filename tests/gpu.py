@@ -59,6 +59,7 @@ class Gpu:
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
     unpacks_weights = False
     reads_outside = False
+    chooses_layouts = False
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

@@ -16,8 +16,11 @@ from anydml.graph.outside import read_outside
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules import RULES
 from anydml.graph.rules.attend import attend
+from anydml.graph.rules.channels import channels
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.divide import divide
 from anydml.graph.rules.layouts import ROOM, constants_to_lay_out
+from anydml.graph.rules.matrices import matrices
 from anydml.graph.rules.together import together
 from anydml.graph.weights import read_weights
 
@@ -36,6 +39,7 @@ class Plain(NamedTuple):
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
     unpacks_weights: bool = False
     reads_outside: bool = False
+    chooses_layouts: bool = False
 
 
 class Rewritten(NamedTuple):
@@ -57,7 +61,7 @@ def name_of(rule: Callable[..., Any]) -> str:
 def told_rules() -> dict[str, str]:
     """By name, what each rule says of itself in the first line of its file."""
     every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
-    every = (*every, constants_to_lay_out)
+    every = (*every, channels, matrices, divide, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
 
@@ -124,6 +128,9 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
             unpack = functools.partial(read_weights, few=engine.reads_weights, are_many=True)
         once, always = split_constants(recipe, unpack)
     always = apply(together, guard(always))
+    always = apply(matrices, apply(channels, always)) if engine.chooses_layouts else always
+    if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
+        always = apply(divide, always, divided)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
         told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"

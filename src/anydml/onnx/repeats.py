@@ -97,8 +97,9 @@ class Pattern:
 
     def put(self, tracer: Tracer, inputs: Sequence[Value | None]) -> list[Value | None] | None:
         """Add it to a graph; None where a limit on what is computed before a run is reached."""
-        if self.bytes_folded and not tracer.take_folded(self.bytes_folded):
+        if self.bytes_folded > tracer.left:
             return None
+        tracer.left -= self.bytes_folded
         tracer.folded, tracer.note = self.folded, self.note
         if self.known is not None:  # most of what is computed with shapes
             return [Value(*one) for one in self.known]

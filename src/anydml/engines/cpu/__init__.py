@@ -77,6 +77,7 @@ class CpuEngine:
     reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 32})
     unpacks_weights = True
     reads_outside = False
+    chooses_layouts = False
     reserve = staticmethod(reserve_host)
     plans = plans
 

@@ -37,6 +37,7 @@ class ReferenceEngine:
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
     unpacks_weights = False
     reads_outside = False
+    chooses_layouts = False
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol
