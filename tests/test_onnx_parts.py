@@ -166,3 +166,10 @@ def test_a_host_node_reaches_no_file_and_no_more_memory_than_it_may(tmp_path: An
         proto, inputs = chain([node(kind, "x to", "y")], {"x": short}, {"to": np.array([2**33])}, y=short.dtype)
         with pytest.raises(dml.ModelFileError, match="memory must be at most 256 MiB; got 16 GiB of results of node"):
             dml.onnx.load(proto, max_memory=2**28).run(inputs)
+    # A table of all pairs, before anybody has made it.
+    nodes = [node("Neg", "x", "n"), node("Add", "n row", "pairs")]
+    nodes += [node("Mul", "pairs pairs", "p"), node("ReduceMax", "p", "y", keepdims=0)]
+    given = {"x": np.repeat(short, 2**16).reshape(-1, 1), "row": np.repeat(short, 2**16).reshape(1, -1)}
+    proto, inputs = chain(nodes, given, y=short.dtype)
+    with pytest.raises(dml.ModelFileError, match="at most 256 MiB; got 8 GiB of 'pairs', made by node"):
+        dml.onnx.load(proto, max_memory=2**28).run(inputs)
