@@ -85,6 +85,7 @@ def _write_kernel() -> str:
     text.read("target_step", "result_steps + target_at")
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
     text.room("places", VIEWS)
+    text.room("totalled", 1)
     take_scratch(text, SCRATCH)
     text.let("right_memory", f"scratch + {_RIGHT}")
     text.let("left_memory", f"scratch + {_LEFT}")
@@ -141,13 +142,10 @@ def _write_unit(text: Steps) -> None:
                 "right_zeros",
                 0,
             )
+            text.put("totalled", 0)
             with text.when(f"right_mode == {PANELS}"):
                 _read_totals(text)
-            with text.loop("j_t", "n0", f"n0 if right_mode == {PANELS} else n1", "tile_columns"):
-                text.invoke(
-                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
-                    "right_totals + (j_t - n0) * 4",
-                )  # fmt: skip
+                text.put("totalled", 1)
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
 
@@ -295,6 +293,7 @@ def _write_panel(text: Steps) -> None:
         text.invoke(
             "@stage", "left_zero", "left_zero_bases", 0, "i", 1, "height", "left_zero_views - 1", "left_zeros", 0
         )
+        _total_right(text)
         # What lies in the target already, and the others.
         for at, pitch, start, end in (
             ("target_base + i * target_across + n0 * 4", "target_across", "n0", "direct"),
@@ -310,6 +309,21 @@ def _write_panel(text: Steps) -> None:
         text.let("rest", "max(direct, ended)")
         with text.when("rest < n1"):
             _finish(text, "i", "rest", "height", "results + (rest - n0) * 4")
+
+
+def _total_right(text: Steps) -> None:
+    """The columns' totals, once rows have a zero point that is not 0: those of filters are 0 as a rule."""
+    with text.loop("z_r", 0, "height"):
+        one = text.new(f"load i32, ptr {text.place('left_zeros + z_r * 4')}, align 4")
+        text.add(f"%zero_r = zext i32 {one} to i64")
+        text.read("is_totalled", "totalled")
+        with text.when("zero_r != 0 and is_totalled == 0"):
+            text.put("totalled", 1)
+            with text.loop("j_t", "n0", "n1", "tile_columns"):
+                text.invoke(
+                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
+                    "right_totals + (j_t - n0) * 4",
+                )  # fmt: skip
 
 
 def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> None:
