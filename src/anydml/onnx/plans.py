@@ -150,8 +150,12 @@ class PlansOnDisk:
                     raise _UnfitError
                 yield name
 
+    @cached_property
+    def _scope(self) -> Scope:
+        return Scope(self._source, self._source.proto.graph, self._kept)
+
     def _value(self, name: str) -> Value:
-        found = Scope(self._source, self._source.proto.graph, self._kept).find(name)
+        found = self._scope.find(name)
         assert found is not None  # noqa: S101 - for type checkers: no name is ""
         return found
 

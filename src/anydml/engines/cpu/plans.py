@@ -82,6 +82,10 @@ def _version() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+_ELSEWHERE = {"__pycache__", "cli", "cuda", "explain", "models", "pydirectml"}
+"""Folders that nothing planned comes from."""
+
+
 def _sources(folder: Path) -> Iterator[str]:
     pending = [str(folder)]
     while pending:
@@ -90,7 +94,7 @@ def _sources(folder: Path) -> Iterator[str]:
                 if entry.name.endswith((".py", ".json")):
                     status = entry.stat()
                     yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
-                elif entry.name != "__pycache__" and entry.is_dir():
+                elif entry.name not in _ELSEWHERE and entry.is_dir():
                     pending.append(entry.path)
 
 
