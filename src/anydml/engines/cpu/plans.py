@@ -41,6 +41,12 @@ def read(key: str) -> bytes | None:
     return None if entry is None else entry.read()
 
 
+def can_write() -> bool:
+    """Whether there is a place for plans."""
+    entry = _entry("")
+    return entry is not None and entry.folder is not None
+
+
 def write(key: str, data: bytes) -> None:
     """Keep a plan, in one step, and no more of them than there may be."""
     entry = _entry(key)

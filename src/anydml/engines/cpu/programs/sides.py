@@ -113,6 +113,7 @@ class Sides:
 
     def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
         self.primitive, self.found = primitive, found
+        self._lies: dict[Expr, Lie] = {}
         self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
         self.left, self.right = found.left, found.right
         self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
@@ -127,6 +128,11 @@ class Sides:
 
     def lie(self, node: Expr) -> Lie:
         """How a load, a coordinate or the sum lies."""
+        if (found := self._lies.get(node)) is None:
+            found = self._lies[node] = self._lie(node)
+        return found
+
+    def _lie(self, node: Expr) -> Lie:
         rank = len(self.found.sizes)
         if node is self.sum:
             return Lie("", 0, (0,) * rank, 4)
