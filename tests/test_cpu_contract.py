@@ -13,18 +13,18 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.build import _called
-from anydml.engines.cpu.kernels.contract import SCRATCH
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
 from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
+from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.taps import Taps, make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
 from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contract
-from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
 from contractions import Drawn, draw, product

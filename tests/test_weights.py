@@ -9,7 +9,8 @@ import pytest
 
 import anydml as dml
 from anydml.arrays.nibbles import pack
-from anydml.engines import cpu, find_engine
+from anydml.engines import find_engine
+from anydml.engines.cpu import schedules
 from anydml.engines.cpu.programs import weights as programs
 from anydml.graph.rules import constants
 from anydml.graph.weights import FEW
@@ -149,7 +150,7 @@ def test_results_in_another_order(rows: int) -> None:
 @pytest.mark.parametrize("case", CASES[::5], ids=str)
 def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though they know the product as well."""
-    monkeypatch.setattr(cpu, "AHEAD", {})
+    monkeypatch.setattr(schedules, "AHEAD", {})
     made, fed, exact, size = case.compile(engine)
     assert match_weights(product_of(made)) is None
     assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()

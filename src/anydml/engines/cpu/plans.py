@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import io
 import os
 import pickle
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.alone import run_alone
 from anydml.engines.cpu.build import version
 from anydml.engines.cpu.cache import Entry
 from anydml.engines.threads import get_num_threads
@@ -128,6 +130,11 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, name: Any) -> Any:
         return self._find(name)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith("anydml.") and module not in sys.modules:
+            run_alone(functools.partial(importlib.import_module, module))
+        return super().find_class(module, name)
 
 
 def dump(found: object, name: Callable[[Any], Any]) -> bytes:

@@ -10,7 +10,6 @@ from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Computation
 

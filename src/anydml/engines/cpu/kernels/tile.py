@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.nodes import Text
 from anydml.engines.cpu.kernels.octets import write_dot
-from anydml.engines.cpu.kernels.row import LINE
 
 UNROLLED = 8
 """Steps at once: a hundredth quicker than 4."""
