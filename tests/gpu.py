@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import NUMPY_TYPES, DataType
@@ -56,8 +56,10 @@ class Gpu:
     """An engine that runs nothing."""
 
     name = "cuda"
-    reads_weights: tuple[DataType, ...] = ()
+    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    unpacks_weights = False
     reads_outside = False
+    chooses_layouts = False
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

@@ -19,9 +19,11 @@ from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
 from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
-from anydml.engines.cpu.kernels.taps import Taps, make_taps
+from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
 from anydml.engines.cpu.kernels.taps_dots import suits
+from anydml.engines.cpu.kernels.taps_extremes import make_extremes
+from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contract
 from anydml.engines.cpu.programs.contracted import ContractProgram
@@ -209,8 +211,9 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f32" if name in OLD else "f16", *panel)) for lie in "pts" for panel in panels]
         for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
-            taps = Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane)
-            texts.append(make_taps(taps))
+            make = make_extremes if op == "max" else make_taps
+            for left in (None, 1):
+                texts.append(make(Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane, left=left, over=1)))
     for text in texts:
         assert not _called(assembly(text, triple, cpu)), text
 

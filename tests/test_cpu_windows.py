@@ -91,6 +91,20 @@ def test_the_mean_of_windows_has_the_bits_of_the_reference() -> None:
     assert ours > 8
 
 
+@pytest.mark.parametrize(
+    ("sizes", "window", "stride", "start", "end"),
+    [((4, 9), (5, 2), (2, 1), (0, 1), (1, 3)), ((41, 7), (4, 5), (2, 1), (5, 5), (0, 0)), ((6, 71), (3, 3), 2, 1, 1)],
+)
+def test_windows_that_reach_past_planes_have_the_bits_of_the_reference(
+    sizes: tuple[int, int], window: Any, stride: Any, start: Any, end: Any
+) -> None:
+    """Planes with one row of results; windows that begin more before a line than a vector has; lines of many blocks."""
+    x = whole(np.random.default_rng(6), 1, 4, *sizes)
+    for kind in (dml.MaxPooling2, dml.AveragePooling1):
+        both = {"start_padding": start, "end_padding": end}
+        compare(kind.infer(input_tensor=dml.TensorDesc.of(x), window_size=window, strides=stride, **both), x)
+
+
 def test_windows_of_bytes_have_the_bits_of_the_reference() -> None:
     """Those that are scaled too: some are of one group, some of several, with zero points and without."""
     rng, ours = np.random.default_rng(4), 0

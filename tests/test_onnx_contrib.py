@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.graph.weights import FEW
+from anydml.onnx.lowerings.quantising import FEW
 from onnx_models import onnx
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing

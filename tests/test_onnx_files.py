@@ -92,7 +92,7 @@ def change(edit: Callable[[Any], object], proto: Any = None) -> Any:
         (lambda p: p.ClearField("opset_import"), "opset_import must say which opset"),
         (lambda p: setattr(p.opset_import[0], "version", 10**6), "opset 1000000 is not supported; upgrade onnx"),
         (lambda p: setattr(p.opset_import[0], "version", -1), "opset_import must be at least 1; got -1"),
-        (lambda p: p.opset_import.add(domain="ai.onnx", version=3), "opset_import must name each domain once"),
+        (lambda p: p.opset_import.add(domain="ai.onnx", version=3), "opset_import must give each domain one opset"),
         (lambda p: p.graph.ClearField("output"), "the graph must have outputs"),
         (lambda p: p.graph.output.add(name="y"), "outputs must have names, each one of its own"),
         (lambda p: setattr(p.graph.output[0], "name", "w"), "output 'w' must be there: nothing makes it"),

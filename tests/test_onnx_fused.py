@@ -39,6 +39,13 @@ def _products() -> list[Any]:
 ROWS = [*_bytes(3, 8), *_bytes(8, 4, kind=np.int8)]
 WORDS = RNG.integers(0, 9, (2, 3)).astype(np.int32)
 EMBEDDED = [WORDS, WORDS % 2, _floats(9, 8), _floats(6, 8), _floats(2, 8), _floats(8), _floats(8)]
+FILTERS = _bytes(4, 3, 3, 3, kind=np.int8, scale=0.02, zero=0)
+BIAS = RNG.integers(-99, 99, 4).astype(np.int32)
+HEADS = _bytes(8, 24, kind=np.int8)[0]
+SCALES, ZEROS = [np.float32(0.02), np.float32(0.01)], [np.uint8(7), np.int8(0)]
+MASK = np.array([5, 3], np.int32)
+TABLE = _bytes(9, 24)[0]
+INT4 = RNG.integers(-8, 8, (9, 32)).astype("int4")
 CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QLinearAdd", [*_bytes(2, 3, 8), *_bytes(3, 8, scale=0.07, zero=128), *_scale(0.2)], {}),
     ("QLinearAdd", [*_bytes(8, kind=np.int8), *_bytes(8, kind=np.int8, scale=0.07), *_scale(0.2, -4, np.int8)], {}),
@@ -49,6 +56,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QLinearSoftmax", [*_bytes(4, 3, 2, scale=0.02), *_scale(1 / 256, 0)], {"axis": 1, "opset": 9}),
     ("QLinearGlobalAveragePool", [*_bytes(1, 3, 4, 5), *_scale(0.1)], {}),
     ("QLinearAveragePool", [*_bytes(1, 3, 6, 6), *_scale(0.1)], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    ("QLinearGlobalAveragePool", [*_bytes(1, 4, 5, 3), *_scale(0.1)], {"channels_last": 1}),
+    ("QLinearConv", [*_bytes(2, 6, 5, 3), *FILTERS, *_scale(0.4), BIAS], {"channels_last": 1, "pads": [1] * 4}),
+    ("QLinearConv", [*_bytes(1, 3, 6, 6), *FILTERS, *_scale(0.4)], {"strides": [2, 2]}),
+    ("NhwcMaxPool", _bytes(1, 7, 6, 4)[:1], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}),
     ("QLinearConcat", [*_scale(0.1), *_bytes(2, 3), *_bytes(2, 5, scale=0.05)], {"axis": 1}),
     ("QLinearWhere", [RNG.random((4, 8)) < 0.5, *_bytes(4, 8), *_bytes(4, 8, scale=0.05), *_scale(0.1)], {}),
     ("QGemm", [*_products(), RNG.integers(-99, 99, 4).astype(np.int32), *_scale(0.3)], {"transB": 1}),
@@ -56,6 +67,14 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("MatMulIntegerToFloat", [*ROWS[::3], *ROWS[1::3], *ROWS[2::3], _floats(4)], {}),
     ("DynamicQuantizeMatMul", [_floats(3, 8), *_bytes(8, 4, kind=np.int8), _floats(4)], {}),
     ("FusedMatMul", [_floats(2, 8, 3), _floats(5, 8)], {"transA": 1, "transB": 1, "alpha": 0.3}),
+    ("TransposeMatMul", [_floats(2, 8, 3), _floats(5, 8)], {"transA": 1, "transB": 1}),
+    ("QAttention", [_bytes(2, 5, 8)[0], HEADS, _floats(24), *SCALES, MASK, *ZEROS], {"num_heads": 2}),
+    ("QAttention", [_bytes(1, 5, 8)[0], HEADS, _floats(24), *SCALES], {"num_heads": 2, "unidirectional": 1}),
+    ("GatherBlockQuantized", [TABLE, WORDS, _floats(9, 3)], {"block_size": 16, "quantize_axis": 1}),
+    ("GatherBlockQuantized", [TABLE, WORDS, _floats(9, 3), TABLE[:, :2]], {"block_size": 16, "quantize_axis": 1}),
+    ("GatherBlockQuantized", [TABLE[:, :16], WORDS, _floats(9, 1)], {"block_size": 16, "bits": 8}),
+    ("GatherBlockQuantized", [INT4, WORDS, _floats(9, 2), INT4[:, :2]], {"block_size": 16}),
+    ("GatherBlockQuantized", [(INT4.astype(int) + 8).astype("uint4"), WORDS, _floats(9, 2)], {"block_size": 16}),
     ("FusedConv", [_floats(1, 3, 6, 6), _floats(4, 3, 3, 3), _floats(4)], {"activation": "Relu", "pads": [1] * 4}),
     ("FusedConv", [_floats(1, 3, 6, 6), _floats(4, 3, 3, 3)], {"activation": "Clip", "activation_params": [-1.0, 2.0]}),
     ("FusedGemm", [_floats(3, 8), _floats(8, 4), _floats(4)], {"activation": "LeakyRelu", "activation_alpha": 0.3}),
@@ -75,13 +94,15 @@ def _model(kind: str, inputs: list[Any], attributes: dict[str, Any]) -> tuple[An
     feeds = {name: np.asarray(value) for name, value in zip(names, inputs, strict=True) if name}
     outputs = ["y", "lengths"] if kind == "EmbedLayerNormalization" else ["y"]
     node = helper.make_node(kind, names, outputs, domain="com.microsoft", **attributes)
+    carried = {name: feeds.pop(name) for name, value in [*feeds.items()] if value.dtype.name in ("int4", "uint4")}
+    tensors = [onnx.numpy_helper.from_array(value, name) for name, value in carried.items()]
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in feeds.items()
     ]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs]
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    graph = helper.make_graph([node], "fused", infos, results)
+    graph = helper.make_graph([node], "fused", infos, results, tensors)
     return helper.make_model(graph, opset_imports=opsets, ir_version=9), feeds
 
 
@@ -94,7 +115,7 @@ def test_a_node_is_what_onnx_runtime_says(kind: str, inputs: list[Any], attribut
     """Numbers of 8 bits may be the neighbour where a quotient lies between two."""
     model, feeds = _model(kind, inputs, attributes)
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    for ours, theirs in zip(load(model).run(feeds).values(), session.run(None, feeds), strict=True):
+    for ours, theirs in zip(load(model, strict=True).run(feeds).values(), session.run(None, feeds), strict=True):
         assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
         allowed = 4e-6 * np.abs(theirs).max() if theirs.dtype.kind == "f" else 1
         np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=0, atol=allowed)

@@ -107,7 +107,12 @@ def test_parts_give_what_onnx_runtime_gives(name: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(evaluating, "runtime", lambda: None)  # which onnx's own evaluator stands in for
     again = dml.onnx.load(proto, device=ENGINE).run(inputs)["y"]
     assert again.tolist() == mine.tolist() if mine.dtype == object else np.allclose(again, mine, 1e-5)
-    assert "part 1 of" in loaded.explain().text()
+    told = loaded.explain()
+    assert loaded._divided is not None
+    assert len(told.parts) == len(list(loaded._divided.parts()))
+    assert all(f"part {i} of" in told.text() for i in range(1, len(told.parts) + 1))
+    assert all(bool(part.after) == ("compiled" in part.title) for part in told.parts)
+    assert told.svg().count("<svg ") == 2 + len(told.parts)
     if name not in ("a computed size", "a size by data"):  # of which strict=True makes a program for each value
         with pytest.raises(dml.UnsupportedError):
             dml.onnx.load(proto, device=ENGINE, strict=True).run(inputs)
@@ -161,3 +166,10 @@ def test_a_host_node_reaches_no_file_and_no_more_memory_than_it_may(tmp_path: An
         proto, inputs = chain([node(kind, "x to", "y")], {"x": short}, {"to": np.array([2**33])}, y=short.dtype)
         with pytest.raises(dml.ModelFileError, match="memory must be at most 256 MiB; got 16 GiB of results of node"):
             dml.onnx.load(proto, max_memory=2**28).run(inputs)
+    # A table of all pairs, before anybody has made it.
+    nodes = [node("Neg", "x", "n"), node("Add", "n row", "pairs")]
+    nodes += [node("Mul", "pairs pairs", "p"), node("ReduceMax", "p", "y", keepdims=0)]
+    given = {"x": np.repeat(short, 2**16).reshape(-1, 1), "row": np.repeat(short, 2**16).reshape(1, -1)}
+    proto, inputs = chain(nodes, given, y=short.dtype)
+    with pytest.raises(dml.ModelFileError, match="at most 256 MiB; got 8 GiB of 'pairs', made by node"):
+        dml.onnx.load(proto, max_memory=2**28).run(inputs)

@@ -47,7 +47,7 @@ BROKEN = [
      "reduction must be none, add, mul, max, min; got 'sum'"),
     (node("Compress", "x c", "y", axis=0), [np.ones(2, "float32"), np.array([True] * 3)],
      "condition must be no longer than the axis, 2; got 3"),
-    (node("Compress", "x c", "y"), [np.ones(2, "float32"), np.array([[True]])], "condition must have 1 dimension"),
+    (node("Compress", "x c", "y"), [np.ones(2, "float32"), np.array(True)], "condition must have 1 dimension"),
 ]  # fmt: skip
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Case = Callable[[dml.Graph, Any], Any]
 
-CHANGES_ROUNDING = {"attend", "weights"}
-"""Those whose docstrings say that they round otherwise."""
+CHANGES_ROUNDING = {"attend", "channels", "divide", "matrices", "weights"}
+"""Those whose docstrings say that they round otherwise, or sum in another order."""
 RNG = np.random.default_rng(7)
 
 
@@ -64,6 +64,30 @@ def attention(g: dml.Graph, x: Any) -> Any:
     return dml.gemm(softened(dml.gemm(x, x, trans_b="transpose") * 0.25), x)
 
 
+def convolved(g: dml.Graph, x: Any) -> Any:
+    """Pictures of 16 channels between two convolutions, a pool and a join, which is half of another's input."""
+    first = dml.convolution(x, g.constant(numbers(16, 2, 3, 3)), start_padding=(1, 1), end_padding=(1, 1))
+    pooled = dml.max_pooling(dml.join([first, dml.sin(first)], axis=1), window_size=(2, 2), strides=(2, 2))
+    return dml.convolution(pooled, g.constant(numbers(4, 32, 3, 3) / 64), start_padding=(1, 1), end_padding=(1, 1))
+
+
+def long(g: dml.Graph, x: Any) -> Any:
+    """A few sums of many terms: of a product, of windows that reach outside, and what is made of them."""
+    product = dml.gemm(x.reinterpret((1, 1, 24, 128)), g.constant(numbers(1, 1, 128, 48) / 16))
+    pictures = x.reinterpret((1, 64, 8, 6))
+    windows = dml.convolution(
+        pictures, g.constant(numbers(24, 64, 3, 3) / 32), start_padding=(1, 1), end_padding=(1, 1)
+    )
+    return windows + (dml.tanh(product) * product).reinterpret((1, 24, 8, 6))
+
+
+def headed(g: dml.Graph, x: Any) -> Any:
+    """Attention of two heads, whose queries are a product: what is made of them would lie head by head."""
+    rows = dml.gemm(x.reinterpret((1, 1, 48, 64)), g.constant(numbers(1, 1, 64, 64) / 8))
+    heads = dml.sin(rows.reinterpret((1, 2, 48, 32), (48 * 64, 32, 64, 1)))
+    return dml.gemm(softened(dml.gemm(heads, x, trans_b="transpose") * 0.25), x)
+
+
 def quantised(g: dml.Graph, x: Any) -> Any:
     rows = dml.slice(x, offsets=(0,) * 4, sizes=(1, 1, 1, 32), strides=(1,) * 4)
     weights = g.constant(RNG.integers(-128, 128, (1, 1, 48, 32)).astype(np.int8))
@@ -76,14 +100,17 @@ def quantised(g: dml.Graph, x: Any) -> Any:
 CASES: dict[str, Case] = {
     "absorb": lambda g, x: reversed_(dml.cumulative_summation(x, axis=3)),
     "attend": attention,
+    "channels": convolved,
     "constants": lambda g, x: x + dml.sin(g.constant(numbers(1, 2, 48, 32))),
     "dead": lambda g, x: dml.sin(dml.split(dml.cumulative_summation(x, axis=3), output_axis_sizes=(1, 1), axis=1)[0]),
     "direction": lambda g, x: reversed_(dml.cumulative_summation(reversed_(x), axis=3)),
+    "divide": long,
     "forward": lambda g, x: dml.cumulative_summation(reversed_(x), axis=3),
     "fuse": lambda g, x: dml.sin(x) * x,
     "hoist": normalised,
     "known": lambda g, x: dml.gather(x, g.constant(np.array([5, 4, 3], np.uint32)), axis=3),
     "layouts": lambda g, x: dml.gemm(x, g.constant(numbers(1, 2, 32, 64))),
+    "matrices": headed,
     "narrow": lambda g, x: dml.slice(
         dml.cumulative_summation(x, axis=3), offsets=(0, 0, 1, 0), sizes=(1, 1, 5, 7), strides=(1,) * 4
     ),
@@ -102,7 +129,15 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("name", dml.rewritings())
 def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     g = dml.Graph("reference" if name == "outside" else "cpu")
-    monkeypatch.setattr(g.device.engine, "reads_outside", name == "outside")
+    monkeypatch.setattr(g.device.engine, "reads_outside", name in ("outside", "channels", "divide"))
+    monkeypatch.setattr(g.device.engine, "chooses_layouts", name in ("channels", "matrices"))
+    if name == "divide":
+        pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
+        from anydml.engines.cuda.programs import divide  # which needs Triton
+
+        monkeypatch.setattr(divide, "LEAST", 16)
+        monkeypatch.setattr(divide, "ANOTHER", 0)
+        monkeypatch.setattr(g.device.engine, "divided", lambda step: divide.divide(step, 132), raising=False)
     given = numbers(1, 2, 48, 32)
     made = CASES[name](g, g.input(given, "x"))
     whole, less = (g.compile(made, without=without) for without in ((), [name]))

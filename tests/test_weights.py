@@ -10,15 +10,15 @@ import pytest
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.engines import find_engine
-from anydml.engines.cpu import schedules
+from anydml.engines.cpu import CpuEngine, schedules
 from anydml.engines.cpu.programs import weights as programs
 from anydml.graph.rules import constants
-from anydml.graph.weights import FEW
 from anydml.ir.verbs import Reduce
 from anydml.ir.weights import match_weights
 from anydml.memory import HOST, numpy_address
 from cases import ENGINES
 
+FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32]
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
 
 
@@ -191,8 +191,27 @@ def test_others_are_dequantised_before(case: Weights) -> None:
     assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()
 
 
-def test_many_weights_are_unpacked_at_every_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Weights("uint4", FEW + 1, 32, 64, 32)
+@pytest.mark.parametrize("kind", ["uint4", "int8"])
+def test_many_weights_are_unpacked_as_they_are_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By products of many rows: with the bits of weights that are unpacked once."""
+    for case in (
+        Weights(kind, FEW + 1, 41, 384, 128), Weights(kind, FEW + 9, 70, 1088, 32, zeros=True, fused=True),
+        Weights(kind, FEW + 5, 66, 96, 0),
+    ):  # fmt: skip
+        made, fed, exact, size = case.compile("cpu")
+        with monkeypatch.context() as patch:
+            patch.setattr(constants, "MOST_READ_OFTEN", -1)
+            lean, *_ = case.compile("cpu")
+        assert not any(step.target.data_type.is_float for step in lean.once.steps)
+        assert lean.temporary_size == 0
+        y = lean(*fed)
+        assert np.array_equal(y, made(*fed)), case
+        assert (np.abs(y - exact) <= 4e-7 * size + 1e-6 * case.fused).all(), case
+
+
+def test_others_are_unpacked_at_every_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two columns share a byte, into memory that products share."""
+    case = Weights("uint4", FEW + 1, 32, 64, 32, turned=False)
     made, fed, *_ = case.compile("cpu")
     assert made.once.steps
     assert made.temporary_size == 0

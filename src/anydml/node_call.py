@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 _described: dict[Hashable, tuple[OperatorDesc, int, list[TensorDesc]]] = {}
 """Calls that were described before, by everything that a description comes of, with the results and their rank."""
 _MOST_DESCRIBED = 4096
+_INTS = {int}
 
 
 def _exact(value: object) -> Hashable:
     """A value by which nothing else is found: 1, 1.0 and True are equal, and so are 0.0 and -0.0."""
     if isinstance(value, (list, tuple)):
+        if value and set(map(type, value)) == _INTS:
+            return (type(value), int, *value)
         return (type(value), *map(_exact, value))
     if isinstance(value, float):
         return repr(value), float
@@ -91,6 +94,10 @@ class NodeCall(Call):
         self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any], attributes: dict[str, Any]
     ) -> list[Expression]:
         """Inputs in sizes that fit; a number, or a list of them, is made a constant of the type beside it."""
+        if all(isinstance(x, Expression) for x in given):
+            sizes = {field: x.sizes for field, x in zip(fields, given, strict=True)}
+            wanted = cls.spread(sizes, **attributes)
+            return [self._spread(x, *wanted[field], field) for x, field in zip(given, fields, strict=True)]
         types = [x.data_type if isinstance(x, Expression) else None for x in given]
         values = [x if is_number(x) else one_of(x) if isinstance(x, np.ndarray) else None for x in given]
         found = number_types(cls, self._graph.device.feature_level, fields, values, types)

@@ -174,7 +174,7 @@ class TensorDesc:
     @property
     def overlaps_itself(self) -> bool:
         """Whether two coordinates are the same element, as in a broadcast: no output may be so."""
-        return overlaps_itself(self.sizes, self.element_strides)
+        return self.strides is not None and overlaps_itself(self.sizes, self.strides)
 
     def padded(self, dimension_count: int) -> TensorDesc:
         """The same tensor with leading dimensions of size 1, up to a count of dimensions."""

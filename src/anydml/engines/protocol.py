@@ -57,13 +57,20 @@ def plans_of(engine: Engine) -> Plans | None:
     return found
 
 
-def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
-    """A row of launches that is run again and again, in a quicker way where an engine has one.
+def can_replay(engine: Engine) -> bool:
+    """Whether an engine has a quicker way for launches that are run again and again."""
+    return getattr(engine, "replayed", None) is not None  # which few engines have
 
-    None of them may have the host look at what is computed.
+
+def replayed(
+    engine: Engine, launches: Sequence[Callable[[], Any]], waits: Sequence[Sequence[int]]
+) -> Callable[[], Any]:
+    """Launches that are run again and again as one, in an engine's way.
+
+    Each must come after some of those before it, by number. None may have the host look at what is computed.
     """
-    make: Callable[[Callable[[], Any]], Callable[[], Any]] | None = getattr(engine, "replayed", None)
-    return launch if make is None else make(launch)
+    make: Callable[..., Callable[[], Any]] = getattr(engine, "replayed")  # noqa: B009 - which few engines have
+    return make(launches, waits)
 
 
 def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
@@ -81,10 +88,14 @@ class Engine(Protocol):
     name: str
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
-    reads_weights: tuple[DataType, ...]
-    """The types of rows of which a few are multiplied with weights of few bits as they lie."""
+    reads_weights: Mapping[DataType, int]
+    """By the type of rows, how many of them are multiplied with weights of few bits as they lie."""
+    unpacks_weights: bool
+    """Whether more rows are multiplied with such weights as well, which are dequantised as they are read."""
     reads_outside: bool
     """Whether windows past a tensor's ends are quicker to read than a tensor with room around it is to write."""
+    chooses_layouts: bool
+    """Whether what passes between steps lies best as convolutions and products like it."""
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""

@@ -88,6 +88,8 @@ class GraphPicture:
     title: str = ""
     did: Mapping[str, str] = field(default_factory=dict)
     """By the names of rewritings, what each did: `without=` leaves one out."""
+    parts: tuple[GraphPicture, ...] = ()
+    """Of a model that is several graphs, each of them, and what runs between them, in order."""
 
     @property
     def bytes_before(self) -> int:

@@ -28,7 +28,28 @@ _HERE = ".anydml-graph"
 
 
 def draw(picture: GraphPicture) -> str:
-    """Draw it."""
+    """Draw it, and its parts below one another."""
+    several = [_draw(one) for one in _all(picture)]
+    if len(several) == 1:
+        return several[0][0]
+    width, height = max(w for _, w, _ in several), sum(h for _, _, h in several)
+    placed, y = [], 0
+    for text, _, own in several:
+        placed.append(text.replace("<svg ", f'<svg y="{y}" ', 1))
+        y += own
+    title = quoteattr(tidy(picture.title or "Graph"))
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    return f'{head} role="img" aria-label={title}>\n{"".join(placed)}</svg>\n'
+
+
+def _all(picture: GraphPicture) -> Iterator[GraphPicture]:
+    yield picture
+    for part in picture.parts:
+        yield from _all(part)
+
+
+def _draw(picture: GraphPicture) -> tuple[str, int, int]:
+    """One graph, with its width and height."""
     plan = arrange(picture)
     head, foot = list(_head(picture)), list(_foot(picture))
     longest = max(len(text) * LETTER * (17 if style == "t" else 13) for style, text in (*head, *foot))
@@ -49,11 +70,12 @@ def draw(picture: GraphPicture) -> str:
         parts.append(_text(_MARGIN, y - 6, style, text))
     height = round(y + _MARGIN - 6)
     body = "\n".join(parts)
-    return (
+    text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="{_HERE[1:]}" viewBox="0 0 {width} {height}"'
         f' width="{width}" height="{height}" role="img" aria-label={quoteattr(tidy(head[0][1]))}>\n'
         f'<style>{_style()}</style>\n<rect class="g" width="{width}" height="{height}" rx="8"/>\n{body}\n</svg>\n'
     )
+    return text, width, height
 
 
 def _words(text: str) -> str:
@@ -65,8 +87,9 @@ def _text(x: float, y: float, style: str, text: str) -> str:
 
 
 def _head(picture: GraphPicture) -> Iterator[tuple[str, str]]:
-    yield "t", picture.title or "Graph"
-    for line in textwrap.wrap(picture.summary, _WRAP):
+    for line in textwrap.wrap(picture.title or "Graph", _WRAP * 3 // 4) or ["Graph"]:
+        yield "t", line
+    for line in textwrap.wrap(picture.summary, _WRAP) if picture.before else ():
         yield "s", line
 
 

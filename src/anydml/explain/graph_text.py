@@ -28,6 +28,16 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
     """The tables, line by line."""
     if picture.title:
         yield [Piece(picture.title, "title")]
+    if picture.before:
+        yield from _tables(picture)
+    for note in picture.notes:
+        yield [Piece(note, "dim")]
+    for part in picture.parts:
+        yield []
+        yield from lines(part)
+
+
+def _tables(picture: GraphPicture) -> Iterator[Line]:
     yield [Piece(picture.summary, "" if picture.title else "title")]
     yield []
     labels = label_stores(picture.tensors)
@@ -47,8 +57,6 @@ def lines(picture: GraphPicture) -> Iterator[Line]:
     yield [Piece(f"Between the passes: {arena} scratch memory.")]
     if picture.rewritten:
         yield [Piece(picture.rewritten)]
-    for note in picture.notes:
-        yield [Piece(note, "dim")]
 
 
 def _passes(labels: Mapping[str, str], head: str, passes: Sequence[Pass]) -> Iterator[Line]:

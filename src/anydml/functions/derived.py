@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _OUTPUT_SIZES = "output_sizes"
 _PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
+_INTS = {int}
 
 
 @functools.cache
@@ -198,7 +199,7 @@ def _exact(value: Any) -> Any:
     if kind is float or kind is int:
         return value or (kind, repr(value))
     if kind is list or kind is tuple:
-        return (kind, *map(show, value))
+        return (kind, int, *value) if value and set(map(type, value)) == _INTS else (kind, *map(show, value))
     return value
 
 

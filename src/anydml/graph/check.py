@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault
-from anydml.graph.nodes import ConstantNode, OperatorNode
+from anydml.graph.nodes import ConstantNode, InputEdge, OperatorNode, OutputEdge
 from anydml.graph.wiring import fed_desc, find_cycle, input_descs, operators, output_descs, slot_names, used_nodes
 from anydml.memory import layout_of, span, without_leading_ones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.enums import FeatureLevel
     from anydml.graph.description import GraphDesc
+    from anydml.graph.nodes import IntermediateEdge
     from anydml.tensor import TensorDesc
 
 _REINTERPRET = "reinterpret=True on the edge reads the same memory in another description"
@@ -27,13 +28,13 @@ def find_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> list[Fault
     for name in ("input_edges", "output_edges", "intermediate_edges"):
         sound[name] = []
         for number, edge in enumerate(getattr(graph, name)):
-            wrong = list(_range_faults(graph, f"{name}[{number}]", edge))
+            wrong = [] if _is_in_range(graph, edge) else list(_range_faults(graph, f"{name}[{number}]", edge))
             faults += wrong
             sound[name].append(None if wrong else edge)
     kept = {name: tuple(edge for edge in edges if edge is not None) for name, edges in sound.items()}
     is_whole = all(len(kept[name]) == len(getattr(graph, name)) for name in kept)
     in_range = graph if is_whole else replace(graph, **kept)  # type: ignore[arg-type]  # the edges alone
-    labels = {name: [_label(name, n, e) for n, e in enumerate(edges) if e is not None] for name, edges in sound.items()}
+    labels = {name: _Labels(name, edges) for name, edges in sound.items()}
     faults += _feeding_faults(in_range, labels, is_whole)
     faults += _input_faults(in_range, labels["input_edges"])
     faults += _intermediate_faults(in_range, labels["intermediate_edges"])
@@ -61,8 +62,17 @@ def find_remarks(graph: GraphDesc) -> Iterator[str]:
             yield f"no output of the graph needs graph input {number}, {name!r}"
 
 
-def _label(name: str, number: int, edge: Any) -> str:
-    return f"{name}[{number}] {edge.name!r}" if edge.name else f"{name}[{number}]"
+class _Labels:
+    """What errors call the edges that are in range, of which few have an error."""
+
+    def __init__(self, name: str, edges: Sequence[Any]) -> None:
+        self._name, self._edges = name, edges
+        self._numbers = [number for number, edge in enumerate(edges) if edge is not None]
+
+    def __getitem__(self, i: int) -> str:
+        number = self._numbers[i]
+        label, name = f"{self._name}[{number}]", self._edges[number].name
+        return f"{label} {name!r}" if name else label
 
 
 def _node_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> Iterator[Fault]:
@@ -81,6 +91,22 @@ def _node_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> Iterator[
             if any(stride < 0 for stride in desc.element_strides):
                 rule = f"{name}.Strides of {label} must not be negative in a graph"
                 yield Fault(field=f"{label}.{name}.Strides", rule=rule, value=desc.strides, found=str(desc.strides))
+
+
+def _is_in_range(graph: GraphDesc, edge: Any) -> bool:
+    """Whether an edge's numbers are those of nodes, of their slots and of the graph's own."""
+    nodes, kind = graph.nodes, type(edge)
+    if kind is not OutputEdge and not (
+        edge.to_node_index < len(nodes) and edge.to_node_input_index in nodes[edge.to_node_index].inputs
+    ):
+        return False
+    if kind is InputEdge:
+        return bool(edge.graph_input_index < graph.input_count)
+    return (
+        edge.from_node_index < len(nodes)
+        and edge.from_node_output_index in nodes[edge.from_node_index].outputs
+        and (kind is not OutputEdge or edge.graph_output_index < graph.output_count)
+    )
 
 
 def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
@@ -115,18 +141,21 @@ def _range_faults(graph: GraphDesc, field: str, edge: Any) -> Iterator[Fault]:
         yield from check("GraphOutputIndex", number, graph.output_count, "the graph's outputs")
 
 
-def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bool) -> Iterator[Fault]:
+def _feeding_faults(graph: GraphDesc, labels: dict[str, _Labels], is_whole: bool) -> Iterator[Fault]:
     """Check that each input of a node, each output and each input of the graph has its edges.
 
     Where an edge is out of range nothing counts as missing: it may be the one.
     """
-    feeds: dict[tuple[int, int], list[str]] = {}
+    feeds: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for name in ("input_edges", "intermediate_edges"):
-        for label, edge in zip(labels[name], getattr(graph, name), strict=True):
-            feeds.setdefault((edge.to_node_index, edge.to_node_input_index), []).append(label)
+        for i, edge in enumerate(getattr(graph, name)):
+            feeds.setdefault((edge.to_node_index, edge.to_node_input_index), []).append((name, i))
     for number, node in operators(graph).items():
         for slot, (name, _) in node.inputs.items():
-            given = feeds.get((number, slot), [])
+            fed = feeds.get((number, slot), ())
+            if len(fed) == 1:
+                continue
+            given = [labels[kind][i] for kind, i in fed]
             if len(given) > 1:
                 rule = f"{name} of {graph.label(number)} must be fed by one edge"
                 found = " and ".join(given)
@@ -135,8 +164,8 @@ def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bo
                 rule = f"{name} of {graph.label(number)} must be fed by an edge"
                 yield Fault(field=graph.label(number), rule=rule, found="none")
     outputs: dict[int, list[str]] = {}
-    for label, edge in zip(labels["output_edges"], graph.output_edges, strict=True):
-        outputs.setdefault(edge.graph_output_index, []).append(label)
+    for i, edge in enumerate(graph.output_edges):
+        outputs.setdefault(edge.graph_output_index, []).append(labels["output_edges"][i])
     for number in range(graph.output_count):
         given = outputs.get(number, [])
         if len(given) > 1:
@@ -152,30 +181,43 @@ def _feeding_faults(graph: GraphDesc, labels: dict[str, list[str]], is_whole: bo
             yield Fault(field="input_edges", rule=rule, found="no edge", way_out=way_out)
 
 
-def _input_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+def _input_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
     names = {name: f"input_names[{i}]" for i, name in enumerate(graph.input_names or ())}
-    names |= {edge.name: f"{label}.Name" for label, edge in zip(labels, graph.input_edges, strict=True)}
+    names |= {edge.name: f"{labels[i]}.Name" for i, edge in enumerate(graph.input_edges) if edge.name == "out"}
     if "out" in names:
         rule = f"{names['out']} must not be 'out', which a call has for the outputs"
         yield Fault(field=names["out"], rule=rule, value="out")
     descs = input_descs(graph)
-    for label, edge in zip(labels, graph.input_edges, strict=True):
+    for i, edge in enumerate(graph.input_edges):
         source = descs[edge.graph_input_index]
         fed = fed_desc(graph, edge)
-        what = f"graph input {edge.graph_input_index}"
-        if source is None:
+        if source is None or _is_plain(source, fed, edge):
             continue
+        what, label = f"graph input {edge.graph_input_index}", labels[i]
         yield from _ends(label, what, source, _fed_name(graph, edge), fed, reinterpret=edge.reinterpret)
         if source.is_owned_by_dml != fed.is_owned_by_dml:
             rule = f"{label}: {_fed_name(graph, edge)} and {what} must both have OWNED_BY_DML, or neither"
             yield Fault(field=label, rule=rule, value=fed.flags)
 
 
-def _intermediate_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
-    for label, edge in zip(labels, graph.intermediate_edges, strict=True):
+def _is_plain(source: TensorDesc, fed: TensorDesc, edge: InputEdge | IntermediateEdge) -> bool:
+    """Whether an edge needs no closer look: both ends are packed, and alike or marked and of as many bytes."""
+    if source.strides is not None or fed.strides is not None or source.flags or fed.flags:
+        return False
+    if edge.reinterpret:
+        return source.data_type.bytes_of(source.element_count) == fed.data_type.bytes_of(fed.element_count)
+    is_alike = source.sizes == fed.sizes or without_leading_ones(source.sizes) == without_leading_ones(fed.sizes)
+    return is_alike and source.data_type is fed.data_type
+
+
+def _intermediate_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
+    for i, edge in enumerate(graph.intermediate_edges):
         node = graph.nodes[edge.from_node_index]
         name, source = node.outputs[edge.from_node_output_index]
-        fed, fed_name = fed_desc(graph, edge), _fed_name(graph, edge)
+        fed = fed_desc(graph, edge)
+        if source is not None and _is_plain(source, fed, edge):
+            continue
+        fed_name, label = _fed_name(graph, edge), labels[i]
         what = f"{name} of {graph.label(edge.from_node_index)}"
         if isinstance(node, OperatorNode) and fed.is_owned_by_dml:
             rule = f"{label}: {fed_name} must not have OWNED_BY_DML, which is for inputs of the graph"
@@ -189,14 +231,14 @@ def _intermediate_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]
             yield from _room(label, what, (0, len(node.data)), fed_name, fed)
 
 
-def _output_faults(graph: GraphDesc, labels: list[str]) -> Iterator[Fault]:
+def _output_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
     descs = output_descs(graph)
     for number, desc in enumerate(descs):
         if desc is not None and desc.is_owned_by_dml:
             rule = f"graph output {number} must not have OWNED_BY_DML, which is for inputs of the graph"
             yield Fault(field=f"output_descs[{number}]", rule=rule, value=desc.flags)
-    for label, edge in zip(labels, graph.output_edges, strict=True):
-        node = graph.nodes[edge.from_node_index]
+    for i, edge in enumerate(graph.output_edges):
+        node, label = graph.nodes[edge.from_node_index], labels[i]
         name, source = node.outputs[edge.from_node_output_index]
         what = f"{name} of {graph.label(edge.from_node_index)}"
         given = descs[edge.graph_output_index]

@@ -86,7 +86,7 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
         for field, size in temporaries(primitives, places).items():
             places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
-        steps += [_renamed(Step(primitive, (names[number],)), places) for primitive in primitives]
+        steps += [_renamed(primitive, names[number], places) for primitive in primitives]
     return Recipe(stores, (*steps, *copies))
 
 
@@ -131,15 +131,15 @@ def _free(name: str, *taken: Collection[str]) -> str:
     return name
 
 
-def _renamed(step: Step, places: dict[str, str]) -> Step:
+def _renamed(primitive: Primitive, node: str, places: dict[str, str]) -> Step:
     def renamed(view: View) -> View:
         return view.named(places[view.tensor])
 
-    primitive = step.primitive.reading(renamed).writing(renamed)
+    primitive = primitive.reading(renamed).writing(renamed)
     if primitive.checks:
-        checks = tuple(replace(check, node=step.nodes[0]) for check in primitive.checks)
+        checks = tuple(replace(check, node=node) for check in primitive.checks)
         primitive = replace(primitive, checks=checks)
-    return replace(step, primitive=primitive)
+    return Step(primitive, (node,))
 
 
 def _bytes(desc: TensorDesc | None) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import operator
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.graph.guard import guard
@@ -14,8 +16,11 @@ from anydml.graph.outside import read_outside
 from anydml.graph.recipe import Recipe
 from anydml.graph.rules import RULES
 from anydml.graph.rules.attend import attend
+from anydml.graph.rules.channels import channels
 from anydml.graph.rules.constants import split_constants
+from anydml.graph.rules.divide import divide
 from anydml.graph.rules.layouts import ROOM, constants_to_lay_out
+from anydml.graph.rules.matrices import matrices
 from anydml.graph.rules.together import together
 from anydml.graph.weights import read_weights
 
@@ -31,8 +36,10 @@ class Plain(NamedTuple):
     """What an engine says of itself that has no ways of its own."""
 
     takes: Callable[[Primitive], bool] = all_plain
-    reads_weights: tuple[DataType, ...] = ()
+    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    unpacks_weights: bool = False
     reads_outside: bool = False
+    chooses_layouts: bool = False
 
 
 class Rewritten(NamedTuple):
@@ -54,7 +61,7 @@ def name_of(rule: Callable[..., Any]) -> str:
 def told_rules() -> dict[str, str]:
     """By name, what each rule says of itself in the first line of its file."""
     every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
-    every = (*every, constants_to_lay_out)
+    every = (*every, channels, matrices, divide, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
 
@@ -113,8 +120,17 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
     recipe = apply(read_weights, recipe, engine.reads_weights)
     recipe = apply(read_outside, recipe) if engine.reads_outside else recipe
     recipe = apply(attend, optimise(recipe, without, did), engine.takes)
-    once, always = (Recipe({}, ()), recipe) if name_of(split_constants) in without else split_constants(recipe)
+    if name_of(split_constants) in without:
+        once, always = Recipe({}, ()), recipe
+    else:
+        unpack = None
+        if engine.unpacks_weights and name_of(read_weights) not in without:
+            unpack = functools.partial(read_weights, few=engine.reads_weights, are_many=True)
+        once, always = split_constants(recipe, unpack)
     always = apply(together, guard(always))
+    always = apply(matrices, apply(channels, always)) if engine.chooses_layouts else always
+    if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
+        always = apply(divide, always, divided)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
         told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"

@@ -30,16 +30,14 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 
-FEW = 8
-"""Rows up to which weights are read as they lie."""
 
+def read_weights(recipe: Recipe, few: Mapping[DataType, int], *, are_many: bool = False) -> Recipe:
+    """A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
 
-def read_weights(recipe: Recipe, types: Collection[DataType]) -> Recipe:
-    """A map that dequantises goes if one product of a few rows of some types reads it, which reads what the map reads.
-
-    Weights that are constants are laid out along what is summed first, where they do not lie so.
+    Weights that are constants are laid out along what is summed first, where they do not lie so. `are_many` is for
+    products of more rows, of weights that lie so: those dequantise as they read, with the bits of the map.
     """
-    if not types or not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
+    if not few or not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
         return recipe
     makers = {view.tensor: step for step in recipe.steps for view in step.targets}
     readers: dict[str, set[int]] = {}
@@ -59,9 +57,10 @@ def read_weights(recipe: Recipe, types: Collection[DataType]) -> Recipe:
         found = [_followed(view, makers, alone) for view in step.sources] if isinstance(step.primitive, Reduce) else []
         # Of two factors of few bits the weights are what is not computed: the other may be rows that are rounded.
         for slot, (path, seen) in sorted(enumerate(found), key=lambda one: _is_computed(recipe, one[1][0])):
-            if merged is None and seen is not None and seen.data_type in types and path:
+            if merged is None and seen is not None and seen.data_type in few and path:
                 follow = functools.partial(_followed, makers=makers, alone=alone)
-                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow)
+                most = few[seen.data_type]
+                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow, most, are_many=are_many)
                 gone |= {one.target.tensor for one in (*path, *away)} if merged else set()
         steps += merged or [step]
     if not gone:
@@ -104,6 +103,9 @@ def _merged(
     known: Collection[str],
     stores: dict[str, Store],
     follow: Follow,
+    most: int,
+    *,
+    are_many: bool,
 ) -> tuple[list[Step] | None, list[Step]]:
     """A product that reads weights of few bits in a slot, and before it the steps that lay them out.
 
@@ -128,8 +130,7 @@ def _merged(
         or _is_odd(product.value, weights, summed)
         or _is_odd(product.value, load(slot, view.data_type), summed)
     )
-    most = FEW if view.data_type is DataType.FLOAT32 else FEW // 2  # more have units for products on a GPU
-    is_few = math.prod(found.sizes[k] for k in few) <= most and len(column) == 1
+    is_few = (math.prod(found.sizes[k] for k in few) <= most) is not are_many and len(column) == 1
     value = made.value.args[0] if view.data_type is DataType.FLOAT16 else made.value  # which it is rounded to
     parts = match_dequantised(*value.args) if value.op == "mul" else None
     if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
@@ -137,7 +138,7 @@ def _merged(
     place = find_place(made.target, view, column[0], summed)
     layout = None if place is None else WeightLayout(made, parts, place, maker, known, stores)
     views = None if layout is None else layout.views()
-    if layout is None or views is None:
+    if layout is None or views is None or (are_many and layout.steps):
         return None, []
     cut = layout.cut
 
@@ -151,7 +152,8 @@ def _merged(
         strides = tuple(stride if k == column[0] else 0 for k in range(summed))
         return replace(one, sizes=(*found.sizes[:summed], *cut), strides=(*strides, *steps))
 
-    rounded = find_rounded(product.sources[int(other.value)], few, cut, follow) if other.op == "load" else None
+    is_load = other.op == "load" and not are_many
+    rounded = find_rounded(product.sources[int(other.value)], few, cut, follow) if is_load else None
     if rounded is not None and _is_odd(product.value, other, summed):
         rounded = None
     sources = [along(one) for one in product.sources]
@@ -161,14 +163,15 @@ def _merged(
         loads[leaf] = load(len(sources), one[0].data_type)
         sources.append(spread(*one))
     if rounded is not None:
-        byte, scale = load(int(other.value), DataType.INT8), load(len(sources), DataType.FLOAT32)
+        byte, by = load(int(other.value), DataType.INT8), load(len(sources), DataType.FLOAT32)
         sources[int(other.value)] = along(rounded.views[0])
         sources.append(rounded.views[1])
-        own = {rounded.parts.byte: byte, rounded.parts.scale: scale}
+        own = {rounded.parts.byte: byte, rounded.parts.scale: by}
         other = rewrite(rounded.parts.number * rounded.parts.scale, lambda node: own.get(node, node))
     half = coordinate(summed + len(cut) - 1)
     number = rewrite(parts.number, lambda node: loads.get(node, half if node.op == "coordinate" else node))
-    total = fold("sum", other * number * loads[parts.scale].to(DataType.FLOAT32))
+    scale = loads[parts.scale].to(DataType.FLOAT32)
+    total = fold("sum", other * (number * scale) if are_many else other * number * scale)
     value = rewrite(product.value, lambda node: total if node is found.fold else node)
     target = product.target
     more = len(cut) - 1

@@ -11,7 +11,8 @@ from anydml.onnx.backend import Backend
 from anydml.onnx.comparing import Comparison, NodeComparison, compare
 from anydml.onnx.differences import Difference
 from anydml.onnx.graphs import TensorInfo
-from anydml.onnx.model import Model, load
+from anydml.onnx.loading import load
+from anydml.onnx.model import Model
 from anydml.onnx.reducing import Reduction, reduce, reductions
 from anydml.onnx.report import NodeReport, Report, check
 from anydml.onnx.session import *  # noqa: F403 - its names, which it lists

@@ -14,23 +14,31 @@ MOST_DEEP = 24
 """Graphs within one another; a parser of protobufs takes 33, and functions that are put in place may add to those."""
 
 
-def bodies_of(node: Any) -> Iterator[tuple[str, Any]]:
+_GRAPH, _GRAPHS = int(AttributeProto.GRAPH), int(AttributeProto.GRAPHS)
+
+
+def bodies_of(node: Any) -> list[tuple[str, Any]]:
     """The graphs that a node has as attributes, by the attributes' names."""
+    found: list[tuple[str, Any]] = []
     for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.name, attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from ((attribute.name, graph) for graph in attribute.graphs)
+        kind = attribute.type
+        if kind == _GRAPH:
+            found.append((attribute.name, attribute.g))
+        elif kind == _GRAPHS:
+            found += [(attribute.name, graph) for graph in attribute.graphs]
+    return found
 
 
 def has_bodies(node: Any) -> bool:
     """Whether a node has graphs as attributes."""
-    return any(attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for attribute in node.attribute)
+    return bool(bodies_of(node))
 
 
 def graphs_within(nodes: Iterable[Any], subject: str) -> Iterator[Any]:
     """Every graph within nodes, however deep; those too deep are refused."""
-    pending = [(graph, 1) for node in nodes for _, graph in bodies_of(node)]
+    # Asked ten times of a model's nodes while it is loaded: which have some is found without a call for each.
+    some = [node for node in nodes for attribute in node.attribute if attribute.type in (_GRAPH, _GRAPHS)]
+    pending = [(graph, 1) for node in {id(node): node for node in some}.values() for _, graph in bodies_of(node)]
     while pending:
         graph, depth = pending.pop()
         if depth > MOST_DEEP:

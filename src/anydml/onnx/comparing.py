@@ -15,7 +15,7 @@ from anydml.onnx.cutting import cut, makes, needed, reads, self_contained
 from anydml.onnx.differences import Difference, differ, refused
 from anydml.onnx.feeding import hold
 from anydml.onnx.library import run_onnxruntime
-from anydml.onnx.model import load
+from anydml.onnx.loading import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
 

@@ -23,6 +23,8 @@ TYPES = {
     "N": (*_BYTES_SIGNED, *(f"tensor({kind})" for kind in ("uint16", "int16", "uint4", "int4"))),
     "D": (*_BYTES_SIGNED, *(f"tensor({kind})" for kind in ("uint16", "int16", "uint4", "int4", "int32"))),
     "B": ("tensor(bool)",),
+    "G": (*_BYTES, "tensor(uint4)", "tensor(int4)"),
+    "I": ("tensor(int32)", "tensor(int64)"),
 }
 """By a type variable, what it may be."""
 
@@ -59,6 +61,12 @@ FUSED = {
     "QLinearAveragePool": Contrib(
         f"{_ONE} {_RESULT}", "Y:Q", {**_WINDOWS, "ceil_mode": 0, "count_include_pad": 0, "channels_last": 0}
     ),
+    "QLinearConv": Contrib(
+        "x:Q x_scale:U x_zero_point:Q w:W w_scale:U w_zero_point:W y_scale:U y_zero_point:Y B:T3?",
+        "y:Y",
+        {**_WINDOWS, "dilations": (), "group": 1, "channels_last": 0},
+    ),
+    "NhwcMaxPool": Contrib("x:Q", "y:Q", {**_WINDOWS, "dilations": (), "ceil_mode": 0}),
     "QLinearConcat": Contrib("Y_scale:U Y_zero_point:Q inputs:Y*", "Y:Q", {"axis": None}),
     "QLinearWhere": Contrib(f"condition:B {_TWO} {_RESULT}", "Z:Q", {}),
     "QGemm": Contrib(
@@ -68,11 +76,23 @@ FUSED = {
     ),
     "MatMulIntegerToFloat": Contrib("A:Q B:W a_scale:U b_scale:U a_zero_point:Q? b_zero_point:W? bias:U?", "Y:U", {}),
     "DynamicQuantizeMatMul": Contrib("A:U B:W b_scale:U b_zero_point:W? bias:U?", "Y:U", {}),
+    "QAttention": Contrib(
+        "input:Q weight:W bias:U input_scale:U weight_scale:U mask_index:T3? input_zero_point:Q? weight_zero_point:W?"
+        " past:U?",
+        "output:U present:U?",
+        {**_ATTENTION, "do_rotary": 0, "past_present_share_buffer": 0},
+    ),
+    "GatherBlockQuantized": Contrib(
+        "data:G indices:I scales:T zero_points:G?",
+        "output:T",
+        {"gather_axis": 0, "quantize_axis": 1, "block_size": 128, "bits": 4},
+    ),
     "QuantizeLinear": Contrib("x:U y_scale:U y_zero_point:N?", "y:N", {"axis": 1}),
     "DequantizeLinear": Contrib("x:D x_scale:U x_zero_point:D?", "y:U", {"axis": 1}),
     "FusedMatMul": Contrib(
         "A:T B:T", "Y:T", {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
     ),
+    "TransposeMatMul": Contrib("A:T B:T", "Y:T", {"alpha": 1.0, "transA": 0, "transB": 0}),
     "FusedConv": Contrib(
         "X:T W:T B:T? Z:T?",
         "Y:T",

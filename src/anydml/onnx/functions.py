@@ -28,14 +28,13 @@ def find_functions(proto: Any) -> dict[Key, Any]:
     """A model's own functions, and ONNX's for the node types that have no lowering."""
     found = {_key(function, function.name): function for function in proto.functions}
     versions = [int(entry.version) for entry in proto.opset_import if not own_domain(entry.domain)]
-    pending = [node for several in (proto.graph, *proto.functions) for node in several.node] if versions else []
+    pending = [several.node for several in (proto.graph, *proto.functions)] if versions else []
     while pending:
-        node = pending.pop()
-        pending.extend(inner for _, graph in bodies_of(node) for inner in graph.node)
-        key = _key(node, node.op_type)
-        if key not in found and key == ("", node.op_type, "") and is_made_of_others(node.op_type, versions[0]):
-            found[key] = body_of(node.op_type, versions[0])
-            pending.extend(found[key].node)
+        kinds = {_key(node, node.op_type) for node in nodes_within(pending.pop(), "model")}
+        for key in kinds - found.keys():
+            if key == ("", key[1], "") and is_made_of_others(key[1], versions[0]):
+                found[key] = body_of(key[1], versions[0])
+                pending.append(found[key].node)
     return found
 
 
@@ -61,7 +60,7 @@ def _takes_as_many(node: Any, version: int) -> bool:
 
 def inlined(proto: Any, functions: Mapping[Key, Any], name: str) -> Any:
     """The model without calls of functions."""
-    if not any(_key(node, node.op_type) in functions for node in nodes_within(proto.graph.node, name)):
+    if not functions or not _calls(proto.graph.node, functions, name):
         return proto
     versions = {own_domain(entry.domain): entry.version for entry in proto.opset_import}
     known = {key: function for key, function in functions.items() if not _other_opset(function, versions)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
-from anydml.onnx.bodies import bodies_of, graphs_within, nodes_within
+from anydml.onnx.bodies import bodies_of, graphs_within
 from anydml.onnx.functions import why_kept
 from anydml.onnx.library import TensorProto, kind_of
 from anydml.onnx.lowerings import find_lowering, lowered_kinds
@@ -69,32 +69,42 @@ def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: 
     A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
     Where it `is_strict`, tensors of such a type are refused, and sequences are not.
     """
-    foreign = list(_foreign_types(source))
+    graphs = [source.proto.graph, *graphs_within(source.proto.graph.node, source.name)]
+    foreign = list(_foreign_types(source, graphs))
     refused = [fault for fault in foreign if not is_host_type(fault.value, is_strict=is_strict)]
-    faults = [*_unsupported_nodes(source, is_hosted), *_sparse_tensors(source), *refused]
+    every = [(node, kind_of(node)) for graph in graphs for node in graph.node]
+    kinds = {kind for _, kind in every}
+    lacking = {kind for kind in kinds if find_lowering(kind, source.opset) is None}
+    others = [node for node, kind in every if kind in lacking and not is_hosted(node)]
+    faults = [*_unsupported_nodes(source, others), *_sparse_tensors(graphs), *refused]
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
-    check_names(source)
-    every = list(nodes_within(source.proto.graph.node, source.name))
-    for node in every:
-        check_support(source, node, is_hosted)
-    return not foreign and all(_is_supported(node, source.opset) for node in every)
+    _check_names(source, graphs)
+    for node, _ in every:
+        _check_node(source, node)
+    return not foreign and not lacking
 
 
-def check_support(source: Source, node: Any, is_hosted: Callable[[Any], bool] | None = None) -> None:
-    """Check one node: that there is a lowering, or the host has it, and what ONNX says of its type."""
-    if not (_is_supported(node, source.opset) or (is_hosted is not None and is_hosted(node))):
+def check_support(source: Source, node: Any) -> None:
+    """Check one node: that there is a lowering, and what ONNX says of its type."""
+    if find_lowering(kind_of(node), source.opset) is None:
         rule = f"{printable(kind_of(node))} is not supported{why_kept(node, source.functions, source.proto)}"
         raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
+    _check_node(source, node)
+
+
+def _check_node(source: Source, node: Any) -> None:
     if faults := list(node_faults(node, source.opset)):
         raise ModelFileError(label_of(node), faults)
 
 
 def check_names(source: Source) -> None:
     """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
-    graph = source.proto.graph
-    several = [graph, *graphs_within(graph.node, source.name)]
-    if broken := [*_name_faults(graph, frozenset()), *itertools.chain.from_iterable(map(_type_faults, several))]:
+    _check_names(source, [source.proto.graph, *graphs_within(source.proto.graph.node, source.name)])
+
+
+def _check_names(source: Source, graphs: list[Any]) -> None:
+    if broken := [*_name_faults(graphs[0], frozenset()), *itertools.chain.from_iterable(map(_type_faults, graphs))]:
         raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
@@ -127,11 +137,8 @@ _LISTED = "README.md names the {} node types that run, and `anydml check` tells 
 """The names themselves are 2,000 characters, in which an error's other lines are lost."""
 
 
-def _unsupported_nodes(source: Source, is_hosted: Callable[[Any], bool] | None) -> Iterator[Fault]:
-    """One fault for each node type that there is no lowering for, and that the host does not take."""
-    every = nodes_within(source.proto.graph.node, source.name)
-    nodes = [node for node in every if not _is_supported(node, source.opset)]
-    nodes = [node for node in nodes if is_hosted is None or not is_hosted(node)]
+def _unsupported_nodes(source: Source, nodes: list[Any]) -> Iterator[Fault]:
+    """One fault for each type of nodes that there is no lowering for, and that the host does not take."""
     counts = Counter(map(kind_of, nodes))
     first = {kind_of(node): node for node in reversed(nodes)}
     for i, (kind, count) in enumerate(sorted(counts.items())):
@@ -144,18 +151,13 @@ def _unsupported_nodes(source: Source, is_hosted: Callable[[Any], bool] | None) 
         yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)
 
 
-def _is_supported(node: Any, opset: int) -> bool:
-    return find_lowering(kind_of(node), opset) is not None
-
-
-def _sparse_tensors(source: Source) -> Iterator[Fault]:
-    several = (source.proto.graph, *graphs_within(source.proto.graph.node, source.name))
-    if any(graph.sparse_initializer for graph in several):
+def _sparse_tensors(graphs: list[Any]) -> Iterator[Fault]:
+    if any(graph.sparse_initializer for graph in graphs):
         yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
 
 
-def _foreign_types(source: Source) -> Iterator[Fault]:
-    for graph in (source.proto.graph, *graphs_within(source.proto.graph.node, source.name)):
+def _foreign_types(source: Source, graphs: list[Any]) -> Iterator[Fault]:
+    for graph in graphs:
         for what, infos in (("input", graph.input), ("output", graph.output)):
             for info in infos:
                 try:

@@ -3,71 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
-from anydml.graph.without import read_without
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
 from anydml.onnx.feeds import index_names, make_up
 from anydml.onnx.footprint import Footprint, footprint
-from anydml.onnx.graphs import TensorInfo, check_graph, describe
+from anydml.onnx.graphs import TensorInfo, describe
 from anydml.onnx.into import run_into
 from anydml.onnx.kept import Kept
 from anydml.onnx.outputs import declared_outputs, with_shapes
-from anydml.onnx.parts.divided import Divided, hosts, take_value
+from anydml.onnx.parts.divided import Divided, take_value
 from anydml.onnx.parts.segment import looks_at
 from anydml.onnx.parts.telling import picture_of
 from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
-from anydml.onnx.reading import read_model
 from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder
 from anydml.onnx.spares import Spares
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
-from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
-    from anydml.onnx.reading import Given, Source
+    from anydml.onnx.reading import Source
+    from anydml.runtime.device import Device
     from anydml.runtime.profile import Profile
-
-
-def load(
-    model: Given,
-    *,
-    device: Device | str | None = None,
-    shapes: Mapping[str, int | Sequence[int]] | None = None,
-    max_memory: int | None = None,
-    max_steps: int | None = None,
-    strict: bool = False,
-    without: Iterable[str] = (),
-) -> Model:
-    """Read an ONNX model, and compile it where every shape is known.
-
-    `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
-    Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
-    is not given: the model, its results and what passes between its operators must fit. `max_steps` is how many steps
-    a Loop or a Scan may take in a run, those of loops within it included: a million where it is not given.
-
-    A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
-    installed, else by onnx's reference evaluator. With `strict` it is refused. `without` names rewritings of the graph
-    to leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
-    """
-    if not isinstance(device, Device):
-        device = device_named(device) if device is None or isinstance(device, str) else Device(device)
-    left_out = read_without(without, "load")
-    with memory_told("load"):
-        source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
-        source = replace(source, without=left_out) if left_out else source
-        is_whole = check_graph(source, hosts(source, is_strict=bool(strict)), is_strict=bool(strict))
-        return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)
 
 
 class Model:
@@ -177,8 +145,8 @@ class Model:
     def explain(self) -> GraphPicture:
         """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 2.
 
-        Of a model in parts it is the largest that is compiled, with a note of each. It prints as text; `.svg()` and
-        `.html()` draw it, and a notebook shows it.
+        Of a model in parts it has each of them, and what runs on the host between them. It prints as text; `.svg()`
+        and `.html()` draw it, and a notebook shows it.
         """
         shapes, _ = self.assume_shapes({})
         program = self._find_or_divide(shapes, {})
@@ -216,6 +184,18 @@ class Model:
                 pass  # found once more below
         return self._run_closely(held, out)
 
+    def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
+        """What runs on these very arrays of NumPy's, into those, at each call as they are then.
+
+        They have been run on before, and lie apart. None where that cannot be bound: a run does it.
+        """
+        program = None if self._programs.valued else self._recall.find(dict(inputs))
+        results = [] if program is None else [outs.get(name) for name in program.names]
+        if program is None or not all(map(program.fits, program.values, results)):
+            return None
+        launch = program.bound(inputs, results, frozenset())
+        return None if launch is None else functools.partial(program.guard, launch)
+
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
         if len(arrays) > len(self._names):
@@ -239,6 +219,17 @@ class Model:
         memory = self.device.engine.memory
         taken = {name: take_value(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
         shapes = self._binder.bind({name: tuple(x.shape) for name, x in taken.items() if hasattr(x, "shape")})
+        try:
+            return self._run_taken(inputs, shapes, taken, out)
+        except ModelError as error:
+            if faults := self._binder.differing(shapes):
+                raise BindingError(self.name, [*faults, *error.faults]) from error
+            raise
+
+    def _run_taken(
+        self, inputs: dict[str, Any], shapes: dict[str, tuple[int, ...]], taken: dict[str, Any], out: Any
+    ) -> dict[str, Any]:
+        memory = self.device.engine.memory
         like = first_of(inputs, self._names, memory)
         for is_exact in (False, True):
             program = self._find_or_divide(shapes, taken, is_exact=is_exact)

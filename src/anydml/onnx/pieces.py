@@ -18,6 +18,7 @@ import numpy as np
 from anydml.errors import Fault, ModelFileError, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from io import BufferedReader
 
 CAN_HOLD = hasattr(os, "preadv")
@@ -30,6 +31,8 @@ _BYTES = 2
 """How a field is written that says how long it is."""
 _MOST_FIELDS = 2**20
 """Of the messages that are looked into."""
+_WINDOW, _LONGEST = 16_384, 10
+"""Bytes of a file that are looked at, and of a number."""
 
 
 class HeldFile:
@@ -99,75 +102,89 @@ class _OddError(Exception):
 
 
 class _Cut:
+    """A walk over a file: what stays as it is, is copied in one piece from one change to the next."""
+
     def __init__(self, file: BufferedReader, least: int) -> None:
         self._file, self._least = file, least
+        self._window, self._start = b"", 0
+        """Some bytes of the file, and where they lie."""
         self._found: dict[int, tuple[int, int]] = {}
         self._count = 0
         """Of the initializers so far."""
         self._fields = 0
 
     def model(self, size: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
-        self._file.seek(0)
-        return self._message(size, {_GRAPH: self._graph}), self._found
+        return self._message(0, size, {_GRAPH: self._graph}), self._found
 
-    def _graph(self, size: int) -> bytes:
-        return self._message(size, {_INITIALIZER: self._tensor})
+    def _graph(self, at: int, size: int) -> bytes:
+        return self._message(at, size, {_INITIALIZER: self._tensor})
 
-    def _tensor(self, size: int) -> bytes:
+    def _tensor(self, at: int, size: int) -> bytes | None:
         self._count += 1
-        return self._message(size, {_RAW_DATA: self._raw}) if size >= self._least else self._read(size)
+        return self._message(at, size, {_RAW_DATA: self._raw}) if size >= self._least else None
 
-    def _raw(self, size: int) -> bytes | None:
+    def _raw(self, at: int, size: int) -> bytes | None:
         if self._count in self._found:
             raise _OddError  # the last of several counts
         if size < self._least:
-            return self._read(size)
-        self._found[self._count] = (self._file.tell(), size)
-        self._file.seek(size, os.SEEK_CUR)
-        return None
+            return None
+        self._found[self._count] = (at, size)
+        return b""
 
-    def _message(self, size: int, inner: dict[int, object]) -> bytes:
-        """A message of so many bytes, some fields of which are changed."""
-        parts, end = [], self._file.tell() + size
-        while self._file.tell() < end:
+    def _message(self, at: int, size: int, inner: dict[int, Callable[[int, int], bytes | None]]) -> bytes:
+        """A message of so many bytes, some fields of which are changed: nothing is left of those that become empty."""
+        parts, end, copied = [], at + size, at
+        while at < end:
             self._fields += 1
             if self._fields > _MOST_FIELDS:
                 raise _OddError
-            tag = self._number()
-            parts.append(_written(tag))
-            if tag & 7 == _BYTES:
-                length = self._number()
-                if self._file.tell() + length > end:
+            first = at
+            tag, at = self._number(at)
+            form = tag & 7
+            if form == _BYTES:
+                length, at = self._number(at)
+                if at + length > end:
                     raise _OddError
                 change = inner.get(tag >> 3)
-                made = change(length) if callable(change) else self._read(length)
-                if made is None:
-                    parts.pop()
-                else:
-                    parts += [_written(len(made)), made]
-            elif tag & 7 in (1, 5):
-                parts.append(self._read(8 if tag & 7 == 1 else 4))
-            elif tag & 7 == 0:
-                parts.append(_written(self._number()))
+                made = None if change is None else change(at, length)
+                at += length
+                if made is not None:
+                    parts.append(self._read(copied, first))
+                    parts += [_written(tag), _written(len(made)), made] if made else []
+                    copied = at
+            elif form == 0:
+                _, at = self._number(at)
+            elif form in (1, 5):
+                at += 8 if form == 1 else 4
             else:
                 raise _OddError
-        if self._file.tell() != end:
+        if at != end:
             raise _OddError
-        return b"".join(parts)
+        return b"".join([*parts, self._read(copied, end)])
 
-    def _read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        if len(data) != size:
+    def _read(self, start: int, end: int) -> bytes:
+        self._file.seek(start)
+        data = self._file.read(end - start)
+        if len(data) != end - start:
             raise _OddError
         return data
 
-    def _number(self) -> int:
-        found, shift = 0, 0
+    def _number(self, at: int) -> tuple[int, int]:
+        """A number of seven bits a byte, and where it ends."""
+        i = at - self._start
+        if not 0 <= i < len(self._window) - _LONGEST:
+            self._file.seek(at)
+            self._window, self._start, i = self._file.read(_WINDOW), at, 0
+        byte = self._window[i]
+        if byte < 128:
+            return byte, at + 1
+        found, shift, first = byte & 127, 7, i
         while shift < 64:
-            byte = self._read(1)[0]
+            i += 1
+            byte = self._window[i]
             found |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return found, at + i - first + 1
             shift += 7
         raise _OddError
 

@@ -137,6 +137,12 @@ class Program:
         self._complete(arrays, results)
         return results
 
+    @staticmethod
+    def fits(value: Value, array: Any) -> bool:
+        """Whether an array is packed memory for a result."""
+        is_array = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.writeable
+        return is_array and array.shape == value.shape and array.dtype == value.element.dtype
+
     def bound(self, arrays: Mapping[str, Any], results: list[Any], fixed: frozenset[str]) -> Callable[[], Any] | None:
         """What runs on these very arrays, at each call as they are then; None where that cannot be bound.
 

@@ -89,6 +89,7 @@ class Programs(OrderedDict[Any, Program]):
             for key, program in self._exact.items():
                 self._add(key, program)
             self.assumes, self.valued = False, self._exact.valued
+            self._on_disk = PlansOnDisk(self.source, self._device, self._kept, assumes=False)
         return self._exact
 
     def find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:

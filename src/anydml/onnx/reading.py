@@ -14,6 +14,7 @@ from anydml.limits import MemoryLimit, read_max_steps
 from anydml.onnx.bodies import graphs_within, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.ordering import in_order
 from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, cut_out
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
@@ -94,7 +95,7 @@ def read_model(
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
     opset, functions = _check_form(proto, name), find_functions(proto)
-    whole = inlined(proto, functions, name)
+    whole = in_order(inlined(proto, functions, name), name)
     # What a model that only called functions of its own is made of needs an opset as well.
     opset = opset or _check_form(whole, name)
     if whole is not given:
@@ -144,7 +145,9 @@ def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> t
 def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
     if not data:
         raise ModelFileError(name, Fault(field="", rule="the file is empty"))
-    if len(data) > _SHORT:
+    # An entry has at least 2 bytes: what is too short to have too many is not counted, 4 us each.
+    most = len(data) // 2
+    if len(data) > _SHORT and (most > _MOST_ENTRIES or most * _ENTRY_COST > limit.left):
         entries = count_entries(data, _MOST_ENTRIES)
         if entries > _MOST_ENTRIES:
             rule = f"the model must have at most 2^22 = {_MOST_ENTRIES} entries, those of its nodes included"
@@ -157,25 +160,31 @@ def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
 
 
-def _texts(proto: Any, name: str) -> Iterator[Any]:
+def _texts(proto: Any, name: str) -> list[Any]:
     """Every name that is looked at."""
+    found: list[Any] = [entry.domain for entry in proto.opset_import]
     for function in proto.functions:
-        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
-        yield from (attribute.name for attribute in function.attribute_proto)
-        yield from (entry.domain for entry in function.opset_import)
-    yield from (entry.domain for entry in proto.opset_import)
+        found += (function.name, function.domain, function.overload, *function.input, *function.output)
+        found += (attribute.name for attribute in function.attribute_proto)
+        found += (entry.domain for entry in function.opset_import)
     several = [proto.graph.node, *(function.node for function in proto.functions)]
-    for node in nodes_within(itertools.chain(*several), name):
-        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
-        for attribute in node.attribute:
-            yield from (attribute.name, attribute.ref_attr_name)
-            yield from _texts_of_tensor(attribute.t)
-    for graph in (proto.graph, *graphs_within(itertools.chain(*several), name)):
+    graphs = [proto.graph, *graphs_within(itertools.chain(*several), name)]
+    for nodes in (*several, *(graph.node for graph in graphs[1:])):
+        for node in nodes:
+            found += (node.name, node.op_type, node.domain, node.overload)
+            found += node.input
+            found += node.output
+            for attribute in node.attribute:
+                found += (attribute.name, attribute.ref_attr_name)
+                if attribute.HasField("t"):
+                    found += _texts_of_tensor(attribute.t)
+    for graph in graphs:
         for info in (*graph.input, *graph.output):
-            yield info.name
-            yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+            found.append(info.name)
+            found += (dim.dim_param for dim in info.type.tensor_type.shape.dim)
         for tensor in graph.initializer:
-            yield from _texts_of_tensor(tensor)
+            found += _texts_of_tensor(tensor)
+    return found
 
 
 def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
@@ -195,7 +204,7 @@ def _check_form(proto: Any, name: str) -> int:
             raise UnsupportedError(name, Fault(field=what, rule=rule, value=count, found=str(count)))
     if proto.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
-    if any(not isinstance(text, str) for text in _texts(proto, name)):  # protobuf then gives bytes
+    if not set(map(type, _texts(proto, name))) <= {str}:  # protobuf then gives bytes
         raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
     for graph in graphs:
         for what, infos in (("input", graph.input), ("output", graph.output)):
@@ -206,15 +215,15 @@ def _check_form(proto: Any, name: str) -> int:
         rule = f"ir_version {proto.ir_version} is not supported"
         fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
         raise UnsupportedError(name, fault)
-    domains = [own_domain(entry.domain) for entry in proto.opset_import]
-    if len(set(domains)) < len(domains):
-        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must name each domain once"))
-    versions = {d: int(entry.version) for d, entry in zip(domains, proto.opset_import, strict=True)}
+    pairs = {(own_domain(entry.domain), int(entry.version)) for entry in proto.opset_import}
+    versions = dict(pairs)
+    if len(versions) < len(pairs):  # the same one twice is what scikit-learn's converter writes
+        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must give each domain one opset"))
     if "" not in versions:
         if all(node.domain not in ONNX_DOMAINS for node in nodes_within(proto.graph.node, name)):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
-        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show(domains)))
+        raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show([*versions])))
     if versions[""] < 1:
         rule = "opset_import must be at least 1"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=str(versions[""])))

@@ -16,7 +16,7 @@ from anydml.onnx.feeding import hold, memory_told
 from anydml.onnx.feeds import make_up
 from anydml.onnx.graphs import check_names, describe
 from anydml.onnx.library import run_onnxruntime
-from anydml.onnx.model import load
+from anydml.onnx.loading import load
 from anydml.onnx.reading import read_model
 from anydml.onnx.shapes import Binder
 

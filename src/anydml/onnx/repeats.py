@@ -7,6 +7,7 @@ lowering looks at other values, what it makes is of that node alone.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -91,12 +92,17 @@ class Pattern:
     folded: bool
     note: str
     bytes_folded: int
+    known: tuple[tuple[ElementType, tuple[int, ...], Known], ...] | None
+    """What comes out, where that is known, and nothing of it is an input."""
 
     def put(self, tracer: Tracer, inputs: Sequence[Value | None]) -> list[Value | None] | None:
         """Add it to a graph; None where a limit on what is computed before a run is reached."""
-        if not tracer.take_folded(self.bytes_folded):
+        if self.bytes_folded > tracer.left:
             return None
+        tracer.left -= self.bytes_folded
         tracer.folded, tracer.note = self.folded, self.note
+        if self.known is not None:  # most of what is computed with shapes
+            return [Value(*one) for one in self.known]
         graph, added = tracer.graph, list[list[Expression]]()
 
         def read(place: _Place) -> Expression:
@@ -137,13 +143,16 @@ def key_of(inputs: Sequence[Value | None]) -> Hashable:
         if value is None:
             found.append(None)
             continue
-        count, known = value.count, value.known
+        shape, known = value.shape, value.known
+        count = math.prod(shape)
         if not count:
             return None
-        seen: Hashable = known is not None
-        if known is not None and _is_seen(value):
-            seen = known.text()
-        found.append((value.element.name, value.shape, seen, value.halves is not None))
+        if known is None:
+            found.append((value.element.name, shape))
+        elif count > AT_ONCE or known.is_readable:
+            found.append((value.element.name, shape, value.halves is not None))
+        else:
+            found.append((value.element.name, shape, known.text()))
     return tuple(found)
 
 
@@ -193,7 +202,10 @@ class _Sketch(Tracer):
 
         steps = list(self._steps(places, place))
         several = tuple(None if value is None else self._made(value, place) for value in made)
-        return Pattern(tuple(steps), several, self.folded, self.note, self._first - self.left)
+        known = [(one.element, one.shape, one.known) for one in several if one is not None and one.known is not None]
+        is_known = not steps and len(known) == len(several)
+        taken = self._first - self.left
+        return Pattern(tuple(steps), several, self.folded, self.note, taken, tuple(known) if is_known else None)
 
     def _steps(self, places: dict[int, int], place: Callable[[Expression], _Place]) -> Iterator[_Step]:
         others = (source for source in self.graph.sources if id(source) not in places)

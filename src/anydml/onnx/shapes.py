@@ -88,19 +88,32 @@ class Binder:
         return found
 
     def bind(self, shapes: Mapping[str, tuple[int, ...]], *, is_partial: bool = False) -> dict[str, tuple[int, ...]]:
-        """Check the shapes of a run's arrays against those declared, and one size by its name against the others.
+        """Check the shapes of a run's arrays against those declared.
 
-        With `is_partial` what is found of named sizes holds from now on.
+        With `is_partial` what is found of named sizes holds from now on; else a size that nobody bound is not compared
+        with others of its name, as ONNX Runtime does not either: models have one name for sizes that differ.
         """
         sizes = dict(self._sizes)
         for name, shape in shapes.items():
             wanted = self._inputs[name].shape if is_partial or name not in self._shapes else self._shapes[name]
-            self._match(name, wanted, shape, sizes)
+            self._match(name, wanted, shape, sizes, learns=is_partial)
         if is_partial:
             self._sizes = sizes
         return dict(shapes)
 
-    def _match(self, name: str, wanted: Sequence[Size] | None, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+    def differing(self, shapes: Mapping[str, tuple[int, ...]]) -> list[Fault]:
+        """What the arrays of a run have other sizes by one name for: the likely reason of what went wrong."""
+        sizes, faults = dict(self._sizes), list[Fault]()
+        for name, shape in shapes.items():
+            try:
+                self._match(name, self._inputs[name].shape, shape, sizes, learns=True)
+            except BindingError as error:
+                faults += error.faults
+        return faults
+
+    def _match(
+        self, name: str, wanted: Sequence[Size] | None, shape: tuple[int, ...], sizes: dict[str, int], *, learns: bool
+    ) -> None:
         if wanted is None:
             return
         if len(wanted) != len(shape):
@@ -108,7 +121,9 @@ class Binder:
         for i, (size, found) in enumerate(zip(wanted, shape, strict=True)):
             if isinstance(size, int) and size != found:
                 self._refuse(name, f"must have size {size} in dimension {i}", shape)
-            if isinstance(size, str) and sizes.setdefault(size, found) != found:
+            if isinstance(size, str) and learns:
+                sizes.setdefault(size, found)
+            if isinstance(size, str) and sizes.get(size, found) != found:
                 rule = f"must have size {sizes[size]} in dimension {i}: {printable(size)!r} is {sizes[size]}"
                 self._refuse(name, rule, shape)
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from anydml.onnx.values import Value
 
 
+_TYPE_NAMES: dict[int, str] = {number: name for name, number in AttributeProto.AttributeType.items()}
+
+
 def node_faults(node: Any, version: int) -> Iterator[Fault]:
     """What is wrong with how many inputs and outputs a node has, and with its attributes."""
     kind = kind_of(node)
@@ -31,7 +34,7 @@ def node_faults(node: Any, version: int) -> Iterator[Fault]:
             several = "" if count in ("1", "at least 1") else "s"
             rule = f"a {kind} must have {count} {what}{several}"
             yield Fault(field=f"{what}s", rule=rule, found=str(len(names)))
-        for name, slot in zip(names, known, strict=False):
+        for name, slot in zip(names, known, strict=False) if "" in names else ():
             if not name and slot.is_single:
                 rule = f"{slot.name} must {'be given' if what == 'input' else 'have a name'}"
                 yield Fault(field=slot.name, rule=rule)
@@ -46,7 +49,7 @@ def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...
             has = f"it has {', '.join(known) or 'none'}"
             yield Fault(field=name, rule=f"a {node.op_type} has no attribute '{printable(name)}'", way_out=has)
             continue
-        found = AttributeProto.AttributeType.Name(attribute.type)
+        found = _TYPE_NAMES.get(attribute.type, "")
         if name in seen:
             yield Fault(field=name, rule=f"{name} must be given once")
         elif attribute.ref_attr_name:

@@ -105,7 +105,7 @@ class Tracer:
         if folds and self._folds(shape, element, inputs):
 
             def compute() -> Any:
-                arrays = [_at_least_1d(value.values("")) for value in inputs]
+                arrays = [np.atleast_1d(value.values("")) for value in inputs]
                 return function(*arrays, *arguments, device=self._host, **options)
 
             def describe(graph: Graph) -> None:
@@ -141,7 +141,7 @@ class Tracer:
 
             def part(i: int) -> Any:
                 if not made:
-                    arrays = [_at_least_1d(value.values("")) for value in inputs]
+                    arrays = [np.atleast_1d(value.values("")) for value in inputs]
                     made.extend(function(*arrays, *arguments, device=self._host, **options))
                 return made[i]
 
@@ -215,13 +215,6 @@ class Tracer:
         self.left -= count * element.held.itemsize
         return self.left >= 0
 
-    def take_folded(self, size: int) -> bool:
-        """Take so many bytes of what may be computed of known values; False where there are no more."""
-        if size > self.left:
-            return False
-        self.left -= size
-        return True
-
     def _fold(
         self,
         element: ElementType,
@@ -290,10 +283,6 @@ def _stand_in(graph: Graph, value: Value, shape: tuple[int, ...] | None = None) 
     sizes = (value.shape if shape is None else shape) or (1,)
     _check_rank(sizes)
     return graph.input(TensorDesc(value.element.data_type, sizes))
-
-
-def _at_least_1d(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return array if array.ndim else array.reshape(1)
 
 
 def _is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -10,6 +10,7 @@ from anydml.errors import DescriptionError, DmlError, Fault, ModelError, Unsuppo
 from anydml.onnx.graphs import check_support, describe, element_of
 from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
+from anydml.onnx.lowerings.whole import KINDS, OPENING, put_together, remember_parts, with_parts
 from anydml.onnx.nodes import Node
 from anydml.onnx.offsets import is_offset, remember
 from anydml.onnx.repeats import key_of, sketch
@@ -116,9 +117,12 @@ class _Walk:
                 else:
                     inputs = [scope.find(name) for name in node.inputs]
                     made = self._lower(node, inputs)
+                    if node.kind in OPENING:
+                        made = remember_parts(self._node(node, inputs, tracer), made)
                     scope.keep(node, made)
-                    if any(value is not None and is_offset(value) for value in made):
-                        remember(Node(node.proto, self._source.opset, inputs, tracer), inputs, made)
+                    for value in made:
+                        if value is not None and value.known is None and is_offset(value):
+                            remember(self._node(node, inputs, tracer), inputs, [value])
             except DmlError as found:
                 if found is self._raised:  # by a node of a branch, which it tells of
                     raise
@@ -144,19 +148,25 @@ class _Walk:
     def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
         """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
+        every = with_parts(inputs) if node.kind in KINDS else inputs
+        if node.alike is not None and (told := key_of(every)) is not None:
+            key = (node.alike, self._source.opset, told)
+            if key in kept.patterns:
+                pattern = kept.patterns[key]
+            else:
 
-        def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
-            return _lower(Node(node.proto, self._source.opset, given, into, self._inline), given)
+                def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
+                    own = put_together(given, inputs)
+                    return _lower(self._node(node, own, into), own)
 
-        told = None if node.alike is None else key_of(inputs)
-        if told is None:
-            return lower(tracer, inputs)
-        key = (node.alike, self._source.opset, told)
-        if key not in kept.patterns:
-            kept.keep_pattern(key, sketch(tracer, inputs, lower))
-        pattern = kept.patterns[key]
-        made = None if pattern is None else pattern.put(tracer, inputs)
-        return lower(tracer, inputs) if made is None else made
+                pattern = sketch(tracer, every, lower)
+                kept.keep_pattern(key, pattern)
+            if pattern is not None and (made := pattern.put(tracer, every)) is not None:
+                return made
+        return _lower(self._node(node, inputs, tracer), inputs)
+
+    def _node(self, node: Line, inputs: Sequence[Value | None], tracer: Tracer) -> Node:
+        return Node(node.proto, self._source.opset, inputs, tracer, self._inline)
 
     def _record(self, node: Line, made: list[Value | None], error: DmlError | None) -> None:
         tracer = self._tracer

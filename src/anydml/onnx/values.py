@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,21 @@ class Known:
         return self._data
 
 
+class Parts(NamedTuple):
+    """What DequantizeLinear makes a tensor of: (numbers - zero)·scale."""
+
+    numbers: Value
+    scale: Value
+    zero: Value | None
+    axis: int
+    """Along which scales are."""
+
+    def for_next_graph(self) -> Parts:
+        """The same without what they are in one graph."""
+        zero = None if self.zero is None else self.zero.for_next_graph()
+        return Parts(self.numbers.for_next_graph(), self.scale.for_next_graph(), zero, self.axis)
+
+
 @dataclass(eq=False, slots=True)
 class Value:
     """A tensor of a model that is being traced.
@@ -127,10 +142,13 @@ class Value:
     """The graph inputs that it hangs on, where it is not known."""
     halves: Known | None = None
     """Of 4 bits that a model carries, the bytes that they share."""
+    parts: Parts | None = None
+    """Of what was dequantised, what it was made of."""
 
     def __post_init__(self) -> None:
-        check_dimensions(len(self.shape))
-        if self.count > _MOST_ELEMENTS:
+        if len(self.shape) > MOST_DIMENSIONS:
+            check_dimensions(len(self.shape))
+        if math.prod(self.shape) > _MOST_ELEMENTS:
             rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
             raise NowhereError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
 
@@ -185,7 +203,8 @@ class Value:
 
     def for_next_graph(self) -> Value:
         """The same without what it is in one graph."""
-        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves)
+        parts = None if self.parts is None else self.parts.for_next_graph()
+        return Value(self.element, self.shape, self.known, None, self.source, self.needs, self.halves, parts)
 
 
 def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") -> None:

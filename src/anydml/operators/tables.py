@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from anydml.enums import NUMPY_TYPES, DataType, FeatureLevel
 
@@ -44,6 +44,8 @@ class SupportTable:
     """An operator's rows, highest level first as the documents have them."""
 
     rows: tuple[LevelSupport, ...]
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was asked before: each description asks ten times."""
 
     def __iter__(self) -> Iterator[LevelSupport]:
         return iter(self.rows)
@@ -51,7 +53,9 @@ class SupportTable:
     @property
     def introduced(self) -> FeatureLevel:
         """The level at which the operator appeared."""
-        return min(row.level for row in self.rows)
+        if (found := self._known.get("introduced")) is None:
+            found = self._known["introduced"] = min(row.level for row in self.rows)
+        return cast("FeatureLevel", found)
 
     def at(self, level: FeatureLevel | str) -> LevelSupport | None:
         """The row that holds at a level; None below the operator's first."""
@@ -60,8 +64,10 @@ class SupportTable:
 
     def row_at(self, level: FeatureLevel) -> LevelSupport:
         """The row that holds at a level which has the operator; of several functions what any of them takes."""
-        first, *others = self.rows_at(level)
-        return functools.reduce(_either, others, first)
+        if (found := self._known.get(level)) is None:
+            first, *others = self.rows_at(level)
+            found = self._known[level] = functools.reduce(_either, others, first)
+        return cast("LevelSupport", found)
 
     def rows_at(self, level: FeatureLevel) -> list[LevelSupport]:
         """The row that holds at a level, or one for each group of functions."""
@@ -79,13 +85,17 @@ class SupportTable:
         self, tensor: str, *, dimension_count: int | None = None, data_type: DataType | None = None
     ) -> FeatureLevel | None:
         """The lowest level at which a tensor may have this dimension count, or this type."""
+        asked = (tensor, dimension_count, data_type)
+        if asked in self._known:
+            return cast("FeatureLevel | None", self._known[asked])
         levels = (
             row.level
             for row in self.rows
             if (dimension_count is None or dimension_count in row.tensors[tensor].dimension_counts)
             and (data_type is None or data_type in row.tensors[tensor].data_types)
         )
-        return min(levels, default=None)
+        found = self._known[asked] = min(levels, default=None)
+        return found
 
 
 def _either(one: LevelSupport, other: LevelSupport) -> LevelSupport:

@@ -42,8 +42,8 @@ class Windowed(Computed):
 
     def each(self, name: str) -> Sizes:
         """The numbers of a field; the usual ones where the operator does not have it."""
-        found: Sizes = getattr(self, name, (_LEAST.get(name, 0),) * self.dimension_count)
-        return found
+        found: Sizes | None = getattr(self, name, None)
+        return (_LEAST.get(name, 0),) * self.dimension_count if found is None else found
 
     @property
     def dimension_count(self) -> int:

@@ -6,12 +6,13 @@ import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from anydml.engines.protocol import replayed
+from anydml.engines.protocol import can_replay, replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.flags import ExecutionFlags
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
+from anydml.graph.waits import find_waits
 from anydml.graph.wiring import node_names, operators
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
@@ -19,7 +20,7 @@ from anydml.ir.views import View
 from anydml.locks import cached_property
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
-from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.launches import Steps, in_a_row, one_or_all
 from anydml.runtime.owned import Kept
 from anydml.runtime.planning import plan_graph
 from anydml.runtime.watching import WATCHER
@@ -145,8 +146,14 @@ class CompiledGraph(Compiled):
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """The same, in an engine's way for rows of launches, unless a step has the host look at indices."""
-        return launch if self.plan.has_checks or WATCHER.get() else replayed(self.device.engine, launch)
+        """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
+        if WATCHER.get() or not can_replay(self.device.engine):
+            return launch
+        is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
+        if all(is_checked) or not isinstance(launch, Steps):
+            return launch
+        replay = functools.partial(replayed, self.device.engine)
+        return launch.between(is_checked, self._waits, replay)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
@@ -168,6 +175,11 @@ class CompiledGraph(Compiled):
         if (recorder := WATCHER.get()) is None:
             return launches
         return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
+
+    @cached_property
+    def _waits(self) -> list[list[int]]:
+        """For each step the earlier ones that it must come after."""
+        return find_waits(self.recipe, self.arena.offsets)
 
     # Arrays
 

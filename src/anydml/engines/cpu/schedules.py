@@ -23,6 +23,7 @@ from anydml.engines.cpu.programs.scan import ScanProgram
 from anydml.engines.cpu.programs.scatter import ScatterProgram
 from anydml.engines.cpu.programs.taps import plan_framed, plan_taps
 from anydml.engines.cpu.programs.top import TopProgram
+from anydml.engines.cpu.programs.unpacked import plan_unpacked, plan_unpacked_ahead
 from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
     Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_placed, plan_map),
-    Reduce: (plan_taps, plan_contract, plan_weights, plan_reduce),
+    Reduce: (plan_taps, plan_unpacked, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
     Sort: (TopProgram.plan,),
@@ -49,7 +50,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
-    Reduce: (plan_panels, plan_weights_ahead)
+    Reduce: (plan_panels, plan_weights_ahead, plan_unpacked_ahead)
 }
 """Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
 

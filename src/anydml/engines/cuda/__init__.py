@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.repeated import compile_repeat
@@ -16,7 +17,7 @@ from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
@@ -59,8 +60,10 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights: tuple[DataType, ...] = (DataType.FLOAT32, DataType.FLOAT16)
+    reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 8, DataType.FLOAT16: 4})
+    unpacks_weights = False
     reads_outside = True
+    chooses_layouts = True
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
@@ -83,11 +86,17 @@ class CudaEngine:
             return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures, constants)
 
-    def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
+    def divided(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
+        """The steps that are quicker than one whose sums are long and few; None for most."""
+        from anydml.engines.cuda.programs.divide import divide
+
+        return divide(primitive, self._figures.multiprocessors)
+
+    def replayed(self, launches: Sequence[Callable[[], Any]], waits: Sequence[Sequence[int]]) -> Callable[[], Any]:
+        """The same launches as one, which a CUDA graph takes the place of when it is run again and again."""
         from anydml.engines.cuda.replay import Replay
 
-        return launch if is_interpreted() else Replay(launch, self.index)
+        return Replay(launches, waits, self.index)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

@@ -13,7 +13,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.kernels import arithmetic, attention, places, products, rows, weights, windows
+from anydml.engines.cuda.kernels import arithmetic, attention, nibbles, places, products, rows, weights, windows
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, put_four, reach
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach, "put_four": put_four,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
-    "attention": attention, "windows": windows, "places": places,
+    "attention": attention, "windows": windows, "places": places, "nibbles": nibbles,
     "NONE_OUTSIDE": NONE_OUTSIDE,
 }  # fmt: skip
 """What the text of a kernel refers to."""

@@ -29,6 +29,10 @@ class Form:
     """By target, whether it has a value for each row."""
     is_parted: bool = False
     """Whether several programs have a part of a row each, and put down what the folds make of it."""
+    is_full: bool = False
+    """Whether tiles fill the rows."""
+    in_turns: bool = False
+    """Whether a program has several tiles of whole rows, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +130,17 @@ class _Writer(Lines):
         self.indent = "    "
         for guard in self.guards:
             self.say(f"if tl.load({guard}) != NONE_OUTSIDE:", "    return")
-        self.say("row, is_row, part = rows.begin(count, parts, TILE)")
         for node, number in zip(self.given, chosen, strict=True):
             self.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
+        if self.form.is_parted:
+            self.say("tile, part = rows.parted(parts)")
+        elif self.form.in_turns:
+            tiles = "((count + TILE.rows - 1) // TILE.rows).to(tl.int32)"
+            self.say(f"for tile in range(tl.program_id(0), {tiles}, tl.num_programs(0)):")
+            self.indent += "    "
+        else:
+            self.say("tile = tl.program_id(0)")
+        self.say("row, is_row = rows.begin(tile, count, TILE)")
         for node, view in self.views.items():
             base = f"p{view}" if node.op == "load" else f"start{view - len(self.loads)}.to(tl.int64)"
             at = f"rows.to_rows({base}, row, row_sizes, row_strides{view}, LINE{view})" if self.spans[node][0] else base
@@ -150,7 +162,7 @@ class _Writer(Lines):
             self.say("there = rows.there(number, length, TILE)")
 
     def mask(self, by_row: bool, along: bool) -> str:
-        parts = ["is_row"] * by_row + ["there"] * (along and not self.form.is_even)
+        parts = ["is_row"] * (by_row and not self.form.is_full) + ["there"] * (along and not self.form.is_even)
         return f", mask={' & '.join(parts)}" if parts else ""
 
     def compute(self, nodes: Sequence[Expr]) -> None:
@@ -199,7 +211,7 @@ class _Writer(Lines):
                 continue
             name = self.names[value]
             if by_row:
-                self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1), mask=is_row)")
+                self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1){self.mask(True, False)})")
                 continue
             place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})"
             self.say(f"tl.store({place}, rows.spread({name}, TILE.rows, TILE.length){self.mask(True, True)})")
@@ -214,14 +226,15 @@ class _Writer(Lines):
 
     def chunks(self) -> None:
         """A loop along the rows for each level of folds, and one for what is written."""
-        self.say("begin = part.to(tl.int64) * chunks")
-        self.say("end = tl.minimum(begin + chunks, (length + TILE.length - 1) // TILE.length)")
+        self.say("begin, end = 0, (length + TILE.length - 1) // TILE.length")
+        if self.form.is_parted:
+            self.say("begin = part.to(tl.int64) * chunks", "end = tl.minimum(begin + chunks, end)")
         for level in range(1, max(self.levels.values()) + 1):
             self.loop([node for node in self.folds if self.levels[node] == level])
         if self.form.is_parted:
             for number, fold in enumerate(self.folds):
                 place = f"target{number} + row.to(tl.int64)[:, None] * parts + part"
-                self.say(f"tl.store({place}, {self.names[fold]}, mask=is_row)")
+                self.say(f"tl.store({place}, {self.names[fold]}{self.mask(True, False)})")
         else:
             self.loop([])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +34,10 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
-    reads_weights: tuple[DataType, ...] = ()
+    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    unpacks_weights = False
     reads_outside = False
+    chooses_layouts = False
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol

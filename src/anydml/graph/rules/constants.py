@@ -10,7 +10,7 @@ from anydml.graph.rules.factors import unpacks
 from anydml.ir.patterns import copy_of, is_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from anydml.graph.recipe import Store, StoreKind
     from anydml.ir.views import View
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 MOST_UNPACKED = 2**30
 """Bytes of what is unpacked once, numbers of 4 bits as FLOAT32 for instance: more is unpacked at every dispatch, into
 memory that a graph's steps share. A language model's weights would take eight times their memory."""
+MOST_READ_OFTEN = 2**26
+"""The same where products unpack them as they read: 64 rows by 4096 x 4096 of 4 bits take 76 ms so, 62 with weights
+unpacked once, in eight times their memory, and 105 unpacked into memory before (one thread of a Neoverse-N1)."""
 
 
-def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
+def split_constants(recipe: Recipe, unpack: Callable[[Recipe], Recipe] | None = None) -> tuple[Recipe, Recipe]:
     """What can be computed when a graph is compiled, and what is left for every dispatch; after `optimise`.
 
     The first recipe reads constants alone, and its outputs are constants of the second, under the same names: the
@@ -30,13 +33,25 @@ def split_constants(recipe: Recipe) -> tuple[Recipe, Recipe]:
 
     What several steps write parts of is put together at every dispatch. An output of the graph is written then, too:
     one that hangs on constants alone, and is more than a copy of one, is computed once into a constant that is named
-    after it, and copied from there.
+    after it, and copied from there. `unpack` has products unpack weights as they read, where there are many.
     """
     once, always = _split(recipe)
-    large = {step.target.tensor for step in once.steps if unpacks(step.primitive)}
-    if sum(store.size_in_bytes for name, store in once.stores.items() if name in large) > MOST_UNPACKED:
-        return _split(recipe, large)
-    return once, always
+    large = {step.target.tensor: step for step in once.steps if unpacks(step.primitive)}
+    left = set[str]()
+    if large and unpack is not None:
+        _, lean = _split(recipe, large)
+        found = large.keys() - unpack(lean).stores.keys()
+        left = found if _size(once, found) > MOST_READ_OFTEN else left
+    if _size(once, large.keys() - left) > MOST_UNPACKED:
+        left = set(large)
+    if not left:
+        return once, always
+    once, always = _split(recipe, left)
+    return once, always if unpack is None else unpack(always)
+
+
+def _size(recipe: Recipe, names: Collection[str]) -> int:
+    return sum(store.size_in_bytes for name, store in recipe.stores.items() if name in names)
 
 
 def _split(recipe: Recipe, left: Collection[str] = ()) -> tuple[Recipe, Recipe]:

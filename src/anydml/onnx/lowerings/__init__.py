@@ -180,6 +180,8 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "com.microsoft.GroupQueryAttention": {1: attending.group_query_attention},
     "com.microsoft.MultiHeadAttention": {1: attending.multi_head_attention},
     "com.microsoft.RotaryEmbedding": {1: attention.rotary_embedding_by_positions},
+    "com.microsoft.QAttention": {1: attending.attention_quantised},
+    "com.microsoft.GatherBlockQuantized": {1: quantising.gather_blocks},
     "com.microsoft.MatMulNBits": {1: quantising.matmul_bits},
     **{f"com.microsoft.{kind}": {1: by_others(body)} for kind, body in fused.BODIES.items()},
     "com.microsoft.QuantizeLinear": {1: quantising.quantize},

@@ -12,10 +12,11 @@ from anydml.enums import MultiheadAttentionMaskType as Mask
 from anydml.onnx.lowerings.attention import rotate
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import spread
-from anydml.onnx.lowerings.products import multiply
+from anydml.onnx.lowerings.products import exact, multiply
 from anydml.onnx.lowerings.slicing import take
+from anydml.onnx.lowerings.whole import Whole
 from anydml.onnx.types import element_of
-from anydml.onnx.values import Value
+from anydml.onnx.values import Parts, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,22 +51,43 @@ def multi_head_attention(node: Node) -> list[Value | None]:
 def attention(node: Node) -> list[Value | None]:
     """Attention: the product that makes query, key and value of one input comes first."""
     _refuse_others(node, (6,), 2)
+    x, weights, bias = node.input(0), node.input(1), node.optional(2)
+    sizes = _columns_of(node, x, weights, node.integers("qkv_hidden_sizes"))
+    whole = multiply(node, x, weights)
+    whole = whole if bias is None else compute(node, dml.add, whole, bias)
+    return _attend_to_itself(node, whole, sizes, node.optional(4), (3, 5))
+
+
+def attention_quantised(node: Node) -> list[Value | None]:
+    """QAttention: the same with a first product of bytes."""
+    x, weights = node.input(0), node.input(1)
+    sizes = _columns_of(node, x, weights, None)
+    factors = Whole(Parts(x, node.input(3), node.optional(6), 2), Parts(weights, node.input(4), node.optional(7), 1))
+    whole = factors.scaled(node, exact(node, factors), node.input(2))
+    return _attend_to_itself(node, whole, sizes, node.optional(8), (5, 9))
+
+
+def _columns_of(node: Node, x: Value, weights: Value, given: list[int] | None) -> list[int]:
+    """How many numbers query, key and value have."""
     for name in ("do_rotary", "past_present_share_buffer"):
         if node.integer(name):
             node.unsupported(name, f"{name} is not supported")
-    x, weights, bias = node.input(0), node.input(1), node.optional(2)
-    heads = _heads(node, "num_heads")
     if len(x.shape) != 3 or len(weights.shape) != 2:
         rule = "input must have 3 dimensions, and weights 2"
         node.refuse("input", rule, value=x.shape, found=f"{x.shape} and {weights.shape}")
-    sizes = node.integers("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
+    sizes = given or [weights.shape[1] // 3] * 3
     if len(sizes) != 3 or sum(sizes) != weights.shape[1] or min(sizes) < 1:
         rule = f"qkv_hidden_sizes must be three numbers whose sum is {weights.shape[1]}, as weights has columns"
         node.refuse("qkv_hidden_sizes", rule, value=sizes, found=str(sizes))
-    whole = multiply(node, x, weights)
-    whole = whole if bias is None else compute(node, dml.add, whole, bias)
+    return sizes
+
+
+def _attend_to_itself(
+    node: Node, whole: Value, sizes: list[int], given: Value | None, beside: tuple[int, int]
+) -> list[Value | None]:
+    """Attention of the columns of one tensor; `beside` are the inputs that are a mask and what is added to scores."""
     tensors: dict[str, Value | None] = dict(zip(_PARTS, _columns(node, whole, sizes), strict=True))
-    past = _some(node.optional(4), 3)
+    past, (batch, length, _) = _some(given, 3), whole.shape
     if past is not None:
         if len(past.shape) != 5 or past.shape[0] != 2:
             rule = "past must have the shape (2, batch, heads, past sequence, head size)"
@@ -73,9 +95,10 @@ def attention(node: Node) -> list[Value | None]:
         for i, name in enumerate(("past_key", "past_value")):
             part = take(node, past, (i, 0, 0, 0, 0), (1, *past.shape[1:]), (1,) * 5)
             tensors[name] = node.tracer.reshape(part, past.shape[1:])
-    total = x.shape[1] + (past.shape[3] if past is not None else 0)
+    total = length + (past.shape[3] if past is not None else 0)
     asks = node.output_count > 1 and bool(node.proto.output[1])
-    output, *present = _attend(node, tensors, (x.shape[0], heads, x.shape[1], total), 3, 5, [asks, asks])
+    scores = (batch, _heads(node, "num_heads"), length, total)
+    output, *present = _attend(node, tensors, scores, *beside, [asks, asks])
     if not asks:
         return [output]
     parts = [node.tracer.reshape(one, (1, *one.shape)) for one in present if one is not None]

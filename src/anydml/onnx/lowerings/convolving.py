@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.onnx.lowerings.whole import whole
 from anydml.onnx.lowerings.windows import pads_of, spatial, window_of, windows
-from anydml.onnx.types import element_of
+from anydml.onnx.types import INT32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.types import ElementType
-    from anydml.onnx.values import Value
+    from anydml.onnx.values import Parts, Value
 
 
 def _named(call: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
@@ -41,11 +42,20 @@ def _call(
 
 def convolution(node: Node) -> list[Value]:
     """Conv."""
-    x, w = node.input(0), node.input(1)
+    x, w, bias = node.input(0), node.input(1), node.optional(2)
     found = windows(node, x, window_of(node, x, w))
-    given = {"x": x, "filter": w, "bias": node.optional(2)}
-    shape = (x.shape[0], w.shape[0], *found.counts)
-    return [_call(node, dml.convolution, given, shape, **found.options, group_count=node.integer("group"))]
+    shape, options = (x.shape[0], w.shape[0], *found.counts), {**found.options, "group_count": node.integer("group")}
+    several = whole(x, w, 0, math.prod(w.shape[1:]))
+    if several is not None and (bias is None or bias.shape == w.shape[:1]):
+        return [
+            several.scaled(node, _exact(node, several.left, several.right, shape, options), bias, len(found.counts))
+        ]
+    return [_call(node, dml.convolution, {"x": x, "filter": w, "bias": bias}, shape, **options)]
+
+
+def _exact(node: Node, x: Parts, w: Parts, shape: tuple[int, ...], options: dict[str, Any]) -> Value:
+    given = {"x": x.numbers, "filter": w.numbers, "input_zero_point": x.zero, "filter_zero_point": w.zero}
+    return _call(node, dml.convolution_integer, given, shape, INT32, **options)
 
 
 def transposed(node: Node) -> list[Value]:
@@ -80,11 +90,9 @@ def convolution_integer(node: Node) -> list[Value]:
     """ConvInteger."""
     x, w = node.input(0), node.input(1)
     found = windows(node, x, window_of(node, x, w))
-    zeros = {"input_zero_point": node.optional(2), "filter_zero_point": node.optional(3)}
-    given = {"x": x, "filter": w, **zeros}
-    shape, element = (x.shape[0], w.shape[0], *found.counts), element_of(DataType.INT32)
-    options = {**found.options, "group_count": node.integer("group")}
-    return [_call(node, dml.convolution_integer, given, shape, element, **options)]
+    shape, options = (x.shape[0], w.shape[0], *found.counts), {**found.options, "group_count": node.integer("group")}
+    given = {"x": x, "filter": w, "input_zero_point": node.optional(2), "filter_zero_point": node.optional(3)}
+    return [_call(node, dml.convolution_integer, given, shape, INT32, **options)]
 
 
 def convolution_quantised(node: Node) -> list[Value]:

@@ -69,11 +69,37 @@ def quantised(kind: str, count: int) -> Body:
     """A node of that many tensors, each with a scale and a zero point, as is the result."""
 
     def lower(node: Node, make: Maker) -> list[Value]:
-        if "channels_last" in node.rules.attributes and node.integer("channels_last", 0):
-            node.unsupported("channels_last", "channels_last is not supported")
         version = min(node.integer("opset", _VERSION), _VERSION) if "opset" in node.rules.attributes else _VERSION
-        found = make.like(kind, *(_opened(node, make, 3 * i) for i in range(count)), version=version)
+        inputs = [_channels_second(node, make, _opened(node, make, 3 * i)) for i in range(count)]
+        found = _channels_last(node, make, make.like(kind, *inputs, version=version))
         return _closed(node, make, found, node.input(3 * count), node.optional(3 * count + 1))
+
+    return lower
+
+
+def _has_channels_last(node: Node) -> bool:
+    """Whether an image's channels are its last dimension: as the attribute says, or the type that has no other way."""
+    return bool(node.integer("channels_last", 0)) if "channels_last" in node.rules.attributes else "Nhwc" in node.kind
+
+
+def _channels_second(node: Node, make: Maker, image: Value) -> Value:
+    """An image as ONNX has it, with its channels after the batch."""
+    count = len(image.shape)
+    return make("Transpose", image, perm=[0, count - 1, *range(1, count - 1)]) if _has_channels_last(node) else image
+
+
+def _channels_last(node: Node, make: Maker, image: Value) -> Value:
+    """An image of ONNX's as the node has it."""
+    return make("Transpose", image, perm=[0, *range(2, len(image.shape)), 1]) if _has_channels_last(node) else image
+
+
+def on_image(kind: str) -> Body:
+    """A node of ONNX's whose first input may have its channels last, as has its result then."""
+
+    def lower(node: Node, make: Maker) -> list[Value]:
+        image = _channels_second(node, make, node.input(0))
+        others = [node.optional(i) for i in range(1, len(node.proto.input))]
+        return [_channels_last(node, make, make.like(kind, image, *others))]
 
     return lower
 
@@ -141,8 +167,8 @@ def _turned(node: Node, make: Maker, value: Value, name: str) -> Value:
 
 
 def matmul(node: Node, make: Maker) -> list[Value]:
-    """FusedMatMul: transposed, and times alpha."""
-    if node.integer("transBatchA", 0) or node.integer("transBatchB", 0):
+    """FusedMatMul, and TransposeMatMul, its older name: transposed, and times alpha."""
+    if any(name in node.rules.attributes and node.integer(name, 0) for name in ("transBatchA", "transBatchB")):
         node.unsupported("transBatchA", "transBatchA and transBatchB are not supported")
     a, b = (_turned(node, make, node.input(i), name) for i, name in enumerate(("transA", "transB")))
     found, alpha = make("MatMul", a, b), node.real("alpha")
@@ -229,12 +255,15 @@ BODIES: dict[str, Body] = {
     "QLinearSoftmax": quantised("Softmax", 1),
     "QLinearGlobalAveragePool": quantised("GlobalAveragePool", 1),
     "QLinearAveragePool": quantised("AveragePool", 1),
+    "QLinearConv": on_image("QLinearConv"),
+    "NhwcMaxPool": on_image("MaxPool"),
     "QLinearConcat": concat,
     "QLinearWhere": where,
     "QGemm": gemm,
     "MatMulIntegerToFloat": matmul_to_float,
     "DynamicQuantizeMatMul": matmul_dynamic,
     "FusedMatMul": matmul,
+    "TransposeMatMul": matmul,
     "FusedConv": convolution,
     "FusedGemm": gemm_followed,
     "Gelu": gelu("none"),

@@ -14,6 +14,8 @@ from anydml.onnx.types import BOOL, UINT64, element_of, read_element_type
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.onnx.nodes import Node
     from anydml.onnx.types import ElementType
 
@@ -26,8 +28,13 @@ def transpose(node: Node) -> list[Value]:
     order = list(range(rank))[::-1] if order is None else order
     if sorted(order) != list(range(rank)):
         node.refuse("perm", f"perm must name each of 0 .. {rank - 1} once", value=order, found=show(order))
+    return [transposed(node, data, order)]
+
+
+def transposed(node: Node, data: Value, order: Sequence[int] = (1, 0)) -> Value:
+    """A tensor with its dimensions in another order; a matrix, if nothing is said, transposed."""
     strides = packed_strides(data.shape)
-    return [node.tracer.restride(data, tuple(data.shape[k] for k in order), tuple(strides[k] for k in order))]
+    return node.tracer.restride(data, tuple(data.shape[k] for k in order), tuple(strides[k] for k in order))
 
 
 def expand(node: Node) -> list[Value]:

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import DataType
 from anydml.onnx.lowerings.elementwise import common_shape
-from anydml.onnx.lowerings.moving import convert, spread
-from anydml.onnx.types import FLOAT, element_of
+from anydml.onnx.lowerings.moving import convert, spread, transposed
+from anydml.onnx.lowerings.whole import Whole, whole
+from anydml.onnx.types import FLOAT, INT32
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -23,7 +23,17 @@ _MOST_DIMENSIONS = 4
 
 def matmul(node: Node) -> list[Value]:
     """MatMul: NumPy's, of vectors too."""
-    return [multiply(node, node.input(0), node.input(1))]
+    a, b = node.input(0), node.input(1)
+    if len(b.shape) > 1 and (several := whole(a, b, -1, b.shape[-2])) is not None:
+        return [several.scaled(node, exact(node, several), None)]
+    return [multiply(node, a, b)]
+
+
+def exact(node: Node, factors: Whole) -> Value:
+    """The product of two tensors of bytes, each less its zero point."""
+    zeros = {"a_zero_point": factors.left.zero, "b_zero_point": factors.right.zero}
+    shaped = {name: node.tracer.reshape(zero, (1, zero.count)) for name, zero in zeros.items() if zero is not None}
+    return _integers(node, factors.left.numbers, factors.right.numbers, shaped)
 
 
 def multiply(node: Node, a: Value, b: Value) -> Value:
@@ -81,6 +91,13 @@ def gemm(node: Node) -> list[Value]:
     if c is not None and common_shape(node, c.shape, (rows, columns)) != (rows, columns):
         rule = f"C must have a shape that can be broadcast to {(rows, columns)}"
         node.refuse("C", rule, value=c.shape, found=str(c.shape))
+    several = whole(a, b, 1 - turned[1], length) if node.real("alpha") == node.real("beta") == 1 else None
+    if several is not None and not (c is not None and len(c.shape) > 1):
+        parts = (
+            one._replace(numbers=transposed(node, one.numbers)) if t else one
+            for one, t in zip(several, turned, strict=True)
+        )
+        return [several.scaled(node, exact(node, Whole(*parts)), c)]
     transforms = ("TRANSPOSE" if t else "NONE" for t in turned)
     options: dict[str, Any] = dict(zip(("trans_a", "trans_b"), transforms, strict=True))
     options |= {name: node.real(name) for name in ("alpha", "beta")}
@@ -100,17 +117,20 @@ def matmul_integer(node: Node) -> list[Value]:
     """MatMulInteger: (A - zero)·(B - zero), exactly."""
     a, b = node.input(0), node.input(1)
     zeros = {name: _by(node, i, side) for i, name, side in ((2, "a_zero_point", a), (3, "b_zero_point", b))}
-    given = {name: value for name, value in zeros.items() if value is not None}
+    return [_integers(node, a, b, {name: value for name, value in zeros.items() if value is not None})]
+
+
+def _integers(node: Node, a: Value, b: Value, given: dict[str, Value]) -> Value:
+    """The exact product of bytes, with the zero points that there are by name."""
 
     def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
         def call(first: Any, second: Any, *others: Any, **named: Any) -> Any:
             places = dict(zip(given, others, strict=True))
             return dml.matrix_multiply_integer(first, second, **places, **named)
 
-        element = element_of(DataType.INT32)
-        return node.tracer.apply(call, [x, y, *given.values()], shape, element=element)
+        return node.tracer.apply(call, [x, y, *given.values()], shape, element=INT32)
 
-    return [matrices(node, a, b, run)]
+    return matrices(node, a, b, run)
 
 
 def _by(node: Node, index: int, side: Value) -> Value | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
-from anydml.graph.weights import FEW
 from anydml.ir.weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
+from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import FLOAT, element_of, read_element_type
@@ -125,6 +126,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
+FEW = 8
+"""Rows up to which they are."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -179,6 +182,56 @@ def matmul_bits(node: Node) -> list[Value]:
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
     result = node.tracer.reshape(found, (*a.shape[:-1], columns))
     return [result if bias is None else compute(node, dml.add, result, bias)]
+
+
+def gather_blocks(node: Node) -> list[Value]:
+    """GatherBlockQuantized: rows of 4 or 8 bits that indices point at, each block of which has a scale."""
+    data, indices, scales, zeros = node.input(0), node.input(1), node.input(2), node.optional(3)
+    bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
+    axes = [node.axis(node.integer(name), len(data.shape)) for name in ("gather_axis", "quantize_axis")]
+    packed = data
+    if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
+        packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
+    length = packed.shape[-1] * 8 // max(bits, 1)
+    if bits not in _KINDS or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % max(block, 1):
+        node.unsupported("data", "only rows of 4 or 8 bits that are whole blocks are supported")
+    if scales.shape != (*data.shape[:-1], length // block):
+        rule = f"scales must have the shape {(*data.shape[:-1], length // block)}, one for each block of {block}"
+        node.refuse("scales", rule, value=scales.shape, found=str(scales.shape))
+    kind = DataType[data.element.name] if data.element.is_half else _KINDS[bits]
+    rows, by = (take_blocks(node, one, indices, 0) for one in (packed, scales))
+    whole = (math.prod(rows.shape[:-1]), length)
+
+    def unpack(x: Any, scale: Any, **named: Any) -> Any:
+        return dml.dequantize(
+            x.reinterpret(whole, data_type=kind), scale.reinterpret((whole[0], by.shape[-1])), **named
+        )
+
+    found = node.tracer.apply(unpack, [rows, by], whole, element=scales.element, folds=False)
+    shape = (*rows.shape[:-1], length)
+    middle = 0 if kind.is_signed else 2 ** (bits - 1)  # which DEQUANTIZE takes for the zero point where none is given
+    if zeros is None and not (data.element.is_half and middle):
+        return [node.tracer.reshape(found, shape)]
+    points = Value.of(scales.element, 0) if zeros is None else _points(node, zeros, indices, by, bits)
+    apart = compute(node, dml.multiply, compute(node, dml.subtract, Value.of(scales.element, middle), points), by)
+    blocks = node.tracer.reshape(found, (*by.shape, block))
+    return [node.tracer.reshape(compute(node, dml.add, blocks, node.tracer.reshape(apart, (*by.shape, 1))), shape)]
+
+
+def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
+    """A zero point for each scale; of 4 bits they may lie two to a byte, and a row begins with one."""
+    rows = take_blocks(node, zeros, indices, 0)
+    if rows.shape == by.shape:
+        return convert(node, rows, by.element)
+    _check_shape(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
+    low, high = (
+        compute(node, dml.bit_and, rows, Value.of(UINT8, 15)),
+        compute(node, dml.bit_shift_right, rows, Value.of(UINT8, 4)),
+    )
+    pairs = [node.tracer.reshape(one, (*rows.shape, 1)) for one in (low, high)]
+    both = node.tracer.apply_to_list(dml.join, pairs, (*rows.shape, 2), len(rows.shape))
+    flat = node.tracer.reshape(both, (*rows.shape[:-1], 2 * rows.shape[-1]))
+    return convert(node, take(node, flat, [0] * len(by.shape), list(by.shape), [1] * len(by.shape)), by.element)
 
 
 def _round_rows(block: int, x: Any, **named: Any) -> Any:

@@ -26,10 +26,11 @@ def nonzero(node: Node) -> list[Value]:
 def compress(node: Node) -> list[Value]:
     """Compress: the slices along an axis, or the elements, that a condition says; it must be known."""
     data, condition = node.input(0), node.input(1)
-    if len(condition.shape) != 1:
-        rule = "condition must have 1 dimension"
-        node.refuse("condition", rule, value=condition.shape, found=str(condition.shape))
-    if not node.has("axis"):
+    if not condition.shape:
+        node.refuse("condition", "condition must have 1 dimension", value=(), found="()")
+    if not node.has(
+        "axis"
+    ):  # Paddle's exporter gives a condition of the data's shape, and ONNX Runtime takes its elements
         data = node.tracer.reshape(data, (data.count,))
     axis = node.axis(node.integer("axis", 0), len(data.shape))
     if condition.count > data.shape[axis]:

@@ -10,6 +10,7 @@ from anydml.errors import Fault, ModelFileError, printable
 from anydml.locks import make_lock
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
+from anydml.onnx.parts.foreseeing import foreseen
 from anydml.onnx.parts.growing import grown_size, may_grow
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.tensors import decode_tensor, is_external
@@ -35,6 +36,8 @@ class HostPart(Part):
         for node in self._all:
             refuse_external(node)
         self._evaluators: dict[Any, Evaluator] = {}
+        self._foreseen: set[Any] = set()
+        """The shapes whose results are not too large."""
         self._lock = make_lock()
         self.copied = 0
         """Bytes that its last run read and made, which are copied where the device has memory of its own."""
@@ -57,6 +60,7 @@ class HostPart(Part):
         if may_grow(self.nodes[0]):
             inputs = [given[name] if name in given else self._constant(name) for name in self.nodes[0].input if name]
             source.beside.limit.check(grown_size(self.nodes[0], inputs), f"results of {self.label}", source.name)
+        self._foresee(given)
         evaluator, recorder = self._evaluator(given), WATCHER.get()
         if recorder is None:
             results = evaluator.run(given)
@@ -65,6 +69,21 @@ class HostPart(Part):
         self.copied = sum(map(_size, (*given.values(), *results)))
         source.beside.limit.check(sum(map(_size, results)), f"results of {self.label}", source.name)
         return results
+
+    def _foresee(self, given: dict[str, Any]) -> None:
+        """Refuse results that shapes say are too large."""
+        inputs = {name: (x.shape, x.itemsize) for name, x in given.items() if isinstance(x, np.ndarray)}
+        key = tuple(inputs.values())
+        if key not in self._foreseen:
+            for name in self._tensors:
+                tensor = self._scope.tensors[name]
+                inputs[name] = tuple(tensor.dims), 1
+            name, size = foreseen(self._all, inputs)
+            source = self._scope.source
+            source.beside.limit.check(size, f"'{printable(name)}', made by {self.label}", source.name)
+            if len(self._foreseen) >= _MOST_EVALUATORS:
+                self._foreseen.clear()
+            self._foreseen.add(key)
 
     def _evaluator(self, given: dict[str, Any]) -> Evaluator:
         key = tuple(_type(value) for value in given.values())

@@ -21,18 +21,28 @@ _MOST_NAMED = 8
 """Nodes of a host part that are named."""
 
 
-def picture_of(parts: Parts, title: str) -> GraphPicture:
-    """The passes of the segment with the most nodes, and a note of each part."""
+def picture_of(parts: Parts, title: str, within: str = "") -> GraphPicture:
+    """Each part in order: the passes of a segment, and in words what else runs, with the parts of its bodies."""
     several = list(parts)
-    notes = tuple(f"part {i} of {len(several)}: {_told(part)}" for i, part in enumerate(several, 1))
-    segments = [part for part in several if isinstance(part, Segment)]
-    for segment in sorted(segments, key=lambda part: -len(part.nodes)):
-        compiled = next((p.compiled for p in reversed(segment.programs) if p.compiled is not None), None)
-        if compiled is not None:
-            found = compiled.explain()
-            shown = f"{title}, part {several.index(segment) + 1} of {len(several)}"
-            return replace(found, notes=(*notes, *found.notes), title=shown)
-    return GraphPicture((), (), (), (), {}, 0, notes, title)
+    found = []
+    for i, part in enumerate(several, 1):
+        head = f"{within}part {i} of {len(several)}"
+        name = f"{head}: {_told(part)}"
+        if isinstance(part, Segment):
+            found.append(_passes(part, name))
+        else:
+            bodies = part.bodies.items() if isinstance(part, Flow) else ()
+            inner = tuple(picture_of(body, f"{head}, {own}", f"{head}, {own}, ") for own, body in bodies)
+            found.append(GraphPicture((), (), (), (), {}, 0, (), name, parts=inner))
+    return GraphPicture((), (), (), (), {}, 0, (), title, parts=tuple(found))
+
+
+def _passes(segment: Segment, title: str) -> GraphPicture:
+    """The passes of the program that a segment compiled last."""
+    compiled = next((p.compiled for p in reversed(segment.programs) if p.compiled is not None), None)
+    if compiled is not None:
+        return replace(compiled.explain(), title=title)
+    return GraphPicture((), (), (), (), {}, 0, ("not compiled yet",) * (not segment.programs), title)
 
 
 def _told(part: Part) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.arrays.cuda import bytes_at, load_torch
 from anydml.errors import BindingError, printable, show
-from anydml.memory import HOST
+from anydml.memory import HOST, numpy_address
 from anydml.onnx.feeding import check_apart
 from anydml.onnx.session.ort_device import OrtDevice
 from anydml.onnx.session.ort_errors import refuse, refuse_type
@@ -19,8 +19,9 @@ from anydml.onnx.session.ort_value import OrtValue, dtype_in, on_host, placed
 from anydml.onnx.session.type_names import number_of, read_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from anydml.onnx.model import Model
     from anydml.onnx.session.inference import InferenceSession
 
 
@@ -39,6 +40,8 @@ class IOBinding:
         """By name, the arrays to be written; the name of a memory for one that each run makes."""
         self._results: dict[str, Any] = {}
         self._direct: dict[str, Any] | None = None
+        self._launch: tuple[Model, Callable[[], object] | None, list[Any], list[Any]] | None = None
+        """Of a model, what runs on the arrays that are bound, the arrays, and where they lay; None before a run."""
 
     # Inputs
 
@@ -60,12 +63,12 @@ class IOBinding:
 
     def _bind_input(self, name: str, array: Any) -> None:
         self.inputs[name] = self._session.read_input(name, array)
-        self._direct = None
+        self._direct = self._launch = None
 
     def clear_binding_inputs(self) -> None:
         """Let go of what is bound to inputs."""
         self.inputs = {}
-        self._direct = None
+        self._direct = self._launch = None
 
     def synchronize_inputs(self) -> None:
         """Wait for copies of inputs to a GPU."""
@@ -102,12 +105,12 @@ class IOBinding:
             raise refuse("IOBinding", name, f"output '{printable(name)}' must be bound to memory that may be written")
         self.outputs[name] = target
         self._results = {}
-        self._direct = None
+        self._direct = self._launch = None
 
     def clear_binding_outputs(self) -> None:
         """Let go of what is bound to outputs, and of their results."""
         self.outputs, self._results = {}, {}
-        self._direct = None
+        self._direct = self._launch = None
 
     def synchronize_outputs(self) -> None:
         """Wait until outputs on a GPU are there."""
@@ -134,6 +137,27 @@ class IOBinding:
             self._direct = found
         return self._direct
 
+    def launch(self, model: Model) -> Callable[[], object] | None:
+        """What runs on what is bound, where that was found, and the model and the arrays are as they were then."""
+        if self._launch is None or self._launch[1] is None:
+            return None
+        own, launch, arrays, lay = self._launch
+        if model is own and [_place(array) for array in arrays] == lay:
+            return launch
+        self._launch = None
+        return None
+
+    def prepare(self, model: Model) -> None:
+        """After a run: look once for what the next ones can do at once, where all is arrays that lie apart."""
+        if self._launch is None:
+            arrays = [*self.inputs.values(), *self.outputs.values()]
+            launch = None
+            if all(type(array) is np.ndarray for array in arrays):
+                with contextlib.suppress(BindingError):
+                    check_apart(self.outputs, list(self.inputs.values()))
+                    launch = model.bound(self.inputs, self.outputs)
+            self._launch = model, launch, arrays, [_place(array) for array in arrays] if launch else []
+
     def take(self, results: dict[str, Any]) -> None:
         """Keep a run's results, each where its output is bound to."""
         for name, target in self.outputs.items():
@@ -154,6 +178,10 @@ class IOBinding:
         found = [on_host(self._results.get(name)) for name in self.outputs]
         bound = self.outputs.values()
         return [np.array(x) if x is target else x for x, target in zip(found, bound, strict=True)]
+
+
+def _place(array: Any) -> tuple[Any, ...]:
+    return numpy_address(array), array.shape, array.strides, array.dtype
 
 
 def _write(name: str, target: Any, found: Any) -> None:

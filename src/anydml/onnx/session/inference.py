@@ -13,8 +13,7 @@ from anydml.engines.threads import get_num_threads
 from anydml.errors import BindingError, DmlError, Fault, printable, show
 from anydml.graph.without import rewritings
 from anydml.locks import cached_property
-from anydml.onnx.graphs import shape_of
-from anydml.onnx.model import Model, load
+from anydml.onnx.loading import load
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
 from anydml.onnx.session.inputs import read_value
@@ -22,13 +21,15 @@ from anydml.onnx.session.options import GraphOptimizationLevel, RunOptions, Sess
 from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed, told
 from anydml.onnx.session.ort_value import OrtValue, on_host
 from anydml.onnx.session.own_threads import OwnThreads
-from anydml.onnx.session.preparing import prepare, without_names
+from anydml.onnx.session.preparing import prepare
 from anydml.onnx.session.providers import find_device, read_providers
 from anydml.onnx.session.timeline import Timeline
+from anydml.onnx.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.onnx.model import Model
     from anydml.onnx.reading import Source
     from anydml.onnx.session.description import ModelMetadata
     from anydml.runtime.device import Device
@@ -187,6 +188,14 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
         """Run on what is bound, into what is bound."""
+        if run_options is None and (launch := iobinding.launch(self._model)) is not None and self._is_free():
+            try:
+                launch()
+                return
+            except OutsideError:
+                pass  # which another program computes
+            except DmlError as error:
+                raise renamed(error) from error.__cause__
         out = iobinding.written()
         if run_options is None and not out and self._is_plain(iobinding.inputs):
             try:  # `with told()` would take 2 us
@@ -196,32 +205,16 @@ class InferenceSession:
             iobinding.take(results)
         else:
             iobinding.take(self._compute(iobinding.inputs, out, run_options))
+        iobinding.prepare(self._model)
 
     def _compute(self, inputs: dict[str, Any], out: dict[str, Any], run_options: Any) -> dict[str, Any]:
         options: RunOptions = read_options(run_options, RunOptions, "run_options")
         timed = contextlib.nullcontext() if self._timeline is None else self._timeline.run(self.device.engine.memory)
         with told(), timed, self._with_threads():
             self._check_terminated(options)
-            try:
-                results = self._model.run(inputs, out=out or None)
-            except BindingError:
-                if not self._loosen(inputs):
-                    raise
-                results = self._model.run(inputs, out=out or None)
+            results = self._model.run(inputs, out=out or None)
             self._check_terminated(options)
         return results
-
-    def _loosen(self, inputs: dict[str, Any]) -> bool:
-        """Forget the names of sizes where arrays disagree on one, which ONNX Runtime never compares: (1, 3, ?, ?)."""
-        declared = {info.name: shape_of(info) or () for info in self._source.proto.graph.input}
-        seen: dict[str, int] = {}
-        for name, array in inputs.items():
-            for size, found in zip(declared.get(name, ()), getattr(array, "shape", ()), strict=False):
-                if isinstance(size, str) and seen.setdefault(size, found) != found:
-                    self.get_outputs()  # which tell sizes by their names
-                    self._model = self._compile(without_names(self._source), self.device)
-                    return True
-        return False
 
     def _check_terminated(self, options: RunOptions) -> None:
         if options.terminate:
@@ -238,8 +231,12 @@ class InferenceSession:
                 return False
         return True
 
+    def _is_free(self) -> bool:
+        """Whether nothing is to be set before a run."""
+        return self._timeline is None and self._threads in (0, get_num_threads())
+
     def _run_plainly(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        if self._threads in (0, get_num_threads()):
+        if self._is_free():
             return self._model.run(feed)
         with OwnThreads(self._threads):
             return self._model.run(feed)

@@ -44,17 +44,6 @@ def prepare(given: Any, options: SessionOptions) -> Source:
     return source
 
 
-def without_names(source: Source) -> Source:
-    """The same model, whose inputs' open sizes have no names."""
-    proto = type(source.proto)()
-    proto.CopyFrom(source.proto)
-    for info in proto.graph.input:
-        for dim in info.type.tensor_type.shape.dim:
-            if dim.HasField("dim_param"):
-                dim.ClearField("dim_param")
-    return replace(source, proto=proto)
-
-
 def _replace(tensor: Any, value: OrtValue) -> None:
     array, dtype = value.numpy(), dtype_of(tensor.data_type)
     if array.dtype != dtype or array.shape != tuple(tensor.dims):

@@ -6,7 +6,7 @@ from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
-from anydml.engines.cpu.kernels.taps import MOST
+from anydml.engines.cpu.kernels.taps_shape import MOST
 
 WORDS = (
     "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
@@ -21,7 +21,8 @@ bytes still.
 
 Where `frame` is not 0 lines of as many bytes are made of the input's, with margins: those of a part, `lines` for each
 row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the
-first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`."""
+first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`. Kernels that know margins read the
+input's own lines: `frame` and `down` are 0, and one line is filled."""
 
 WEIGHTS, WEIGHTS_SIGNED, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED, ZERO, ZERO_SIGNED = (1 << k for k in range(6))
 """What `bytes` is made of: whether weights are bytes, have signs, have a zero point, which has a sign; likewise for the
@@ -39,6 +40,8 @@ def make_planes(scratch: int, results: int) -> str:
     text.read("views", "result + 8")
     text.room("places", VIEWS)
     text.room("weight", MOST // 2 + 1)
+    text.room("weight_at", 1)
+    text.put("weight_at", "weight")
     text.room("zeros", 2)
     take_scratch(text, scratch)
     text.room("chosen", 1)
@@ -62,9 +65,11 @@ def make_planes(scratch: int, results: int) -> str:
         text.let("out", "target + first * target_down if is_direct != 0 else memory")
         text.let("out_step", "target_down if is_direct != 0 else line * 4")
         text.read("kernel", "chosen")
+        text.read("given", "weight_at")
         text.let("begins", "framed if frame != 0 else x_base + first * down")
+        where = ("first", "first * lines - top", "source_rows", "framed")
         text.invoke(
-            "kernel", "begins", "pitch", "weight", "out", "out_step", "some", "line", "result", "result_bases", "first"
+            "kernel", "begins", "pitch", "given", "out", "out_step", "some", "line", "result", "result_bases", *where
         )
         with text.when("is_direct == 0 and is_whole"):
             text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)
@@ -106,7 +111,10 @@ def _make_lines(text: Steps) -> None:
 def _bring_weights(text: Steps) -> None:
     text.invoke("@bases", "weights", "rank", "places + 8", "weights_bases")
     text.read("source", "weights_bases")
-    with text.when("bytes == 0"), text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
+    with text.when("bytes == 0 and tap_rows == 1 and weight_beside == 4"):
+        text.put("weight_at", "source")
+    is_apart = "bytes == 0 and (tap_rows > 1 or weight_beside != 4)"
+    with text.when(is_apart), text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
         found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
         text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
     with text.when("bytes"):

@@ -74,8 +74,13 @@ def make_bases() -> str:
     text.let("strides", "w + views * 24 + numbers * 8")
     with text.loop("v", 0, "views"):
         text.read("base", "w + v * 8")
-        text.put("bases + v * 8", "base")
-        with text.loop("d", 0, "rank"):
+        with text.when("rank == 1"):  # a unit of a small plane takes less than its divisions
+            text.read("only", "places")
+            text.read("by", "strides + v * 8")
+            text.put("bases + v * 8", "base + only * by")
+        with text.when("rank != 1"):
+            text.put("bases + v * 8", "base")
+        with text.loop("d", 0, "rank if rank != 1 else 0"):
             text.read("at", "places + d * 8")
             text.read("stride", "strides + (d * views + v) * 8")
             text.read("old", "bases + v * 8")
@@ -87,7 +92,7 @@ def make_bases() -> str:
 def find_place(text: Steps, number: str, sizes_at: int) -> None:
     """Where the unit of a number is in the batch: its coordinates, in the words `places` from the second on."""
     text.put("places + rank * 8", number)
-    with text.loop("e", 0, "rank"):
+    with text.loop("e", 0, "rank if rank != 1 else 0"):
         text.let("d", "rank - 1 - e")
         text.read("count_d", f"words + ({sizes_at} + d) * 8")
         text.read("left_over", "places + (d + 1) * 8")

@@ -1,80 +1,30 @@
 """Small windows that walk over planes: each tap is a row of the input, moved, so that vectors lie along results.
 
 A depthwise convolution sums taps times weights, a pooling adds them up or takes the largest. `taps(x, pitch, weights,
-out, out_step, rows, count, section, bases, first)` computes rows of `count` results from an input whose lines lie
-`pitch` apart; products are in the order in which a tile adds them up, so that sums have its bits. The last rows and
-columns overlap those before: there are at least `TOGETHER` rows and a vector of columns.
+out, out_step, rows, count, section, bases, first, start, height, blank)` computes rows of `count` results from an input
+whose lines lie `pitch` apart; products are in the order in which a tile adds them up, so that sums have its bits. The
+last rows and columns overlap those before.
+
+Where windows reach past the input, `x` is its first of `height` lines, `start` the number of the first that is read,
+and `blank` a line of what is around it: 144 planes of 56 x 56 by 3 x 3 take 343 us so, and 438 where lines are copied
+between margins (one thread of an Arm Neoverse-N1).
 
 Bytes less their zero point are multiplied as numbers of 16 bits, and summed as 32.
 """
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, NamedTuple
-
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.folds import combine
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.steps import Steps
-from anydml.enums import DataType
+from anydml.engines.cpu.kernels.taps_shape import MOST, Group, Taps
 from anydml.ir.expressions import fold, load
-from anydml.ir.trees import write
-
-if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.endings import Ending
-
-TOGETHER = 4
-"""Rows of results at once: they share lines of the input."""
-MOST = 64
-"""Taps at most; the input's zero point lies after as many weights."""
-
-
-class Taps(NamedTuple):
-    """What the text is written for: distances are in lines of the input, and in elements along one."""
-
-    op: str
-    """`fma`, or the name of a fold."""
-    rows: int
-    columns: int
-    down: int
-    """From a result to the one below."""
-    step: int
-    """And to the one beside: 1 or 2."""
-    below: int
-    """From a tap to the one below."""
-    beside: int
-    lanes: int
-    by_lane: bool
-    """Whether arithmetic takes a weight from a lane of a vector, as an Arm's."""
-    kind: str = "f32"
-    """Of the input: `f32`, or with weights `i8` or `u8`."""
-    ending: Ending | None = None
-    """What is computed from folds; None where they are results."""
-
-    @property
-    def name(self) -> str:
-        """The kernel's."""
-        *plain, ending = self
-        if ending is None:
-            return "taps " + " ".join(map(str, plain))
-        tree = write(ending.value, numbers=False) + repr([(str(leaf.value), leaf.op) for leaf in ending.leaves])
-        return f"taps {' '.join(map(str, plain))} {hashlib.sha256(f'{tree}{ending.moves}'.encode()).hexdigest()[:32]}"
-
-    @property
-    def sums(self) -> DataType:
-        """The type that is folded in."""
-        return DataType.FLOAT32 if self.kind == "f32" else DataType.INT32
-
-    @property
-    def is_by_line(self) -> bool:
-        """Whether lines are folded first, then what lies side by side: extremes, which no order changes."""
-        return self.op in ("max", "min") and self.beside == 1 and self.step <= self.columns <= self.step + self.lanes
 
 
 def make_taps(taps: Taps) -> str:
     """The text of the kernel."""
-    return (_Extremes if taps.is_by_line else TapsText)(taps).write()
+    return TapsText(taps).write()
 
 
 class TapsText:
@@ -90,8 +40,10 @@ class TapsText:
         self.result = taps.sums if taps.ending is None else taps.ending.value.type
         self.weights: list[str] = []
         self.zero = ""
-        self.pairs: dict[int, str] = {}
-        """What was read of a line, twice as long as a vector, by its first element."""
+        self.pairs: dict[tuple[str, int], str] = {}
+        """What was read of a line, twice as long as a vector, by its group's column and its first element."""
+        self.fill: dict[int, str] = {}
+        """What is blank, by the elements of a vector."""
 
     def write(self) -> str:
         """The whole text."""
@@ -100,31 +52,67 @@ class TapsText:
             self.take_weights()
         if self.ending is not None:
             self.ending.enter()
-        wide = 2 * taps.lanes
-        # A vector of every other element is read with one element more, which the last one does not have.
-        text.let("wide", f"((count - {taps.step - 1}) // {wide}) * {wide}")
-        with text.loop("r", 0, "rows", TOGETHER):
-            text.let("row", f"min(r, rows - {TOGETHER})")
-            text.let("line", f"x + row * pitch * {taps.down}")
+        if taps.left is not None:
+            blank = text.new(f"load {self.scalar}, ptr {text.place('blank')}, align {self.width}")
+            self.fill = {n * taps.lanes: text.spread(blank, self.scalar, n * taps.lanes) for n in (1, 2)}
+        with text.loop("r", 0, "rows", taps.together):
+            text.let("row", f"min(r, rows - {taps.together})")
             text.let("to", "out + row * out_step")
-            with text.loop("c", 0, "wide", wide):
-                self.write_block("c", 2)
-            with text.loop("d", "wide", "count", taps.lanes):
-                text.let("at", f"min(d, count - {taps.lanes})")
-                self.write_block("at", 1)
+            self.find_lines()
+            self.write_row()
         text.add("ret void")
-        names = ("x", "pitch", "weights", "out", "out_step", "rows", "count", "section", "bases", "first")
+        names = ["x", "pitch", "weights", "out", "out_step", "rows", "count", "section", "bases", "first"]
+        names += ["start", "height", "blank"]
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def find_lines(self) -> None:
+        """Where the lines of some rows begin: those above and below the input are blank."""
+        text, taps = self.text, self.taps
+        for i in sorted(self.served()):
+            number = f"row * {taps.down} + {i}"
+            if taps.left is None:
+                text.let(_line(i), f"x + ({number}) * pitch")
+                continue
+            number = f"start + {number}"
+            is_there = f"{number} >= 0 and {number} < height"
+            text.let(_line(i), f"x + ({number}) * pitch if {is_there} else blank")
+
+    def write_row(self) -> None:
+        """Rows of results, block by block: the last vector ends with the row, and may overlap the one before it."""
+        text, taps = self.text, self.taps
+        wide, most = taps.vectors * taps.lanes, taps.vectors - 1
+        before = [Group("0", most, is_left=True)] * bool(most)
+        if taps.is_single:
+            text.let("last", f"count - {taps.lanes}")
+            self.write_block([*before, Group("last", 1, most, is_left=not most, is_right=True)])
+            return
+        begin = 0
+        if taps.left is not None:
+            begin = wide
+            self.write_block([Group("0", taps.vectors, is_left=True)])
+        text.let("end", f"count - {wide}")
+        with text.loop("c", begin, "end", wide):
+            self.write_block([Group("c", taps.vectors)])
+        text.let("last", f"count - {taps.lanes}")
+        self.write_block([*([Group("end", most)] * bool(most)), Group("last", 1, most, is_right=True)])
 
     def take_weights(self) -> None:
         """Weights of an Arm, in vectors; and the input's zero point."""
         text, taps = self.text, self.taps
+        count, lanes = taps.rows * taps.columns, taps.lanes
         if taps.by_lane:
-            count = -(-taps.rows * taps.columns // taps.lanes)
+            whole = count // lanes * lanes
             self.weights = [
-                text.new(f"load {self.vector}, ptr {text.place(f'weights + {4 * taps.lanes * i}')}, align 4")
-                for i in range(count)
+                text.new(f"load {self.vector}, ptr {text.place(f'weights + {4 * i}')}, align 4")
+                for i in range(0, whole, lanes)
             ]
+            if whole < count:
+                self.weights.append("poison")
+            for i in range(whole, count):  # nothing is read past the last
+                one = text.new(f"load {self.sum_scalar}, ptr {text.place(f'weights + {4 * i}')}, align 4")
+                self.weights[-1] = text.new(
+                    f"insertelement {self.vector} {self.weights[-1]}, {self.sum_scalar} {one}, i32 {i - whole}"
+                )
         if taps.kind != "f32":
             short = f"<{taps.lanes} x i16>"
             self.weights = [text.new(f"trunc {self.vector} {one} to {short}") for one in self.weights]
@@ -134,43 +122,45 @@ class TapsText:
     def served(self) -> dict[int, list[tuple[int, int]]]:
         """By line of the input the rows of results that it serves, with their taps."""
         found: dict[int, list[tuple[int, int]]] = {}
-        for r in range(TOGETHER):
+        for r in range(self.taps.together):
             for a in range(self.taps.rows):
                 found.setdefault(r * self.taps.down + a * self.taps.below, []).append((r, a))
         return found
 
-    def write_block(self, at: str, vectors: int) -> None:
+    def write_block(self, groups: list[Group]) -> None:
         """Some rows of some vectors: each line of the input is read once for all rows that it serves."""
         text, taps = self.text, self.taps
         sums: dict[tuple[int, int], str] = {}
         served = self.served()
         # In the order of taps for each result, whichever way they are walked.
         for i in sorted(served, reverse=taps.below < 0):
-            line = self.line(i, at)
             self.pairs.clear()
             for b in range(taps.columns):
-                for v in range(vectors):
-                    x = self._read(line, b * taps.beside + v * taps.lanes * taps.step, is_last=vectors == 1)
-                    for r, a in served[i]:
-                        sums[r, v] = self._add(sums.get((r, v)), x, a * taps.columns + b)
+                for group in groups:
+                    for v in range(group.vectors):
+                        x = self._read(group, i, b * taps.beside + v * taps.lanes * taps.step)
+                        for r, a in served[i]:
+                            key = (r, group.first + v)
+                            sums[key] = self._add(sums.get(key), x, a * taps.columns + b)
+            if taps.by_lane and taps.kind == "f32" and taps.vectors > 2:
+                # Or LLVM reads the next lines before it computes, and more than registers hold.
+                for one, total in sums.items():
+                    sums[one] = text.new(f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {total})')
             text.add('call void asm sideeffect "", "~{memory}"()')
-        self.put(sums, at)
+        self.put(sums, groups)
 
-    def line(self, i: int, at: str) -> str:
-        """The address of a line of the input, from the column of some result on."""
-        return self.text.value(f"line + {i} * pitch + {at} * {self.width * self.taps.step}")
-
-    def put(self, sums: dict[tuple[int, int], str], at: str) -> None:
+    def put(self, sums: dict[tuple[int, int], str], groups: list[Group]) -> None:
         """Write results, by row and vector."""
         text, lanes, kind = self.text, self.taps.lanes, kind_of(self.result)
         width, vector = int(kind[1:]) // 8, f"<{lanes} x {scalar_text(kind)}>"
         if self.ending is not None:
             self.ending.clear()
+        columns = {group.first + v: (group.at, lanes * v) for group in groups for v in range(group.vectors)}
         for (r, v), total in sums.items():
-            value = total
+            value, (at, on) = total, columns[v]
             if self.ending is not None:
-                value = self.ending.compute(total, r, v, f"first + row + {r}", f"{at} + {lanes * v}")
-            place = text.place(f"to + {r} * out_step + {at} * {width} + {width * lanes * v}")
+                value = self.ending.compute(total, r, v, f"first + row + {r}", f"{at} + {on}")
+            place = text.place(f"to + {r} * out_step + {at} * {width} + {width * on}")
             text.add(f"store {vector} {value}, ptr {place}, align {width}")
 
     def _add(self, total: str | None, x: str, tap: int) -> str:
@@ -197,34 +187,48 @@ class TapsText:
         product = text.new(f"mul nsw {self.vector} {long[0]}, {long[1]}")
         return product if total is None else text.new(f"add {self.vector} {total}, {product}")
 
-    def _read(self, line: str, offset: int, *, is_last: bool) -> str:
-        """A vector of the input, so many elements on: all, or every other one; of bytes less their zero point."""
+    def _read(self, group: Group, i: int, offset: int) -> str:
+        """A vector of a line, so many elements on: all, or every other one; of bytes less their zero point."""
         text, lanes = self.text, self.taps.lanes
-        found = self._elements(line, offset, is_last=is_last)
+        found = self._elements(group, i, offset)
         if self.taps.kind == "f32":
             return found
         widen, short = "zext" if self.taps.kind == "u8" else "sext", f"<{lanes} x i16>"
         return text.new(f"sub {short} {text.new(f'{widen} <{lanes} x i8> {found} to {short}')}, {self.zero}")
 
-    def _elements(self, line: str, offset: int, *, is_last: bool) -> str:
+    def _elements(self, group: Group, i: int, offset: int) -> str:
         lanes = self.taps.lanes
         if self.taps.step == 1:
-            return self.load(line, offset, lanes)
-        if not is_last:
-            first = offset - 1 if offset - 1 in self.pairs else offset
-            if first not in self.pairs:
-                self.pairs[first] = self.load(line, offset, 2 * lanes)
-            count, both = 2 * lanes, (self.pairs[first], "poison")
+            return self.load(group, i, offset, lanes)
+        if not group.is_right:
+            first = offset - 1 if (group.at, offset - 1) in self.pairs else offset
+            if (group.at, first) not in self.pairs:
+                self.pairs[group.at, first] = self.load(group, i, offset, 2 * lanes)
+            count, both = 2 * lanes, (self.pairs[group.at, first], "poison")
             order = list(range(offset - first, 2 * lanes, 2))
-        else:
-            count, both = lanes, (self.load(line, offset, lanes), self.load(line, offset + lanes - 1, lanes))
+        else:  # the last of two vectors would be read with one element more, which there may not be
+            count = lanes
+            both = (self.load(group, i, offset, lanes), self.load(group, i, offset + lanes - 1, lanes))
             order = [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)]
         return self.pick(both, count, order)
 
-    def load(self, line: str, offset: int, count: int) -> str:
-        """Some elements of a line, so many on."""
-        place = self.text.new(f"inttoptr i64 {self.text.new(f'add i64 {line}, {self.width * offset}')} to ptr")
-        return self.text.new(f"load <{count} x {self.scalar}>, ptr {place}, align {self.width}")
+    def load(self, group: Group, i: int, offset: int, count: int) -> str:
+        """Some elements of a line, so many on from a group's first; those that a line does not have are blank."""
+        text, taps = self.text, self.taps
+        left, out = taps.left or 0, 0
+        if taps.left is not None and group.is_left:
+            out = min(offset - left, 0)
+        if taps.left is not None and group.is_right and not out:
+            past = offset - (taps.lanes - 1) * taps.step + taps.over - 1 - (taps.columns - 1) * taps.beside
+            out = max(past + count, 0)
+        at = text.value(f"{_line(i)} + {group.at} * {self.width * taps.step} + {self.width * (offset - left - out)}")
+        found = text.new(
+            f"load <{count} x {self.scalar}>, ptr {text.new(f'inttoptr i64 {at} to ptr')}, align {self.width}"
+        )
+        if not out:
+            return found
+        order = [k + out if 0 <= k + out < count else count for k in range(count)]
+        return self.pick((found, self.fill[count]), count, order)
 
     def pick(self, both: tuple[str, str], count: int, order: list[int]) -> str:
         """A vector of the elements of two, which have `count` each."""
@@ -232,59 +236,6 @@ class TapsText:
         return self.text.new(f"shufflevector {kind} {both[0]}, {kind} {both[1]}, <{len(order)} x i32> <{mask}>")
 
 
-class _Extremes(TapsText):
-    """Vectors of lines are folded as they lie; every other element is taken apart, and elements are shifted, after it.
-
-    The largest of 3 x 3 by 2 of 64 planes of 112 x 112 takes 267 us so, and 362 tap by tap (one thread of an Arm
-    Neoverse-N1).
-    """
-
-    def write_block(self, at: str, vectors: int) -> None:
-        """Some rows of some vectors."""
-        taps, lanes = self.taps, self.taps.lanes
-        count = vectors * taps.step
-        # The last vector ends with the last element that is needed.
-        starts = [lanes * i for i in range(count)]
-        if taps.columns > taps.step:
-            starts.append(lanes * count + taps.columns - taps.step - lanes)
-        read: dict[tuple[int, int], str] = {}
-        for r in range(TOGETHER):
-            folded = [self._down(read, r, start, at) for start in starts]
-            streams = [folded[:count]] if taps.step == 1 else self._apart(folded[:count])
-            sums = {}
-            for v in range(vectors):
-                found = [self._shifted(streams, folded, starts, b, v) for b in range(taps.columns)]
-                total = found[0]
-                for one in found[1:]:
-                    total = combine(self.text, self.fold, total, one, lanes)
-                sums[r, v] = total
-            self.put(sums, at)
-
-    def _down(self, read: dict[tuple[int, int], str], r: int, start: int, at: str) -> str:
-        """A vector folded over the lines of a window; lines are read once for all rows."""
-        total = ""
-        for a in range(self.taps.rows):
-            i = r * self.taps.down + a * self.taps.below
-            if (i, start) not in read:
-                read[i, start] = self.load(self.line(i, at), start, self.taps.lanes)
-            one = read[i, start]
-            total = combine(self.text, self.fold, total, one, self.taps.lanes) if total else one
-        return total
-
-    def _apart(self, folded: list[str]) -> list[list[str]]:
-        """Every other element of vectors, from the first on and from the second on."""
-        lanes = self.taps.lanes
-        pairs = list(zip(folded[::2], folded[1::2], strict=True))
-        return [[self.pick(pair, lanes, list(range(phase, 2 * lanes, 2))) for pair in pairs] for phase in (0, 1)]
-
-    def _shifted(self, streams: list[list[str]], folded: list[str], starts: list[int], b: int, v: int) -> str:
-        """The elements under a tap of the results of a vector."""
-        lanes, step = self.taps.lanes, self.taps.step
-        stream, shift = streams[b % step], b // step
-        if not shift:
-            return stream[v]
-        places = [k + shift for k in range(lanes)]
-        if v + 1 < len(stream):
-            return self.pick((stream[v], stream[v + 1]), lanes, places)
-        last = [k if k < lanes else lanes + (lanes * v + k) * step + b % step - starts[-1] for k in places]
-        return self.pick((stream[v], folded[-1]), lanes, last)
+def _line(i: int) -> str:
+    """The name of where a line begins."""
+    return f"line_{'below' if i >= 0 else 'above'}_{abs(i)}"

@@ -6,7 +6,8 @@ sums the zero point times all weights.
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, Taps, TapsText
+from anydml.engines.cpu.kernels.taps import TapsText
+from anydml.engines.cpu.kernels.taps_shape import MOST, Group, Taps
 
 FOUR = 4
 """Products of one sum that an instruction adds up."""
@@ -43,25 +44,25 @@ class _Dots(TapsText):
         self.start = text.spread(text.new(f"mul i32 {off}, {total}"), "i32", FOUR)
         text.declared[f"declare {_SUMS} {_DOT}({_SUMS}, {_WHOLE}, {_WHOLE})"] = None
 
-    def write_block(self, at: str, vectors: int) -> None:
+    def write_block(self, groups: list[Group]) -> None:
         """Some rows of some vectors."""
         text, served = self.text, self.served()
+        halves = [(group, v) for group in groups for v in range(2 * group.vectors)]
         sums: dict[tuple[int, int], str] = {}
         for i in sorted(served):
-            line = self.line(i, at)
-            for v in range(2 * vectors):
-                quads = self._quads(line, v)
+            for v, (group, half) in enumerate(halves):
+                quads = self._quads(group, i, half)
                 for r, a in served[i]:
                     args = f"{_SUMS} {sums.get((r, v), self.start)}, {_WHOLE} {quads}, {_WHOLE} {self._line(a)}"
                     sums[r, v] = text.new(f"call {_SUMS} {_DOT}({args})")
             text.add('call void asm sideeffect "", "~{memory}"()')
         order = ", ".join(f"i32 {k}" for k in range(2 * FOUR))
         both = {}
-        for r in range(TOGETHER):
-            for v in range(vectors):
+        for r in range(self.taps.together):
+            for v in range(len(halves) // 2):
                 pair = f"{_SUMS} {sums[r, 2 * v]}, {_SUMS} {sums[r, 2 * v + 1]}"
                 both[r, v] = text.new(f"shufflevector {pair}, <{2 * FOUR} x i32> <{order}>")
-        self.put(both, at)
+        self.put(both, groups)
 
     def _line(self, a: int) -> str:
         """The weights of a line, for each of four results."""
@@ -69,13 +70,13 @@ class _Dots(TapsText):
         vector = self.lines[a // FOUR]
         return self.text.new(f"shufflevector {_WHOLE} {vector}, {_WHOLE} poison, <{FOUR * FOUR} x i32> <{lanes}>")
 
-    def _quads(self, line: str, v: int) -> str:
+    def _quads(self, group: Group, i: int, v: int) -> str:
         """The four bytes of a line that each of four results has; the second four end with what both need."""
         text, taps = self.text, self.taps
         count, pair, first = (2 if taps.step == 1 else 4) * FOUR, v // 2 * 2 * FOUR * taps.step, 0
         if v % 2:
             first = (2 * FOUR - 1) * taps.step + taps.columns - count
-        found = self.load(line, pair + first, count)
+        found = self.load(group, i, pair + first, count)
         kind = f"<{count} x i8>"
         if taps.kind == "u8":
             found = text.new(f"xor {kind} {found}, splat (i8 -128)")

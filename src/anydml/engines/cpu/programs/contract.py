@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import (
+    ALONG_STEPS,
     AS_IT_LIES,
     DOTS,
     HALVES,
@@ -36,12 +38,14 @@ from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
     from anydml.engines.cpu.programs.contracted import Section
     from anydml.engines.cpu.programs.panels import Panels
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Map, Reduce
 
 TURNS = 4
 """Units for each thread, so that one that is held up leaves its share to the others."""
@@ -102,6 +106,17 @@ def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
     return None if rows is None else _plan(sides, tile, ahead=rows)
 
 
+def plan_sides(
+    primitive: Reduce, weights: Expr, section: Callable[[Sides, tuple[int, ...]], Section], layouts: Mapping[str, Map]
+) -> ContractProgram | None:
+    """Tiles over panels of weights that rows of a kernel make; `section` has what those read, along a side."""
+    sides = _sides(primitive)
+    if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
+        return None
+    found = _plan(sides, tile_for(sides.kind, sides.m), made=(weights, section))
+    return replace(found, layouts=layouts)
+
+
 def _sides(primitive: Reduce) -> Sides | None:
     """The sides of a contraction that there are tiles for."""
     found = match_contraction(primitive)
@@ -131,11 +146,17 @@ def _is_across(sides: Sides) -> bool:
     return min(sides.m, sides.n) == 1 and is_beside and is_apart
 
 
-def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels | None = None) -> ContractProgram:
-    """With panels of columns or of rows that are laid out ahead."""
+def _plan(
+    sides: Sides,
+    tile: Tile,
+    panels: Panels | None = None,
+    ahead: Panels | None = None,
+    made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
+) -> ContractProgram:
+    """With panels of columns or of rows that are laid out ahead, or with a factor that a kernel makes."""
     octets = plan_octets(sides, tile)
     # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
-    is_plain = not panels and sides.windows is None and (not octets or sides.m == 1)
+    is_plain = not (panels or made) and sides.windows is None and (not octets or sides.m == 1)
     skinny = plan_skinny(sides, tile) if is_plain else None
     octets = None if skinny else octets
     are_halves = panels is not None and panels.width == 2
@@ -152,8 +173,9 @@ def _plan(sides: Sides, tile: Tile, panels: Panels | None = None, ahead: Panels 
         (left, pack_left), (right, pack_right) = octets.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
     else:
-        left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch)
-        right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, "p" if panels else "")
+        left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
+        lying = "p" if panels else ""
+        right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
     if ahead:
         left, left_mode = ahead.section, PANELS
     if panels:
@@ -241,11 +263,19 @@ def _block(steps: int, columns: int, together: int) -> int:
 
 
 def _factor(
-    sides: Sides, value: Expr, across: tuple[int, ...], panel: int, pitch: int, lying: str = ""
+    sides: Sides,
+    value: Expr,
+    across: tuple[int, ...],
+    panel: int,
+    pitch: int,
+    lying: str = "",
+    made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
 ) -> tuple[Section, int, Kernel]:
     """The section of a factor, how it is brought, and what packs it: as elements lie, which may be given."""
     leaf, kind = element_of(value), sides.kind
-    if value is sides.windows:
+    if made is not None and value is made[0]:
+        lies, section, mode = "t", made[1](sides, across), ALONG_STEPS
+    elif value is sides.windows:
         lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
         on, step = sides.tables()
         section = sides.section((), [sides.lie(leaf)], [step], [on])

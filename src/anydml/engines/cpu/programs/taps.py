@@ -22,12 +22,15 @@ from anydml.engines.cpu.kernels.planes import (
 )
 from anydml.engines.cpu.kernels.room import RESULT, SCRATCH
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
-from anydml.engines.cpu.kernels.taps import MOST, TOGETHER, Taps, make_taps
+from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
+from anydml.engines.cpu.kernels.taps_extremes import make_extremes
+from anydml.engines.cpu.kernels.taps_shape import MOST, Taps
 from anydml.engines.cpu.programs.contract import FLOPS
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import Sides, byte_less_zero
+from anydml.engines.cpu.programs.taps_blocks import in_blocks, with_margins
 from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
@@ -57,6 +60,8 @@ NEAR = 48 * 1024
 """Bytes of lines with margins that a part has: the first cache has them, and results."""
 FRAMED = SCRATCH - RESULT - 4096
 """Bytes of them that a scratch has room for."""
+TOGETHER = 4
+"""Rows of a part at least."""
 PART = 4096
 """Results of a part of a plane: the first cache has them, with what they are folded from."""
 
@@ -118,13 +123,18 @@ def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram 
 
 
 def _is_framed(sides: Sides, found: _Found, taps: Taps, frame: Frame) -> bool:
-    """Whether the input alone has margins, and windows are walked onward in it, from its first element on."""
+    """Whether the input alone has margins, and windows are walked onward in it, from its first element on.
+
+    The rows of results are a plane's: those of planes that give one row each are not.
+    """
     lie = sides.lie(found.x)
     others = [view for slot, view in enumerate(sides.primitive.sources) if slot != found.x.value]
     is_onward = lie.tensor == frame.name and not lie.offset and min(_pair(sides, lie)) >= 0
     last = (sides.count(sides.columns) - 1) * taps.step + (taps.columns - 1) * taps.beside
     is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and last < frame.line
     is_line = is_line and frame.lie(lie, sides.batch) is not None
+    lowest = (sides.count(sides.rows) - 1) * lie.along(sides.rows) + (taps.rows - 1) * _pair(sides, lie)[0]
+    is_line = is_line and (not frame.height or lowest < frame.height * frame.line * lie.width)
     return is_onward and is_line and all(view.tensor != frame.name for view in others)
 
 
@@ -164,7 +174,7 @@ def _taps(sides: Sides, found: _Found) -> Taps | None:
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
     distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)
     kind = kind_of(found.x.type)
-    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, _ending(sides))
+    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, ending=_ending(sides))
     return taps if max(map(abs, distances)) <= FAR else None
 
 
@@ -205,14 +215,24 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
     parts = min(max(-(-height * line // PART), 1), height // TOGETHER)
     framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
-    if frame is not None:
+    down, pitch = x.strides[rows], _pitch(sides, x)
+    taps = in_blocks(taps, height // parts, line)
+    own = None
+    if frame is not None and pitch == frame.line * x.width:
+        own = with_margins(taps, line, frame.left, frame.inner.sizes[-1])
+    if frame is not None and own is not None:
+        taps = own
+        framing, pitch, down = frame.lines(down // pitch), frame.inner.strides[-2] * x.width, 0
+    elif frame is not None:
         pitch, (below, _) = frame.line * x.width, _pair(sides, x)
         step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
         parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
         size = ((-(-height // parts) - 1) * step + reach) * pitch
         if size > FRAMED:
             return None
-        framing = frame.words(step, reach, size)
+        taps = in_blocks(taps, height // parts, line)
+        framing, pitch = frame.words(step, reach, size), _pitch(sides, x)
+    if frame is not None:
         elements = frame.filler(len(sizes))
         filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
         bound = frame.lie(x, sides.batch) or x
@@ -223,14 +243,14 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
     places[3] = places[3] if filler.tensors else 0
-    kernel = get_kernel(taps.name, functools.partial(make_taps, taps))
+    make = make_extremes if taps.is_by_line else make_taps
+    kernel = get_kernel(taps.name, functools.partial(make, taps))
     dots = 0
     if suits(taps) and has_dots(tile_for("i32", MOST).lanes):
         dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
-        height, line, parts, x.strides[rows], _pitch(sides, x), *counts,
-        *pair, kernel.address, dots, int(taps.ending is not None), int(is_whole), target.strides[rows], *framing, bits,
-        *places[:4],
+        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.ending is not None),
+        int(is_whole), target.strides[rows], *framing, bits, *places[:4],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS

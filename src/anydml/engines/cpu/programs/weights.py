@@ -80,7 +80,9 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
     lies = [sides.lie(leaf) for leaf in leaves]
     layouts: dict[str, Map] = {}
     if constants:
-        laid_out = _lay_out(sides, views[0], shape)
+        column = sides.columns[-1]
+        is_batched = len(sides.columns) > 1 or any(views[0].strides[k] for k in sides.batch)
+        laid_out = None if is_batched else lay_out_words(primitive, views[0], column, sides.k, shape.bits)
         if laid_out is None or views[0].tensor not in constants:
             return None
         name, on = laid_out.target.tensor, laid_out.target.strides[0]
@@ -103,18 +105,17 @@ def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
     return not any(strides[1:]) and (blocks == 1 or strides[0] == 1)
 
 
-def _lay_out(sides: Sides, view: View, shape: Quantised) -> Map | None:
+def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:
     """How the words of weights are laid out for `TOGETHER` portions at once; None where some are left over."""
-    tensors = [one.tensor for one in sides.primitive.sources]
-    column, groups = sides.columns[-1], sides.k // (PORTION * TOGETHER)
-    if sides.k % (PORTION * TOGETHER) or tensors.count(view.tensor) > 1 or any(view.strides[k] for k in sides.batch):
+    tensors = [one.tensor for one in primitive.sources]
+    if length % (PORTION * TOGETHER) or tensors.count(view.tensor) > 1:
         return None
     name = f"{view.tensor} in words"
-    while name in (*tensors, sides.target.tensor):
+    while name in (*tensors, primitive.target.tensor):
         name += " more"
-    words = shape.width // 4
-    sizes = (sides.n, groups, words, TOGETHER, 4)
-    source = replace(view, sizes=sizes, strides=(view.strides[column], TOGETHER * shape.width, 4, shape.width, 1))
+    width = PORTION * bits // 8
+    sizes = (primitive.sizes[column], length // (PORTION * TOGETHER), width // 4, TOGETHER, 4)
+    source = replace(view, sizes=sizes, strides=(view.strides[column], TOGETHER * width, 4, width, 1))
     strides = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
     return copy_of(source, View(name, view.data_type, sizes, strides))
 

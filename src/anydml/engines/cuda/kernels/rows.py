@@ -32,15 +32,20 @@ class Line(NamedTuple):
 
 
 @triton.jit
-def begin(count, parts, TILE: tl.constexpr):
-    """The numbers of this program's rows, which of them there are, and the part of a row that is this program's."""
+def parted(parts):
+    """This program's tile, and the part of its rows that is this program's."""
     program = tl.program_id(0)
-    part = program % parts.to(tl.int32)
-    number = (program // parts.to(tl.int32)).to(tl.int64) * TILE.rows + tl.arange(0, TILE.rows)
+    return program // parts.to(tl.int32), program % parts.to(tl.int32)
+
+
+@triton.jit
+def begin(tile, count, TILE: tl.constexpr):
+    """The numbers of a tile's rows, and which of them there are."""
+    number = tile * tl.full((), TILE.rows, tl.int64) + tl.arange(0, TILE.rows)
     is_row = (number < known(count, TILE.row_align))[:, None]
     if not TILE.is_long:
         number = number.to(tl.int32)
-    return number, is_row, part
+    return number, is_row
 
 
 @triton.jit

@@ -42,7 +42,11 @@ LARGE, REGISTERS = 8192, {8: 128, 16: 64}
 """Elements of a tile past which a thread has so many registers, by warps, and two programs a multiprocessor: layer norm
 of rows of 16,384 FLOAT16 is at 0.91 of copy speed, with 16 warps and no limit at 0.54."""
 SIMPLE = 24
-"""Operations past which such a tile has 16 warps: softmax of those rows is at 0.78 of copy speed, with 8 at 0.71."""
+"""Operations past which such a tile has 16 warps: softmax of rows of 16,384 FLOAT32 is at 0.98 of copy speed. A tile of
+FLOAT16 has 8 and no limit, three to a multiprocessor: 0.96, with 16 warps 0.80."""
+TURNS = 1 if IS_INTERPRETED else 32
+"""Programs of a multiprocessor, one warp each, that have tiles of several rows of FLOAT16 in turns: softmax of rows of
+256 is at 0.89 of copy speed, with a program for each tile at 0.86."""
 PARTS = "partial folds {}"
 
 
@@ -104,6 +108,10 @@ class Shape:
     length: int
     parts: int
     warps: int
+    programs: int = 0
+    """Programs that have tiles in turns; 0 where each has one."""
+    registers: int | None = None
+    """The most that a thread may use."""
 
 
 def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
@@ -127,9 +135,12 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figure
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-4 * figures.multiprocessors // programs), chunks // 4)
     each = EACH // 4 if chunks > 1 or walk.is_across else EACH
-    most = 16 if operations > SIMPLE and rows * long > LARGE else 8
-    warps = min(max(rows * long // (32 * each), 1), most)
-    return Shape(rows, long, parts, warps)
+    is_large, is_heavy = rows * long > LARGE, operations > SIMPLE
+    is_narrow = max(view.data_type.size_in_bytes for view in walk.views) <= 2
+    warps = min(max(rows * long // (32 * each), 1), 16 if is_large and is_heavy and not is_narrow else 8)
+    registers = REGISTERS.get(warps) if is_large and not (is_heavy and is_narrow) else None
+    in_turns = is_narrow and is_heavy and rows >= 4 and warps == 1 and not walk.is_across
+    return Shape(rows, long, parts, warps, TURNS * figures.multiprocessors if in_turns else 0, registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +248,10 @@ def _step(
     length, is_whole = walk.along.count, shape.length >= walk.along.count
     values, targets = primitive.values, primitive.targets
     has_rows = tuple(map(primitive.has_rows, targets))
-    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted))
+    tiles = -(-walk.rows.count // shape.rows)
+    in_turns = is_whole and not parted and 0 < shape.programs < tiles
+    is_full = walk.rows.count % shape.rows == 0
+    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted), is_full, in_turns)
     made = emit_rows(values, form, walk.spans, len(primitive.checks))
     first = len(made.slots) + len(made.dimensions)
     rows: list[tuple[int, ...]] = []
@@ -265,10 +279,10 @@ def _step(
         min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
     )
     tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
-    programs = -(-walk.rows.count // shape.rows) * shape.parts
+    programs = shape.programs if in_turns else tiles * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False,
-        registers=REGISTERS.get(shape.warps) if shape.rows * shape.length > LARGE else None,
+        registers=shape.registers,
     )  # fmt: skip
     kernel.prepare()
     for check in primitive.checks:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_weights import WeightsForm, emit_weights
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.programs.nibbles import has_nibbles, nibbles_kernel
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.shapes import ceil_power, kind_of
 from anydml.ir.numerics import expand
@@ -64,6 +65,8 @@ class WeightsProgram:
     bases: tuple[tuple[str, int], ...]
     """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
     primitive: Reduce
+    fast: Kernel | None = None
+    """On tensor cores, where what it reads begins at multiples of 16 bytes."""
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
@@ -102,11 +105,16 @@ class WeightsProgram:
         kernel.prepare()
         offsets = columns.offsets
         bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
-        return cls(kernel, tuple(bases), primitive)
+        fast = None
+        if len(lefts) == 1 and has_nibbles(found, form, lefts[0], strides, figures):
+            fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
+        return cls(kernel, tuple(bases), primitive, fast)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; weights that do not begin with a word are read one by one."""
         addresses = [places[tensor] + offset for tensor, offset in self.bases]
+        if self.fast is not None and not any(address % ALIGNMENT for address in addresses[:3]):
+            return self.fast.launch(addresses)
         if addresses[0] % WORD:
             return ReduceProgram.plan(self.primitive, self.kernel.figures).bind(places)
         return self.kernel.launch(addresses)

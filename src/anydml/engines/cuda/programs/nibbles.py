@@ -1,0 +1,70 @@
+"""Products of a few rows with weights of 4 bits on tensor cores, planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cuda.emit_nibbles import EACH, NibblesForm, emit_nibbles
+from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.programs.shapes import ceil_power
+from anydml.enums import DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cuda.emit_weights import WeightsForm
+    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.launch import Numbers
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.weights import Weights
+
+FIRST = 90
+"""The architecture that has all that is used here."""
+WORDS = 4
+"""Of 32 weights."""
+MOST_WARPS, GROUPS, TURNS, WAITS = 2 if IS_INTERPRETED else 8, 1, False, 0
+LEAST_ROWS = 3
+"""Below, threads multiply one by one: a row by 4096^2 takes 8.1 us on a H200, and here 9.5 (FLOAT16), 11.9 (FLOAT32).
+Four rows take 10.2 and 12.6 us, and eight 10.7 and 13.1; one by one 12.9, 14.9, 20.7 and 24.1."""
+
+
+def has_nibbles(
+    found: Weights, form: WeightsForm, left: Expr, strides: Sequence[tuple[int, ...]], figures: Figures
+) -> bool:
+    """Whether tensor cores can have it: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
+    source = found.left.args[0] if found.left.op == "cast" else found.left
+    has_zeros = found.right.zero is not None and found.right.zero.op == "load"
+    if form.bits != 4 or form.rows < LEAST_ROWS or has_zeros or source is not left:
+        return False
+    if left.type not in (DataType.FLOAT16, DataType.FLOAT32) or form.by_block != (False,):
+        return False
+    is_known = IS_INTERPRETED or figures.target.arch >= FIRST
+    row = strides[2][0] * left.type.size_in_bytes
+    return is_known and row % ALIGNMENT == 0 and form.zero == int(form.zero) and 0 <= form.zero < 128
+
+
+def nibbles_kernel(
+    primitive: Reduce, found: Weights, form: WeightsForm, leaves: tuple[Expr, Sequence[Expr]], numbers: Numbers,
+    kinds: Sequence[str], block: int, figures: Figures,
+) -> Kernel | None:  # fmt: skip
+    """The kernel, which takes what that of `WeightsProgram` does."""
+    columns, units, _, scales = numbers[:4]
+    assert isinstance(columns, int) and isinstance(units, int)  # noqa: S101, PT018 - for type checkers
+    if units % WORDS or block % WORDS:
+        return None
+    left, rests = leaves
+    blocks = units // WORDS
+    warps = min(ceil_power(-(-blocks // EACH)), MOST_WARPS)
+    scale = found.right.scale.type
+    assert left.type is not None and scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - as above
+    is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
+    made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
+        rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
+        shared=block // WORDS, is_even=blocks % (EACH * warps) == 0, scales=scale,
+        has_lines=is_aligned and block == WORDS and blocks % EACH == 0, turns=TURNS, waits=WAITS,
+    ))  # fmt: skip
+    programs = -(-columns // (16 * GROUPS))
+    kernel = Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)
+    kernel.prepare()
+    return kernel

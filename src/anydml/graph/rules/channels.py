@@ -1,0 +1,145 @@
+"""Channels: pictures between passes lie with the channels of a place side by side, where convolutions read them so.
+
+This is no rule of the optimiser's rounds: it takes no step away, and is for engines whose convolutions read pictures
+fastest that way. What a graph is given, and what it gives, lies as its tensors say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.enums import DataType
+from anydml.graph.recipe import Recipe
+from anydml.ir.patterns import match_contraction
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Map, Reduce
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from anydml.graph.recipe import Step
+
+FEW = 16
+"""Channels below which a convolution has no need of them side by side."""
+FLOATS = (DataType.FLOAT16, DataType.FLOAT32)
+
+
+class _Pictures(NamedTuple):
+    """A store of pictures, channel by channel: how many places a channel has, and channels a picture."""
+
+    channels: int
+    places: int
+
+    def parts(self, distance: int) -> tuple[int, int, int]:
+        """The pictures, channels and places that a distance in memory is made of."""
+        return distance // self.channels // self.places, distance // self.places % self.channels, distance % self.places
+
+    def turned(self, view: View) -> View | None:
+        """The same elements where channels lie side by side; None for a view that goes from one into the next."""
+        start = self.parts(view.offset)
+        units = (self.channels * self.places, 1, self.channels)
+        last, strides = list(start), list[int]()
+        for size, stride in zip(view.sizes, view.strides, strict=True):
+            if size <= 1 or not stride:
+                strides.append(0)
+                continue
+            ways = [k for k, part in enumerate(self.parts(stride)) if part]
+            if stride < 0 or len(ways) != 1:
+                return None
+            step = self.parts(stride)[ways[0]]
+            last[ways[0]] += (size - 1) * step
+            strides.append(step * units[ways[0]])
+        if last[1] >= self.channels or last[2] >= self.places:
+            return None
+        offset = sum(part * unit for part, unit in zip(start, units, strict=True))
+        return View(view.tensor, view.data_type, view.sizes, tuple(strides), offset)
+
+
+def channels(recipe: Recipe) -> Recipe:
+    """Turn the stores that convolutions of many channels read, and those beside them in other steps."""
+    seen = _views(recipe)
+    found = {view.tensor: one for step in recipe.steps for view, one in _read_by_convolution(step, recipe, seen)}
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for step in recipe.steps:
+            found |= {view.tensor: one for view, one in _beside(step, recipe, found, seen)}
+    for name, one in list(found.items()):
+        if one.places == 1 or any(one.turned(view) is None for view in seen[name]):
+            del found[name]
+    if not found:
+        return recipe
+
+    def turn(view: View) -> View:
+        one = found.get(view.tensor)
+        return view if one is None else one.turned(view) or view
+
+    steps = []
+    for step in recipe.steps:
+        is_touched = any(view.tensor in found for view in step.primitive.views)
+        steps.append(replace(step, primitive=step.primitive.reading(turn).writing(turn)) if is_touched else step)
+    return Recipe(recipe.stores, tuple(steps))
+
+
+def _views(recipe: Recipe) -> dict[str, list[View]]:
+    """By store of floats between steps, its views; but those of steps that need rows side by side."""
+    seen: dict[str, list[View]] = {name: [] for name, store in recipe.stores.items() if store.kind == "scratch"}
+    for step in recipe.steps:
+        made = step.primitive
+        is_plain = isinstance(made, Map) or (isinstance(made, Reduce) and made.is_by_row)
+        for view in made.views:
+            if not is_plain or made.checks or view.data_type not in FLOATS:
+                seen.pop(view.tensor, None)
+            elif view.tensor in seen:
+                seen[view.tensor].append(view)
+    return {name: views for name, views in seen.items() if len({view.data_type for view in views}) == 1}
+
+
+def _pictures(view: View, axis: int, recipe: Recipe) -> _Pictures | None:
+    """A store as pictures, whose channels a dimension of a view goes along."""
+    elements = recipe.stores[view.tensor].size_in_bytes // view.data_type.size_in_bytes
+    count, places = view.sizes[axis], view.strides[axis]
+    return _Pictures(count, places) if count > 1 and places > 0 and elements % (count * places) == 0 else None
+
+
+def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
+    """The views of a step, and of each the dimension that goes along one of the walk."""
+    for node in walk(*made.values):
+        if node.op == "load":
+            yield made.sources[int(node.value)], way
+        elif node.op == "fetch":
+            for axis, index in enumerate(node.args):
+                if any(one.op == "coordinate" and one.value == way for one in walk(index)):
+                    yield made.sources[int(node.value)], axis
+    yield from ((target, way) for target in made.targets)
+
+
+def _read_by_convolution(
+    step: Step, recipe: Recipe, seen: Mapping[str, list[View]]
+) -> Iterator[tuple[View, _Pictures]]:
+    """What a convolution reads: as operators have it, channels are the first dimension that is summed."""
+    made = step.primitive
+    if not isinstance(made, Reduce) or made.depth < 2 or match_contraction(made) is None:
+        return
+    for view, axis in _axes_along(made, len(made.sizes) - made.depth):
+        if view.tensor in seen and view.sizes[axis] >= FEW and (one := _pictures(view, axis, recipe)) is not None:
+            yield view, one
+
+
+def _beside(
+    step: Step, recipe: Recipe, found: Mapping[str, _Pictures], seen: Mapping[str, list[View]]
+) -> Iterator[tuple[View, _Pictures]]:
+    """What a step reads and writes along the channels of pictures that are turned."""
+    made = step.primitive
+    if not isinstance(made, (Map, Reduce)) or not any(view.tensor in found for view in made.views):
+        return
+    for way in range(len(made.sizes) - made.depth):
+        views = [(view, axis) for view, axis in _axes_along(made, way) if view.sizes[axis] > 1]
+        if any(view.tensor in found and found[view.tensor].places == view.strides[axis] for view, axis in views):
+            for view, axis in views:
+                if view.tensor in seen and view.tensor not in found:
+                    one = _pictures(view, axis, recipe)
+                    if one is not None:
+                        yield view, one
