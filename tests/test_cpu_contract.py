@@ -25,7 +25,7 @@ from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
-from anydml.engines.cpu.programs import contract
+from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
@@ -86,7 +86,7 @@ def test_large_products_stay_within_their_scratch(
     memory = np.zeros(SCRATCH + 8 * 2**20, np.uint8)
     start = -memory.ctypes.data % 64
     memory[start + SCRATCH :] = 77
-    monkeypatch.setattr(contract, "get_scratch", lambda: (memory.ctypes.data + start, 1))
+    monkeypatch.setattr(contracted, "get_scratch", lambda: (memory.ctypes.data + start, 1))
     m, n, k = shape
     rng = np.random.default_rng(0)
     left, right = (rng.integers(-3, 4, size).astype(dtype) for size in ((m, k), (k, n)))
