@@ -54,20 +54,13 @@ def plans_of(engine: Engine) -> Plans | None:
     return found
 
 
-def can_replay(engine: Engine) -> bool:
-    """Whether an engine has a quicker way for launches that are run again and again."""
-    return getattr(engine, "replayed", None) is not None  # which few engines have
+def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
+    """A row of launches that is run again and again, in a quicker way where an engine has one.
 
-
-def replayed(
-    engine: Engine, launches: Sequence[Callable[[], Any]], waits: Sequence[Sequence[int]]
-) -> Callable[[], Any]:
-    """Launches that are run again and again as one, in an engine's way.
-
-    Each must come after some of those before it, by number. None may have the host look at what is computed.
+    None of them may have the host look at what is computed.
     """
-    make: Callable[..., Callable[[], Any]] = getattr(engine, "replayed")  # noqa: B009 - which few engines have
-    return make(launches, waits)
+    make: Callable[[Callable[[], Any]], Callable[[], Any]] | None = getattr(engine, "replayed", None)
+    return launch if make is None else make(launch)
 
 
 def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
