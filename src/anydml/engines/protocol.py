@@ -38,6 +38,9 @@ class Plans(Protocol):
     def read(self, key: str) -> bytes | None:
         """What was kept; None where nothing was, or by other code than this."""
 
+    def can_write(self) -> bool:
+        """Whether there is a place for plans."""
+
     def write(self, key: str, data: bytes) -> None:
         """Keep something, where that can be."""
 
