@@ -9,6 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.programs import contract
+from anydml.engines.cpu.programs.endings import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,14 +61,14 @@ def test_the_bits_are_those_of_rows(
     arrays, found = others(rows), []
     ended = []
 
-    def ending(sides: Any, own: Callable[..., Any] = contract._ending) -> Any:
+    def ending(sides: Any, own: Callable[..., Any] = ending_of) -> Any:
         made = own(sides)
         ended.append((made is not None, sides.line > 0))
         return made
 
-    monkeypatch.setattr(contract, "_ending", ending)
+    monkeypatch.setattr(contract, "ending_of", ending)
     for fills in (True, False):
-        monkeypatch.setattr(contract, "_fills_lines", lambda _tile, fills=fills: fills)
+        monkeypatch.setattr(contract, "fills_lines", lambda _tile, fills=fills: fills)
         graph = dml.Graph("cpu")
         found.append(graph.compile(make(*map(graph.input, arrays)))(*arrays))
     np.testing.assert_array_equal(found[0], found[1])

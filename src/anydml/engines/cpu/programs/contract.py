@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.contract import (
+from anydml.engines.cpu.kernels.bringing import (
     ALONG_STEPS,
     AS_IT_LIES,
     DOTS,
     HALVES,
     PANELS,
     SIDE_BY_SIDE,
-    STRIP,
     UNPACKED,
     WINDOWS,
-    WORDS,
-    make_contract,
 )
-from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
+from anydml.engines.cpu.kernels.contract import WORDS, make_contract
 from anydml.engines.cpu.kernels.octets import FOUR
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
-from anydml.engines.cpu.kernels.room import BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
-from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
+from anydml.engines.cpu.kernels.tile import make_tile
 from anydml.engines.cpu.programs.contracted import ContractProgram
+from anydml.engines.cpu.programs.endings import ending_of, fills_lines
 from anydml.engines.cpu.programs.octets import plan_octets
 from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
+from anydml.engines.cpu.programs.units import size_of, units_of
 from anydml.engines.cpu.tiles import tile_for
-from anydml.engines.threads import get_num_threads
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -48,45 +44,10 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
-TURNS = 4
-"""Units for each thread, so that one that is held up leaves its share to the others."""
-FEW_TURNS = 2
-"""Units for each thread of a product of a few rows: longer rows are read at higher speed."""
-FLOPS = 4
-"""Operations in the time that a byte is moved in."""
-PACKING = 8
-"""Products in the time that an element is packed in."""
 SUMS_AT_ONCE = 6
 """Sums that a few rows have at least, one panel of columns beside the other: each waits four cycles for the one before,
 and there are two units. 1 x 1024 x 256 takes 32.9 us so, and 34.0 panel by panel; 1 x 4096 x 4096 takes 3.9 ms either
 way, and 4.1 from three panels at once, which memory has as many streams for (one thread of a Neoverse-N1)."""
-CACHE_LINE = 64
-"""Bytes of a line of the cache."""
-CHEAP = frozenset(
-    (
-        "load",
-        "const",
-        "given",
-        "add",
-        "sub",
-        "mul",
-        "fma",
-        "min",
-        "max",
-        "lt",
-        "eq",
-        "not",
-        "or",
-        "and",
-        "where",
-        "cast",
-        "neg",
-        "abs",
-    )
-)
-"""Operations of what is computed from sums where they are."""
-SHORT = 24
-"""And the most of them, which are written for each vector of a tile."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
 HALF_ROWS = 4
@@ -101,14 +62,6 @@ the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.
 OFTEN = 4
 """Panels of rows from which on a right factor may fill three quarters of the first cache at most: the rows and results
 need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
-
-
-class _Units(NamedTuple):
-    rows: int
-    """Parts of the rows."""
-    columns: int
-    block: int
-    """The steps that are packed at once."""
 
 
 def plan_contract(primitive: Reduce) -> ContractProgram | None:
@@ -196,7 +149,7 @@ def _plan(
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
-    units = _units(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes, is_ahead=bool(ahead))
+    units = units_of(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes, is_ahead=bool(ahead))
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
@@ -220,8 +173,8 @@ def _plan(
         for vectors in (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
     ]
     beside = tile._replace(panels=-(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1)
-    is_ended = not octets and not skinny and beside.panels == 1 and _fills_lines(tile)
-    ending = _ending(sides) if is_ended else None
+    is_ended = not octets and not skinny and beside.panels == 1 and fills_lines(tile)
+    ending = ending_of(sides) if is_ended else None
     ended = [0] * len(tiles) if ending is None else [_tile_kernel(each._replace(ending=ending)) for each in tiles]
     # No other tile is called where all of a unit's columns fill vectors, and all steps are packed at once.
     is_all = ending is not None and not sides.n % tile.lanes and sides.k <= units.block
@@ -241,41 +194,12 @@ def _plan(
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = {**(panels.layouts if panels else {}), **(ahead.layouts if ahead else {})}
-    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
+    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, size_of(sides), layouts)
 
 
 def _tile_kernel(tile: Tile) -> int:
     """The address of a tile's kernel."""
     return get_kernel(tile.name, functools.partial(make_tile, tile)).address
-
-
-def _fills_lines(tile: Tile) -> bool:
-    """Whether a row of a tile fills lines of the cache, so that it may be written where results lie.
-
-    An Arm's does not: ResNet-50 takes 248 ms so, and 242 where whole rows are written (one thread of a Neoverse-N1).
-    Products that end in a bias and a rectifier take 16 lanes nine tenths of the time.
-    """
-    return tile.vectors * tile.lanes * 4 % CACHE_LINE == 0
-
-
-def _ending(sides: Sides) -> Ending | None:
-    """What is computed from sums where they are, if that is short, and reads what lies as the results do.
-
-    A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
-    """
-    leaves, lies = sides.leaves(sides.finish)
-    nodes = list(walk(sides.finish))
-    is_plain = sides.target.along(sides.columns) == sides.target.width and {node.op for node in nodes} <= CHEAP
-    if sides.finish is sides.sum or not is_plain or len(nodes) > SHORT:
-        return None
-    moves = []
-    for leaf, lie in zip(leaves, lies, strict=True):
-        along, across = lie.along(sides.columns), lie.along(sides.rows)
-        if leaf is not sides.sum and along not in (0, lie.width):
-            return None
-        is_each = leaf is sides.sum or (along and across)
-        moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
-    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
 def _side_by_side(sides: Sides, row_panels: int) -> int:
@@ -286,47 +210,6 @@ def _side_by_side(sides: Sides, row_panels: int) -> int:
     most = NEAR * 3 // 4 if row_panels > OFTEN else NEAR
     is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= most
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
-
-
-def _size(sides: Sides) -> int:
-    """What is computed or, where that takes longer, read: a row by 127 keys of 64 in 12 heads takes 26 us."""
-    batch = sides.count(sides.batch)
-    return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
-
-
-def _units(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> _Units:
-    """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
-    batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
-    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
-    is_read = mode == PANELS and row_panels == 1
-    is_skinny = mode >= STRIP or is_read
-    threads = 1 if _size(sides) < SMALL else get_num_threads()
-    wanted = 1 if threads == 1 else (FEW_TURNS if is_skinny else TURNS) * threads
-    fewest = -(-column_panels // ((LONG if is_skinny else COLUMNS) // width))
-    wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
-    found = []
-    for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
-        n = -(-column_panels // columns) * width
-        # A panel that is read once is read as it lies: all chains for which there is room.
-        together = FOUR if tile.kind == "i8" else 1
-        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN * together if is_read else 0
-        block = whole or _block(sides.k, n, together)
-        lowest = -(-wanted // (batch * columns))
-        if sides.k > block and not is_direct:  # results lie in the scratch until the last block
-            lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
-        for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
-            m = -(-row_panels // rows) * tile.rows
-            packed = (0 if is_ahead else m) + (0 if mode == PANELS else n)
-            time = -(-batch * rows * columns // threads) * (m * n + PACKING * packed)
-            found.append((time, _Units(rows, columns, block)))
-    return min(found)[1]
-
-
-def _block(steps: int, columns: int, together: int) -> int:
-    """The steps that are packed at once for so many columns, whole chains: sums do not depend on it."""
-    most = max(min(RIGHT // (4 * columns), BLOCK) // CHAIN, 1) * together
-    chains = -(-steps // CHAIN)
-    return -(-chains // -(-chains // most)) * CHAIN
 
 
 def _factor(

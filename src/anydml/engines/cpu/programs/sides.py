@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
+from anydml.engines.cpu.kernels.bringing import ALONG_ROWS, ALONG_STEPS
 from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.programs.contracted import Section, place_of
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of

@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.kernels.contract import DOTS, STRIP
+from anydml.engines.cpu.kernels.bringing import DOTS, STRIP
 from anydml.engines.cpu.kernels.dots import SHORT, make_dots
 from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.engines.cpu.kernels.room import RIGHT

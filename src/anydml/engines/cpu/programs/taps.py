@@ -26,11 +26,11 @@ from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import MOST, Taps
-from anydml.engines.cpu.programs.contract import FLOPS
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import Sides, byte_less_zero
 from anydml.engines.cpu.programs.taps_blocks import in_blocks, with_margins
+from anydml.engines.cpu.programs.units import FLOPS
 from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS

@@ -1,0 +1,76 @@
+"""The units of work of a contraction: how many rows and columns each has, and how many steps are packed at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.kernels.bringing import PANELS, STRIP
+from anydml.engines.cpu.kernels.octets import FOUR
+from anydml.engines.cpu.kernels.room import BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
+from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.threads import get_num_threads
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.sides import Sides
+
+TURNS = 4
+"""Units for each thread, so that one that is held up leaves its share to the others."""
+FEW_TURNS = 2
+"""Units for each thread of a product of a few rows: longer rows are read at higher speed."""
+FLOPS = 4
+"""Operations in the time that a byte is moved in."""
+PACKING = 8
+"""Products in the time that an element is packed in."""
+
+
+class Units(NamedTuple):
+    """Of a contraction."""
+
+    rows: int
+    """Parts of the rows."""
+    columns: int
+    block: int
+    """The steps that are packed at once."""
+
+
+def size_of(sides: Sides) -> int:
+    """What is computed or, where that takes longer, read: a row by 127 keys of 64 in 12 heads takes 26 us."""
+    batch = sides.count(sides.batch)
+    return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
+
+
+def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
+    """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
+    batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    is_read = mode == PANELS and row_panels == 1
+    is_skinny = mode >= STRIP or is_read
+    threads = 1 if size_of(sides) < SMALL else get_num_threads()
+    wanted = 1 if threads == 1 else (FEW_TURNS if is_skinny else TURNS) * threads
+    fewest = -(-column_panels // ((LONG if is_skinny else COLUMNS) // width))
+    wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
+    found = []
+    for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
+        n = -(-column_panels // columns) * width
+        # A panel that is read once is read as it lies: all chains for which there is room.
+        together = FOUR if tile.kind == "i8" else 1
+        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN * together if is_read else 0
+        block = whole or _block(sides.k, n, together)
+        lowest = -(-wanted // (batch * columns))
+        if sides.k > block and not is_direct:  # results lie in the scratch until the last block
+            lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
+        for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
+            m = -(-row_panels // rows) * tile.rows
+            packed = (0 if is_ahead else m) + (0 if mode == PANELS else n)
+            time = -(-batch * rows * columns // threads) * (m * n + PACKING * packed)
+            found.append((time, Units(rows, columns, block)))
+    return min(found)[1]
+
+
+def _block(steps: int, columns: int, together: int) -> int:
+    """The steps that are packed at once for so many columns, whole chains: sums do not depend on it."""
+    most = max(min(RIGHT // (4 * columns), BLOCK) // CHAIN, 1) * together
+    chains = -(-steps // CHAIN)
+    return -(-chains // -(-chains // most)) * CHAIN
