@@ -131,6 +131,57 @@ def test_poolings_take_one_step(pads: tuple[int, int], is_last: bool) -> None:
         assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
+# operator, window, stride, padding, dilation along rows that are 16 wide: in words, alone in one, with results past the
+# end
+WORDS = [
+    ("max", 3, 2, 1, 1),
+    ("mean", 2, 2, 0, 1),
+    ("depthwise", 3, 1, 1, 1),
+    ("max", 5, 3, 2, 1),
+    ("mean", 2, 1, 0, 2),
+]
+
+
+@pytest.mark.parametrize(("dtype", "is_last"), [("float16", False), ("float32", True)])
+def test_results_of_a_thread_share_what_they_read(dtype: str, is_last: bool) -> None:
+    for name, taps, stride, pad, dilation in WORDS:
+        count = (16 + 2 * pad - (taps - 1) * dilation - 1) // stride + 1
+        x, y = (laid_out((1, 2, *sizes), dtype, is_last=is_last) for sizes in ((3, 16), (2, count)))
+        w = laid_out((2, 1, 2, taps), dtype, is_last=is_last)
+        shape: Any = {"strides": (1, stride), "start_padding": (0, pad), "end_padding": (0, pad)}
+        shape |= {"dilations": (1, dilation), "input_tensor": x, "output_tensor": y}
+        desc: dml.OperatorDesc
+        if name == "depthwise":
+            desc = dml.Convolution(filter_tensor=w, group_count=2, **shape)
+        elif name == "max":
+            desc = dml.MaxPooling2(window_size=(2, taps), **shape)
+        else:
+            desc = dml.AveragePooling1(window_size=(2, taps), include_padding=False, **shape)
+        inputs = [numbers(tensor, seed) for seed, tensor in enumerate(desc.inputs().values())]
+        made, (got,), (wanted,) = answers(desc, inputs)
+        assert [type(program) for program in made._programs] == [programs.TapsProgram]
+        assert (got.double() - wanted.double()).abs().max() <= RTOL[dtype] * wanted.double().abs().max()
+
+
+@pytest.mark.parametrize(("dtype", "is_last"), [("float16", False), ("float32", True)])
+def test_resampling_by_small_ratios_takes_one_step(dtype: str, is_last: bool) -> None:
+    host = dml.Device("cpu")
+    for mode, sizes, scales in (
+        ("linear", (3, 16), (2, 2)), ("linear", (4, 8), (1.5, 0.5)), ("nearest_neighbor", (4, 7), (0.5, 3)),
+        ("nearest_neighbor", (1, 8), (1, 2)),
+    ):  # fmt: skip
+        into = tuple(int(size * scale) for size, scale in zip(sizes, scales, strict=True))
+        x, y = (laid_out((1, 2, *several), dtype, is_last=is_last) for several in (sizes, into))
+        desc = dml.Resample(input_tensor=x, output_tensor=y, interpolation_mode=mode, scales=(1, 1, *scales))
+        given = numbers(x, 1)
+        made, (got,), _ = answers(desc, [given])
+        assert [type(program) for program in made._programs] == [programs.SampleProgram]
+        out = torch.zeros(given.size * 16, dtype=_torch(y)).as_strided(y.sizes, y.element_strides)
+        source = torch.from_numpy(given).as_strided(x.sizes, x.element_strides)
+        host.compile(desc).bind(source, out=out).dispatch()
+        assert torch.equal(got, out)  # in passes there are the same bits
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint32", "int8"])
 def test_the_first_of_an_order(dtype: str) -> None:
     rng = np.random.default_rng(5)

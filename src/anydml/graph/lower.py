@@ -100,7 +100,7 @@ def lower_operator(desc: OperatorDesc, takes: Callable[[Primitive], bool]) -> Re
 
 
 def _spelled(primitives: Sequence[Primitive], takes: Callable[[Primitive], bool]) -> list[Primitive]:
-    return [part for one in primitives for part in ((one,) if takes(one) else one.spelled())]
+    return [part for one in primitives for part in (one.taken() if takes(one) else one.spelled())]
 
 
 def temporaries(primitives: Sequence[Primitive], known: Collection[str]) -> dict[str, int]:

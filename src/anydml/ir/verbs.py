@@ -138,6 +138,10 @@ class Primitive:
         """What engines run that have no way for it, by way of memory that it names: most are the plainest there is."""
         return (self,)
 
+    def taken(self) -> tuple[Primitive, ...]:
+        """What engines run that have a way for it."""
+        return (self,)
+
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class Computation(Primitive):
@@ -194,6 +198,35 @@ class Map(Computation):
     A map may have several targets, each with a value of its own, in one walk. No two of them share memory, and each may
     be the memory of a source: all values of an element are computed before one of them is written.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class InPasses(Primitive):
+    """A map, and the same in several passes by way of memory that they name, for engines that do better so.
+
+    It is one or the other before anything else is done with it.
+    """
+
+    at_once: Map
+    passes: tuple[Primitive, ...]
+
+    @classmethod
+    def of(cls, at_once: Map, passes: Sequence[Primitive]) -> InPasses:
+        """Of both ways."""
+        return cls(at_once.sources, at_once.target, at_once, tuple(passes))
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """The views that both write."""
+        return self.at_once.targets
+
+    def spelled(self) -> tuple[Primitive, ...]:
+        """The passes."""
+        return self.passes
+
+    def taken(self) -> tuple[Primitive, ...]:
+        """The map."""
+        return (self.at_once,)
 
 
 @dataclass(frozen=True, slots=True)

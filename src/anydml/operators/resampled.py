@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.enums import DataType, InterpolationMode
-from anydml.ir.expressions import absolute, const, coordinate, fetch, fma, fold, given, load, maximum, minimum, rint
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.expressions import (
+    absolute,
+    const,
+    coordinate,
+    fetch,
+    fma,
+    fold,
+    given,
+    load,
+    maximum,
+    minimum,
+    rint,
+    where,
+)
+from anydml.ir.verbs import InPasses, Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.operators.computed import wide
 from anydml.operators.moved import Moved, copies_of, split, temporary
@@ -24,6 +39,7 @@ if TYPE_CHECKING:
 
 INT32 = DataType.INT32
 _MOST_IN_TABLE = 2**31 - 1
+_MOST_TARGETS = 16
 
 
 class Resampled(Moved):
@@ -42,7 +58,7 @@ class Resampled(Moved):
         """Whether elements are weighted, and not the nearest taken."""
         return InterpolationMode(self.interpolation_mode) is InterpolationMode.LINEAR
 
-    def lower(self) -> tuple[Map | Reduce, ...]:
+    def lower(self) -> tuple[Map | Reduce | InPasses, ...]:
         """Walks along the innermost dimension; where there are none, or in the others, places by arithmetic."""
         source, target = self.views()
         axes = self.axes()
@@ -56,16 +72,62 @@ class Resampled(Moved):
         inner = min(long, key=lambda k: (abs(target.strides[k]), -k), default=0)
         others = [axis for k, axis in enumerate(axes) if k != inner and not axis.is_kept]
         grows = math.prod(axis.length for axis in others) >= math.prod(axis.size for axis in others)
-        if axes[inner].is_kept or not others or not (self.is_linear or grows):
-            return (*before, *self._along(source, target, axes, inner))
-        # In two passes there is less to find and to weigh: the dimension along which memory is walked, and all others
-        # by whole rows. First is what makes the tensor smaller, or not as much larger.
+        is_one = axes[inner].is_kept or not others or not (self.is_linear or grows)
+        at_once = self._at_once(source, target, axes, inner, is_inner_first=is_one or grows)
+        way = self._along if is_one else partial(self._by_two, grows=grows)
+        passes = way(source, target, axes, inner)
+        return (*before, *passes) if at_once is None else (*before, InPasses.of(at_once, list(passes)))
+
+    def _by_two(self, source: View, target: View, axes: Sequence[Axis], inner: int, *, grows: bool) -> Iterator[Map]:
+        """In two passes there is less to find and to weigh: the dimension along which memory is walked, and all others.
+
+        Those by whole rows. First is what makes the tensor smaller, or not as much larger.
+        """
         along = [axis if (k == inner) == grows else _kept(axis.size) for k, axis in enumerate(axes)]
         across = [_kept(axis.length) if (k == inner) == grows else axis for k, axis in enumerate(axes)]
         kind = F32 if self.is_linear else source.data_type
         between = _stored_like("between", kind, [axis.length for axis in along], target)
-        first = self._along(source, between, along, inner)
-        return (*before, *first, *self._along(between, target, across, inner))
+        yield from self._along(source, between, along, inner)
+        yield from self._along(between, target, across, inner)
+
+    def _at_once(
+        self, source: View, target: View, axes: Sequence[Axis], inner: int, *, is_inner_first: bool
+    ) -> Map | None:
+        """A walk over the elements after which all goes on as before, with a target for each; None without."""
+        rank, kind = len(axes), source.data_type
+        phases = [[(0, 0.0)] if axis.is_kept else axis.phases(is_linear=self.is_linear) for axis in axes]
+        if all(axis.is_kept for axis in axes) or not 0 < math.prod(map(len, phases)) <= _MOST_TARGETS:
+            return None
+        if any(length % len(several) for length, several in zip(target.sizes, phases, strict=True)):
+            return None
+        order = [k for k in range(rank) if k != inner]
+        order = [*order, inner] if is_inner_first else [inner, *order]
+
+        def mixed(chosen: Sequence[tuple[int, float]], places: dict[int, Expr]) -> Expr:
+            """What stands outside is weighted last."""
+            if len(places) == rank:
+                return wide32(fetch(0, kind, [places[k] for k in range(rank)]), is_linear=self.is_linear)
+            k = order[len(places)]
+            (low, part), axis = chosen[k], axes[k]
+            if axis.is_kept:
+                return mixed(chosen, places | {k: coordinate(k)})
+            last = given(axis.size - 1, INT64)
+            at = coordinate(k) * given(int(axis.ratio[1]), INT64)
+            near = [at + given(low + n, INT64) for n in (0, 1)]
+            first, then = (mixed(chosen, places | {k: minimum(maximum(place, 0), last)}) for place in near)
+            if not part:
+                return first
+            weighted = lerp((first, then), (given(1 - part, F32), given(part, F32)))
+            return where((near[0] >= 0) & (near[0] < last), weighted, first)
+
+        writes = []
+        for chosen in itertools.product(*(enumerate(several) for several in phases)):
+            starts, picked = zip(*chosen, strict=True)
+            steps = [len(several) for several in phases]
+            sizes = [length // step for length, step in zip(target.sizes, steps, strict=True)]
+            value = finished(mixed(picked, {}), target.data_type)
+            writes.append(Write(target.window(starts, steps, sizes), value))
+        return Map((source,), writes[0].target, writes[0].value, also=tuple(writes[1:]))
 
     def _along(self, source: View, target: View, axes: Sequence[Axis], inner: int) -> Iterator[Map]:
         """A pass: walks along the innermost dimension, or places by arithmetic."""
@@ -93,7 +155,7 @@ class Resampled(Moved):
         parts = temporary(f"parts of {name}", F32, [axis.length])
         return [Map((), places, low.place.to(INT32)), Map((), parts, high.part)]
 
-    def told(self) -> tuple[Map | Reduce, ...]:
+    def told(self) -> tuple[Map | Reduce | InPasses, ...]:
         """Each element with the places that it comes from."""
         axes = self.axes()
         return self.lower() if any(map(self._is_smoothed, axes)) else (self._whole(*self.views(), axes),)

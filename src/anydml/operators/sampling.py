@@ -101,18 +101,24 @@ class Axis:
     def _inside(self, x: Expr) -> Expr:
         return minimum(maximum(x, 0), given(self.size - 1, F64))
 
-    def walks(self, *, is_linear: bool) -> list[Walk]:
-        """The elements in walks; none where there are too many of them, or the scale is no small ratio."""
+    def phases(self, *, is_linear: bool) -> list[tuple[int, float]]:
+        """Of the first elements, after which it goes on as before: the element at or before each, and the next's part.
+
+        None where there are too many of them, or the scale is no small ratio.
+        """
         over, under = self.ratio
         if not (isinstance(over, int) and isinstance(under, int)) or over > MOST_PHASES:
             return []
+        places = [self._exact(phase) for phase in range(over)]
+        if not is_linear:
+            return [(self._rounded(x), 0.0) for x in places]
+        return [(math.floor(x), float(np.float32(float(x - math.floor(x))))) for x in places]
+
+    def walks(self, *, is_linear: bool) -> list[Walk]:
+        """The elements in walks; none where there are too many of them, or the scale is no small ratio."""
+        over, under = (int(number) for number in self.ratio)
         found = []
-        for phase in range(min(over, self.length)):
-            x = self._exact(phase)
-            low = math.floor(x)
-            part = float(np.float32(float(x - low))) if is_linear else 0.0
-            if not is_linear:
-                low = self._rounded(x)
+        for phase, (low, part) in enumerate(self.phases(is_linear=is_linear)[: self.length]):
             count = -(-(self.length - phase) // over)
             last = self.size - 1 - bool(part)
             # Before the first element, among them, and past the last.

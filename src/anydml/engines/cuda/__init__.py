@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
-from anydml.ir.verbs import Repeat
+from anydml.ir.verbs import InPasses, Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class CudaEngine:
         """Whether there is a schedule for a primitive that could be spelled out."""
         from anydml.engines.cuda.programs.attend import takes_attend
 
-        return isinstance(primitive, Attend) and takes_attend(primitive)
+        return isinstance(primitive, InPasses) or (isinstance(primitive, Attend) and takes_attend(primitive))
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""

@@ -49,11 +49,13 @@ def emit_window(
     dimensions: dict[int, str],
     lines_of: Sequence[int],
     is_turned: bool,
+    has_blocks: bool = False,
 ) -> EmittedWindow:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
     `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
     `is_turned` where neighbours in the target are places: all that comes after the sum then goes by channel and place.
+    `has_blocks` where the hardware reads blocks of the right factor by itself: channels by terms.
     """
     nodes = list(walk(value, known=(fold,)))
     loads = [node for node in nodes if node.op == "load"]
@@ -69,8 +71,8 @@ def emit_window(
     lines = [
         "@triton.jit",
         f"def generated_window({', '.join([*pointers, *numbers, *chosen, 'TILE: tl.constexpr'])}):",
-        *("    " + line for line in _head(ranks)),
-        *("    " + line for line in _loop(way, ranks)),
+        *("    " + line for line in _head(ranks, has_blocks)),
+        *("    " + line for line in _loop(way, ranks, has_blocks)),
     ]
     names = {fold: "total"}
     if is_turned:
@@ -134,7 +136,7 @@ def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
     return lines
 
 
-def _head(ranks: Ranks) -> list[str]:
+def _head(ranks: Ranks, has_blocks: bool) -> list[str]:
     """This program's tile: its places and channels, and which of them there are."""
     lines = [
         "high, wide, group = windows.corner(shape, TILE)",
@@ -147,17 +149,23 @@ def _head(ranks: Ranks) -> list[str]:
         "left = p0 + group * left_more[1] * TILE.aligns[0]",
         f"first = tl.where(is_row, {weighted('r', 'left_rows', ranks.rows)}, 0)",
         "left += windows.far(first, TILE.aligns[0])[:, None]",
-        "right = p1 + group * right_more[2] * TILE.aligns[1]",
-        "last = tl.where(is_column, column, 0)",
-        "right += places.far(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
     ]
+    lines += (
+        []
+        if has_blocks
+        else [
+            "right = p1 + group * right_more[2] * TILE.aligns[1]",
+            "last = tl.where(is_column, column, 0)",
+            "right += places.far(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
+        ]
+    )
     for k in range(ranks.limits):
         first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
         lines.append(f"place{k} = ({first}).to(tl.int32)")
     return lines
 
 
-def _loop(way: Way, ranks: Ranks) -> list[str]:
+def _loop(way: Way, ranks: Ranks, has_blocks: bool) -> list[str]:
     """The sum of a tile, in TILE.kind."""
     lines = ["total = tl.full((TILE.rows, TILE.columns), 0, tl.float32)"]
     if way == "terms":
@@ -165,14 +173,15 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
     lines += [
         "term = tl.arange(0, TILE.depth)",
         "left += places.far(term, left_more[0], TILE.steps[0], TILE.aligns[0])[None, :]",
-        "right += places.far(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]",
+        *([] if has_blocks else ["right += places.far(term, right_more[0], TILE.inner, TILE.aligns[1])[:, None]"]),
         "for step in range(0, shape[3].to(tl.int32)):",
     ]
     body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
     body += split("tap", "k", "TILE.taps", ranks.terms)
     body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
     # What differs from step to step is one number for the whole tile.
-    for name, side, step in (("at", "left", "TILE.steps[0]"), ("to", "right", "TILE.inner")):
+    sides = [("at", "left", "TILE.steps[0]"), *([] if has_blocks else [("to", "right", "TILE.inner")])]
+    for name, side, step in sides:
         align = f"TILE.aligns[{side == 'right':d}]"
         shift = weighted("k", f"{side}_terms", ranks.terms)
         deep = f"places.far(deep, {side}_more[0], {step}, {align})"
@@ -183,6 +192,13 @@ def _loop(way: Way, ranks: Ranks) -> list[str]:
         body.append(f"now{k} = place{k} + ({weighted('k', f'limit_terms{k}', ranks.terms)})")
         inside.append(f"(now{k} >= 0) & (now{k} < limit_more{k}[2].to(tl.int32))")
     ok = " & ".join(["is_row", *inside])
+    if has_blocks:
+        body += [
+            f"a = tl.load(at, mask=({ok})[:, None], other=0)",
+            "b = p1.load([(group * right_more[2]).to(tl.int32) + wide * TILE.columns, step * TILE.depth]).T",
+            _DOT,
+        ]
+        return [*lines, *("    " + line for line in body)]
     body += [
         "if TILE.is_even:",
         f"    a = tl.load(at, mask=({ok})[:, None], other=0)",

@@ -152,9 +152,9 @@ class Repetition(Flow):
                 for one, value in zip(gathered, rest, strict=True):
                     one.add(value)
                 step += 1
-                if goes_on and not gathered:
+                if goes_on:
                     until = step + steps.left if most is None else min(most, step + steps.left)
-                    before, (step, goes_on) = step, stepping.sweep(step, until)
+                    before, (step, goes_on) = step, stepping.sweep(step, until, None, gathered)
                     steps.add(self._label, step - before)
         return self._named([*stepping.end(), *(one.stacked() for one in gathered)])
 
@@ -225,11 +225,16 @@ class Sweep(Flow):
         body, count = self.bodies["body"], self._carried
         stepping = Stepping(body, known, body.inputs[count:], body.inputs[:count], states, np.asarray)
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
-        for each in zip(*(array if length is None else array[:length] for array in slices), strict=True):
+        count = len(slices[0]) if length is None else length
+        step = 0
+        while step < count:
             steps.add(self._label)
-            _, rest = stepping.step(each, 0)
+            _, rest = stepping.step([array[step] for array in slices], 0)
             for one, value in zip(gathered, rest, strict=True):
                 one.add(value)
+            step += 1
+            before, (step, _) = step, stepping.sweep(step, min(count, step + steps.left), slices, gathered)
+            steps.add(self._label, step - before)
         ways = zip(gathered, self._out_axes, self._out_back, strict=True)
         return [*stepping.end(), *(one.stacked(axis, is_back=is_back) for one, axis, is_back in ways)]
 

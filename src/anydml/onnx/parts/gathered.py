@@ -19,7 +19,8 @@ class Gathered:
 
     def __init__(self, info: Any, label: str, source: Source) -> None:
         self._info, self._label, self._source = info, label, source
-        self._values: list[Any] = []
+        self._blocks: list[Any] = []
+        """Rows of values, one for each step."""
         self._size, self._most = 0, source.beside.limit.left // 2
         """Bytes; they are there twice while they are put together."""
 
@@ -28,29 +29,33 @@ class Gathered:
         if not hasattr(value, "nbytes"):
             rule = f"'{printable(self._info.name)}' must be a tensor: it is one for each step, put together"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule))
-        if self._values and (value.shape != self._values[0].shape or value.dtype != self._values[0].dtype):
-            rule = (
-                f"'{printable(self._info.name)}' must have one shape and type in every step, {_said(self._values[0])}"
-            )
-            raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=_said(value)))
-        self._values.append(value)
-        self._size += value.nbytes
+        self.add_rows(value[None])
+
+    def add_rows(self, rows: Any) -> None:
+        """Take what several steps give, one beside the other."""
+        if self._blocks and (rows.shape[1:] != self._blocks[0].shape[1:] or rows.dtype != self._blocks[0].dtype):
+            said = _said(self._blocks[0][0])
+            rule = f"'{printable(self._info.name)}' must have one shape and type in every step, {said}"
+            raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=_said(rows[0])))
+        self._blocks.append(rows)
+        self._size += rows.nbytes
         if self._size > self._most:
             of = f"results of steps, '{printable(self._info.name)}'"
             self._source.beside.limit.check(2 * self._size, of, self._source.name)
 
     def stacked(self, axis: int = 0, *, is_back: bool = False) -> Any:
         """All of them as one array, the steps along an axis."""
-        values = self._values[::-1] if is_back else self._values
-        if not values:
+        if not self._blocks:
             return self._none(axis)
-        rank = len(values[0].shape) + 1
+        rank = len(self._blocks[0].shape)
         if not -rank <= axis < rank:
             rule = f"scan_output_axes must be an axis of {rank} dimensions"
             raise ModelError(self._label, Fault(field="scan_output_axes", rule=rule, found=str(axis)))
-        if isinstance(values[0], np.ndarray):
-            return np.ascontiguousarray(np.stack(values, axis))
-        return load_torch().stack(values, axis).contiguous()
+        if isinstance(self._blocks[0], np.ndarray):
+            whole = np.concatenate(self._blocks)
+            return np.ascontiguousarray(np.moveaxis(whole[::-1] if is_back else whole, 0, axis))
+        whole = load_torch().cat(self._blocks)
+        return (whole.flip(0) if is_back else whole).movedim(0, axis).contiguous()
 
     def _none(self, axis: int) -> Any:
         """What no step gives: of the declared type and sizes, an open size being 0."""

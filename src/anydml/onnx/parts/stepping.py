@@ -13,6 +13,7 @@ from anydml.onnx.values import OutsideError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.onnx.parts.gathered import Gathered
     from anydml.onnx.parts.whole import Parts
     from anydml.onnx.program import Program
 
@@ -20,6 +21,8 @@ _QUICK_FROM = 2
 """Steps that run as any graph does: to bind two launches takes about as long as five."""
 _MOST_BYTES = 65_536
 """Of an array that is copied into its place at each step; what is larger costs more than binding anew."""
+_MOST_ROWS = 2**20
+"""Bytes of what steps give that are put together as they come."""
 
 
 class Stepping:
@@ -67,14 +70,17 @@ class Stepping:
         self.states = results[lead:end]
         return results[:lead], results[end:]
 
-    def sweep(self, step: int, end: int) -> tuple[int, bool]:
-        """Run steps of a Loop that gathers nothing up to an end, or as far as its condition holds and it can.
+    def sweep(
+        self, step: int, end: int, sources: Sequence[Any] | None, gathered: Sequence[Gathered]
+    ) -> tuple[int, bool]:
+        """Run steps up to an end, or as far as a condition holds and it can: the next one, and whether there is one.
 
-        Gives the next step, and whether there is one. Such steps take 1 us each, where `step` takes 4.
+        What a step reads is a row of each source, or its number; `gathered` take what follows what is carried. Such
+        steps take 1 to 2 us each, where `step` takes 4 and more.
         """
         if self._quick is not None:
             try:
-                return self._quick.sweep(step, end)
+                return self._quick.sweep(step, end, sources, gathered)
             except OutsideError:  # told once more by the next step
                 return self._quick.at, True
         return step, True
@@ -156,23 +162,44 @@ class _Quick:
         self._turn ^= 1
         return self.lead, [array.copy() for array in self.rest] if self.rest else ()
 
-    def sweep(self, step: int, end: int) -> tuple[int, bool]:
-        self.at = step
-        return self._guard(functools.partial(self._sweep, end))
+    def sweep(
+        self, step: int, end: int, sources: Sequence[Any] | None, gathered: Sequence[Gathered]
+    ) -> tuple[int, bool]:
+        self.at, goes_on = step, True
+        most = max(_MOST_ROWS // max(sum(array.nbytes for array in self.rest), 1), 1)
+        while goes_on and self.at < end:
+            first = self.at
+            blocks = [np.empty((min(end - first, most), *array.shape), array.dtype) for array in self.rest]
+            last = min(end, first + most)
+            try:
+                goes_on = self._guard(functools.partial(self._sweep, first, last, sources, blocks))
+            finally:
+                for one, block in zip(gathered, blocks, strict=True):
+                    if self.at > first:
+                        one.add_rows(block[: self.at - first])
+        return self.at, goes_on
 
-    def _sweep(self, end: int) -> tuple[int, bool]:
-        (number,), (goes_on,) = self._inputs, self.lead
+    def _sweep(self, start: int, end: int, sources: Sequence[Any] | None, blocks: list[Any]) -> bool:
+        """Whether there is a next step."""
         first, second = self._launches if not self._turn else self._launches[::-1]
+        number = self._inputs[0] if sources is None else None
+        read = [] if sources is None else [x for x in zip(self._inputs, sources, strict=True) if x[0] is not None]
+        made = list(zip(blocks, self.rest, strict=True))
+        goes_on = self.lead[0] if self.lead else None
         while self.at < end:
             if number is not None:
                 number[...] = self.at
+            for array, source in read:
+                array[...] = source[self.at]
             first()
             first, second = second, first
             self._turn ^= 1
+            for block, array in made:
+                block[self.at - start] = array
             self.at += 1
-            if not goes_on.item():
-                return self.at, False
-        return self.at, True
+            if goes_on is not None and not goes_on.item():
+                return False
+        return True
 
     def states(self) -> list[Any]:
         return self._rows[self._turn]

@@ -25,11 +25,12 @@ WORDS = (
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
-    "beside", "tile_beside",
+    "beside", "tile_beside", "last", "last_narrow", "last_low", "last_small",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
 that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
-distance from one to the next, and `beside` the panels that `tile_beside` takes at once."""
+distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
+compute results from the sums; where there are none, rows of maps do."""
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
 64 KiB on an Arm of today, and 32 or 48 on others."""
@@ -84,6 +85,7 @@ def _write_kernel() -> str:
     text.read("target_step", "result_steps + target_at")
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
     text.room("places", VIEWS)
+    text.room("totalled", 1)
     take_scratch(text, SCRATCH)
     text.let("right_memory", f"scratch + {_RIGHT}")
     text.let("left_memory", f"scratch + {_LEFT}")
@@ -120,6 +122,7 @@ def _write_unit(text: Steps) -> None:
     text.let("full", "n1 - columns % lanes")
     text.let("full_panels", "n0 + ((full - n0) // tile_columns) * tile_columns if full < n1 else n1")
     text.let("direct", "full_panels if is_direct != 0 else n0")
+    text.let("ended", "full_panels if last != 0 else n0")
     with text.when(f"right_mode >= {STRIP}"):
         _write_skinny(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
@@ -139,13 +142,10 @@ def _write_unit(text: Steps) -> None:
                 "right_zeros",
                 0,
             )
+            text.put("totalled", 0)
             with text.when(f"right_mode == {PANELS}"):
                 _read_totals(text)
-            with text.loop("j_t", "n0", f"n0 if right_mode == {PANELS} else n1", "tile_columns"):
-                text.invoke(
-                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
-                    "right_totals + (j_t - n0) * 4",
-                )  # fmt: skip
+                text.put("totalled", 1)
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
 
@@ -191,10 +191,15 @@ def _finish(text: Steps, first: str, start: str, height: str, memory: str) -> No
             "@stage", "result", "result_bases", first, start, height, f"n1 - {start}", 0, memory, "result_pitch"
         )
     with text.when("line"):
-        text.invoke(
-            "@lines", "result", "result_bases", first, start, height, f"n1 - {start}", memory, "result_pitch",
-            "line", "gap", "target_step", "stage_memory",
-        )  # fmt: skip
+        _move_lines(text, first, start, height, "n1", memory, 0)
+
+
+def _move_lines(text: Steps, first: str, start: str, height: str, stop: str, memory: str, done: int) -> None:
+    """Rows of results, from a column to another, to lines with gaps between them."""
+    text.invoke(
+        "@lines", "result", "result_bases", first, start, height, f"{stop} - {start}", memory, "result_pitch",
+        "line", "gap", "target_step", "stage_memory", done,
+    )  # fmt: skip
 
 
 def _pack_right(text: Steps) -> None:
@@ -279,12 +284,16 @@ def _write_panel(text: Steps) -> None:
         text.let("tile_here", "(tile if width == tile_columns else tile_narrow)")
         text.let("low_here", "(tile_low if width == tile_columns else tile_small)")
         text.let("tile_used", "tile_here if height == tile_rows else low_here")
-        _write_tile(text, "j", "tile_used", "one")
+        text.let("end_here", "(last if width == tile_columns else last_narrow)")
+        text.let("end_below", "(last_low if width == tile_columns else last_small)")
+        text.let("end_used", "end_here if height == tile_rows else end_below")
+        _write_tile(text, "j", "tile_used", "one", "end_used")
     with text.when("mends"):
         text.invoke("total_left", "left_memory", "packed", "height", "left_totals")
         text.invoke(
             "@stage", "left_zero", "left_zero_bases", 0, "i", 1, "height", "left_zero_views - 1", "left_zeros", 0
         )
+        _total_right(text)
         # What lies in the target already, and the others.
         for at, pitch, start, end in (
             ("target_base + i * target_across + n0 * 4", "target_across", "n0", "direct"),
@@ -294,11 +303,30 @@ def _write_panel(text: Steps) -> None:
                 "mend", at, pitch, "height", f"{end} - {start}", "left_totals", "left_zeros",
                 f"right_totals + ({start} - n0) * 4", f"right_zeros + ({start} - n0) * 4", "steps", "mends",
             )  # fmt: skip
-    with text.when("k0 + steps == k and direct < n1"):
-        _finish(text, "i", "direct", "height", "results + (direct - n0) * 4")
+    with text.when("k0 + steps == k"):
+        with text.when("line and ended > n0"):
+            _move_lines(text, "i", "n0", "height", "ended", "results", 1)
+        text.let("rest", "max(direct, ended)")
+        with text.when("rest < n1"):
+            _finish(text, "i", "rest", "height", "results + (rest - n0) * 4")
 
 
-def _write_tile(text: Steps, j: str, tile: str, name: str) -> None:
+def _total_right(text: Steps) -> None:
+    """The columns' totals, once rows have a zero point that is not 0: those of filters are 0 as a rule."""
+    with text.loop("z_r", 0, "height"):
+        one = text.new(f"load i32, ptr {text.place('left_zeros + z_r * 4')}, align 4")
+        text.add(f"%zero_r = zext i32 {one} to i64")
+        text.read("is_totalled", "totalled")
+        with text.when("zero_r != 0 and is_totalled == 0"):
+            text.put("totalled", 1)
+            with text.loop("j_t", "n0", "n1", "tile_columns"):
+                text.invoke(
+                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
+                    "right_totals + (j_t - n0) * 4",
+                )  # fmt: skip
+
+
+def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> None:
     """Have a tile computed, of the columns from one on."""
     text.let(f"is_raw_{name}", f"1 if {j} < unpacked else 0")
     text.let(f"from_{name}", f"right_base + {j} * right_across + k0 * right_step")
@@ -307,7 +335,16 @@ def _write_tile(text: Steps, j: str, tile: str, name: str) -> None:
     text.let(f"to_{name}", f"target_base + i * target_across + {j} * 4")
     text.let(f"c_{name}", f"to_{name} if {j} < direct else results + ({j} - n0) * 4")
     text.let(f"c_step_{name}", f"target_across if {j} < direct else result_pitch")
-    text.invoke(
-        tile, "a", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "packed", "1 if k0 == 0 else 0",
+    given = (
+        "a", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "packed", "1 if k0 == 0 else 0",
         "tile_columns * right_across",
     )  # fmt: skip
+    text.let(f"is_end_{name}", f"1 if k0 + steps == k and {j} < ended else 0" if end else 0)
+    with text.when(f"is_end_{name} == 0"):
+        text.invoke(tile, *given)
+    if end:
+        with text.when(f"is_end_{name} != 0"):
+            text.let("end_in", f"target_base + i * target_across + {j} * target_step")
+            text.let("end_to", f"results + ({j} - n0) * target_step if line else end_in")
+            text.let("end_step", "result_pitch if line else target_across")
+            text.invoke(end, *given, "end_to", "end_step", "result", "result_bases", "i", j)

@@ -1,16 +1,17 @@
 """What is computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
 
-Leaves are the fold, numbers of the user's, elements that are the same for a whole plane, and coordinates. Each node is
-written as seldom as what it depends on lets it be: once for a plane, for a row, for a vector of columns, or for each.
+Leaves are the fold, numbers of the user's, elements and coordinates. Each node is written as seldom as what it depends
+on lets it be: once for a plane, for a row, for a vector of columns, or for each.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_node
 from anydml.engines.cpu.kernels.row import givens
-from anydml.ir.trees import walk
+from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,13 @@ class Ending(NamedTuple):
     leaves: tuple[Expr, ...]
     """The views, in the order of their section: the fold first."""
     moves: tuple[str, ...]
-    """Of each view, along which of `row` and `column` it moves, if any: coordinates alone do."""
+    """Of each view, along which of `row` and `column` it moves, if any; an element that moves along both, as `fold`."""
+
+    @property
+    def name(self) -> str:
+        """A digest of the text that it makes."""
+        leaves = repr([(str(leaf.value), leaf.op) for leaf in self.leaves])
+        return hashlib.sha256(f"{write(self.value, numbers=False)}{leaves}{self.moves}".encode()).hexdigest()[:32]
 
 
 class EndingText:
@@ -60,6 +67,10 @@ class EndingText:
         numbers = {node: i for i, node in enumerate(givens(self.nodes))}
         for i, node in enumerate(self.nodes):
             if self.moves[node]:
+                if node.op == "load" and node is not self.ending.fold:
+                    own = self.ending.leaves.index(node)
+                    text.read(f"base_{i}", f"bases + {8 * own}")
+                    text.read(f"across_{i}", f"section + {8 * (3 + 2 * views + len(numbers) + own)}")
                 continue
             if node in numbers:
                 place = f"section + {8 * (3 + 2 * views + numbers[node])}"
@@ -102,13 +113,22 @@ class EndingText:
         else:
             r, v = (self._at[0] if ROW in moved else -1), (self._at[1] if COLUMN in moved else -1)
         if (node, r, v) not in self._found:
-            is_coordinate = node.op == "coordinate"
-            made = self._coordinate(node) if is_coordinate else write_node(self.text, node, self._names(), self.lanes)
+            make = {"coordinate": self._coordinate, "load": self._element}.get(node.op)
+            made = make(node) if make else write_node(self.text, node, self._names(), self.lanes)
             self._found[node, r, v] = made
         return self._found[node, r, v]
 
     def _names(self) -> Mapping[Expr, str]:
         return self  # type: ignore[return-value]  # it has what `write_node` asks for
+
+    def _element(self, node: Expr) -> str:
+        """An element of the row, or those of a vector of columns."""
+        i, kind = self.nodes.index(node), kind_of(node.type)
+        row = f"base_{i} + ({self._row}) * across_{i}"
+        if self.moves[node] == {ROW}:
+            return self._spread(node, row)
+        place = self.text.place(f"{row} + ({self._column}) * {int(kind[1:]) // 8}")
+        return self.text.new(f"load <{self.lanes} x {scalar_text(kind)}>, ptr {place}, align 1")
 
     def _coordinate(self, node: Expr) -> str:
         text, lanes, kind = self.text, self.lanes, f"<{self.lanes} x i64>"

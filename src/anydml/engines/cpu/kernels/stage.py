@@ -8,6 +8,8 @@ from anydml.engines.cpu.kernels.steps import Steps
 
 DECLARED = "declare void @llvm.aarch64.isb(i32)" if IS_ARM else "declare void @llvm.x86.sse2.pause()"
 """What a text that takes a scratch declares."""
+PIECES = (64, 32, 16, 8, 4, 2, 1)
+"""Bytes that are moved at once."""
 _PAUSE = "call void @llvm.aarch64.isb(i32 15)" if IS_ARM else "call void @llvm.x86.sse2.pause()"
 
 
@@ -25,7 +27,7 @@ def make_stage() -> str:
 
 
 def make_lines() -> str:
-    """Some rows of results of some width: each is computed in the scratch, then moved line by line."""
+    """Some rows of results of some width: each is computed in the scratch, if it is not there, then moved by lines."""
     text = Steps()
     _read_section(text)
     with text.loop("r", 0, "rows"):
@@ -33,17 +35,35 @@ def make_lines() -> str:
         text.read("target", "places + views * 8 - 8")
         text.put("places", "memory + r * pitch")
         text.put("places + views * 8 - 8", "here")
-        text.invoke("row", "w", "places", "count")
+        with text.when("done == 0"):
+            text.invoke("row", "w", "places", "count")
+        text.let("made", "here if done == 0 else memory + r * pitch")
         with text.loop("l", "start // line", "(start + count + line - 1) // line"):
             text.let("begin", "max(l * line, start)")
             text.let("length", "min(l * line + line, start + count) - begin")
-            to = text.place("target - start * width + l * gap + (begin - l * line) * width")
-            found, size = text.place("here + (begin - start) * width"), text.value("length * width")
-            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {found}, i64 {size}, i1 false)")
+            text.let("to", "target - start * width + l * gap + (begin - l * line) * width")
+            text.let("source", "made + (begin - start) * width")
+            text.let("size", "length * width")
+            _move(text)
     text.add("ret void")
-    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
-    names = ("section", "bases", "first", "start", "rows", "count", "memory", "pitch", "line", "gap", "width", "here")
+    names = (
+        "section", "bases", "first", "start", "rows", "count", "memory", "pitch", "line", "gap", "width", "here", "done"
+    )  # fmt: skip
     return text.define(f"private void @lines({', '.join(f'i64 %{name}' for name in names)})")
+
+
+def _move(text: Steps) -> None:
+    """Move the `size` bytes at `source` to `to`, in pieces of which the last overlaps the one before.
+
+    Lines of a plane are short: 512 channels to 128 of 28 x 28, with margins, take 2.91 ms so, and 2.97 by `memcpy`
+    (two threads of an Arm Neoverse-N1).
+    """
+    for piece in PIECES:
+        above = f" and size < {2 * piece}" if piece < PIECES[0] else ""
+        with text.when(f"size >= {piece}{above}"), text.loop(f"p{piece}", 0, "size", piece):
+            text.let(f"at{piece}", f"min(p{piece}, size - {piece})")
+            found = text.new(f"load <{piece} x i8>, ptr {text.place(f'source + at{piece}')}, align 1")
+            text.add(f"store <{piece} x i8> {found}, ptr {text.place(f'to + at{piece}')}, align 1")
 
 
 def _read_section(text: Steps) -> None:

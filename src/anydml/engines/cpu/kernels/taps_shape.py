@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.ir.trees import write
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.endings import Ending
@@ -51,10 +49,7 @@ class Taps(NamedTuple):
     def name(self) -> str:
         """The kernel's."""
         *plain, ending = self
-        if ending is None:
-            return "taps " + " ".join(map(str, plain))
-        tree = write(ending.value, numbers=False) + repr([(str(leaf.value), leaf.op) for leaf in ending.leaves])
-        return f"taps {' '.join(map(str, plain))} {hashlib.sha256(f'{tree}{ending.moves}'.encode()).hexdigest()[:32]}"
+        return " ".join(["taps", *map(str, plain), *([ending.name] if ending is not None else [])])
 
     @property
     def sums(self) -> DataType:

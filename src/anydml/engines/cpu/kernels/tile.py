@@ -4,15 +4,25 @@
 or writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch`
 of them; a step of b has the columns, `b.step` bytes after those of the step before, and in further panels `b.next`
 bytes after those of the panel before. Each sum is taken in k's order, whatever the tile.
+
+One with an ending computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
+column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.nodes import Text
+from anydml.engines.cpu.kernels.endings import EndingText
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.octets import write_dot
 from anydml.engines.cpu.kernels.row import LINE
+from anydml.engines.cpu.kernels.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.engines.cpu.kernels.endings import Ending
 
 UNROLLED = 8
 """Steps at once: a hundredth quicker than 4."""
@@ -37,6 +47,8 @@ class Tile(NamedTuple):
     """Of elements: `i8` are four bytes of as many steps; of `f16` columns are FLOAT16, and rows FLOAT32."""
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
+    ending: Ending | None = None
+    """What is computed from sums; None where they are results, or others compute those."""
 
     @property
     def across(self) -> int:
@@ -54,7 +66,8 @@ class Tile(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return "tile " + " ".join(map(str, self))
+        *plain, ending = self
+        return " ".join(["tile", *map(str, plain), *([ending.name] if ending is not None else [])])
 
 
 def make_tile(tile: Tile) -> str:
@@ -64,7 +77,7 @@ def make_tile(tile: Tile) -> str:
 
 class _Tile:
     def __init__(self, tile: Tile) -> None:
-        self.tile, self.text = tile, Text()
+        self.tile, self.text = tile, Steps()
         self.vector = f"<{tile.lanes} x {SCALARS[tile.kind]}>"
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
@@ -88,12 +101,43 @@ class _Tile:
         self._loop("main", "chain", "0", "%whole", UNROLLED, "rest")
         self._loop("rest", "main", "%whole", "%steps", 1, "out")
         text.add("out:", "%is.over = icmp eq i64 %left.on, 0", "%is.first = icmp ne i64 %is.new, 0")
+        if tile.ending is not None:
+            text.add("br i1 %is.over, label %last, label %keep", "keep:")
         text.add("br i1 %is.first, label %write, label %add")
         self._store("add")
         self._store("write")
         text.add("done:", "ret void")
-        head = ", ".join(f"i64 %{name}" for name in ("a", "b", "b.step", "c", "c.step", "count", "first", "b.next"))
-        return "\n".join([f"define void @kernel({head}) {{", "entry:", *text.lines, "}", *text.declared])
+        names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next"]
+        if tile.ending is not None:
+            self._finish(tile.ending)
+            names += ["to", "to.step", "section", "bases", "row", "column"]
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _finish(self, ending: Ending) -> None:
+        """Compute results from the last sums, row by row."""
+        text, lanes = self.text, self.tile.lanes
+        text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
+        sums = self._added()
+        text.add("br label %finish", "finish:")
+        for i, j in self.sums:
+            text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
+        made, kind = EndingText(ending, text, lanes), kind_of(ending.value.type)
+        # Constants are found here: an address that is kept from the start on takes a register of the loop's.
+        table = len(text.lines)
+        text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
+        made.enter()
+        text.add("%to.entry = inttoptr i64 %to to ptr")
+        row = "%to.entry"
+        for i in range(self.tile.rows):
+            if i:
+                row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
+            for j in range(self.tile.across):
+                value = made.compute(f"%t{i}.{j}", i, j, f"row + {i}", f"column + {lanes * j}")
+                place = self._at(row, int(kind[1:]) // 8 * lanes * j)
+                text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {place}, align 1")
+        text.add("ret void")
+        if not text.numbers:
+            del text.lines[table]
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
@@ -196,17 +240,26 @@ class _Tile:
         return self.text.new(f"load {kind}, ptr {self._at(base, offset)}, align 4")
 
     def _store(self, block: str) -> None:
-        text, op = self.text, "fadd" if SCALARS[self.tile.kind] == "float" else "add"
-        text.add(f"{block}:")
+        """Write the sums to the tile at c, or add them to it."""
+        self.text.add(f"{block}:")
+        sums = self._added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
+        for (i, j), place in self._places():
+            self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
+        self.text.add("br i1 %is.over, label %done, label %chain")
+
+    def _added(self) -> dict[tuple[int, int], str]:
+        """The sums with those of the tile at c."""
+        text, op, found = self.text, "fadd" if SCALARS[self.tile.kind] == "float" else "add", {}
+        for (i, j), place in self._places():
+            old = text.new(f"load {self.vector}, ptr {place}, align 4")
+            found[i, j] = text.new(f"{op} {self.vector} {old}, %s{i}.{j}.rest")
+        return found
+
+    def _places(self) -> Iterator[tuple[tuple[int, int], str]]:
+        """Of the tile at c, vector by vector."""
         row = "%c.entry"
         for i in range(self.tile.rows):
             if i:
-                row = text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
+                row = self.text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
             for j in range(self.tile.across):
-                place = self._at(row, 4 * self.tile.lanes * j)
-                made = f"%s{i}.{j}.rest"
-                if block == "add":
-                    old = text.new(f"load {self.vector}, ptr {place}, align 4")
-                    made = text.new(f"{op} {self.vector} {old}, {made}")
-                text.add(f"store {self.vector} {made}, ptr {place}, align 4")
-        text.add("br i1 %is.over, label %done, label %chain")
+                yield (i, j), self._at(row, 4 * self.tile.lanes * j)

@@ -27,6 +27,7 @@ from anydml.engines.cpu.kernels.contract import (
     WORDS,
     make_contract,
 )
+from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.octets import FOUR
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
@@ -64,6 +65,33 @@ SUMS_AT_ONCE = 6
 """Sums that a few rows have at least, one panel of columns beside the other: each waits four cycles for the one before,
 and there are two units. 1 x 1024 x 256 takes 32.9 us so, and 34.0 panel by panel; 1 x 4096 x 4096 takes 3.9 ms either
 way, and 4.1 from three panels at once, which memory has as many streams for (one thread of a Neoverse-N1)."""
+CACHE_LINE = 64
+"""Bytes of a line of the cache."""
+CHEAP = frozenset(
+    (
+        "load",
+        "const",
+        "given",
+        "add",
+        "sub",
+        "mul",
+        "fma",
+        "min",
+        "max",
+        "lt",
+        "eq",
+        "not",
+        "or",
+        "and",
+        "where",
+        "cast",
+        "neg",
+        "abs",
+    )
+)
+"""Operations of what is computed from sums where they are."""
+SHORT = 24
+"""And the most of them, which are written for each vector of a tile."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
 HALF_ROWS = 4
@@ -219,6 +247,11 @@ def _plan(
         for vectors in (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
     ]
     beside = tile._replace(panels=-(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1)
+    is_ended = not octets and not skinny and beside.panels == 1 and _fills_lines(tile)
+    ending = _ending(sides) if is_ended else None
+    ended = [0] * len(tiles) if ending is None else [_tile_kernel(each._replace(ending=ending)) for each in tiles]
+    # No other tile is called where all of a unit's columns fill vectors, and all steps are packed at once.
+    is_all = ending is not None and not sides.n % tile.lanes and sides.k <= units.block
     zeros = octets.zeros if octets else ()
     sections = (left, right, sides.result(), *zeros)
     places = [HEADER + len(WORDS) + len(sides.batch)]
@@ -228,14 +261,48 @@ def _plan(
     fixed = (
         sides.m, sides.n, sides.k, units.rows, units.columns, row_panels, column_panels, tile.rows, columns,
         units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
-        *(get_kernel(each.name, functools.partial(make_tile, each)).address for each in tiles),
+        *(ended if is_all else map(_tile_kernel, tiles)),
         left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
-        sides.line, sides.gap, beside.panels, get_kernel(beside.name, functools.partial(make_tile, beside)).address,
+        sides.line, sides.gap, beside.panels, 0 if beside.panels == 1 else _tile_kernel(beside), *ended,
         *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = {**(panels.layouts if panels else {}), **(ahead.layouts if ahead else {})}
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, _size(sides), layouts)
+
+
+def _tile_kernel(tile: Tile) -> int:
+    """The address of a tile's kernel."""
+    return get_kernel(tile.name, functools.partial(make_tile, tile)).address
+
+
+def _fills_lines(tile: Tile) -> bool:
+    """Whether a row of a tile fills lines of the cache, so that it may be written where results lie.
+
+    An Arm's does not: ResNet-50 takes 248 ms so, and 242 where whole rows are written (one thread of a Neoverse-N1).
+    Products that end in a bias and a rectifier take 16 lanes nine tenths of the time.
+    """
+    return tile.vectors * tile.lanes * 4 % CACHE_LINE == 0
+
+
+def _ending(sides: Sides) -> Ending | None:
+    """What is computed from sums where they are, if that is short, and reads what lies as the results do.
+
+    A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
+    """
+    leaves, lies = sides.leaves(sides.finish)
+    nodes = list(walk(sides.finish))
+    is_plain = sides.target.along(sides.columns) == sides.target.width and {node.op for node in nodes} <= CHEAP
+    if sides.finish is sides.sum or not is_plain or len(nodes) > SHORT:
+        return None
+    moves = []
+    for leaf, lie in zip(leaves, lies, strict=True):
+        along, across = lie.along(sides.columns), lie.along(sides.rows)
+        if leaf is not sides.sum and along not in (0, lie.width):
+            return None
+        is_each = leaf is sides.sum or (along and across)
+        moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
+    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
 def _side_by_side(sides: Sides, row_panels: int) -> int:

@@ -13,6 +13,7 @@ from anydml.engines.cuda.programs.order import OrderProgram
 from anydml.engines.cuda.programs.product import ProductProgram
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.reverse import ReverseProgram
+from anydml.engines.cuda.programs.samples import SampleProgram
 from anydml.engines.cuda.programs.scale import ScaleProgram
 from anydml.engines.cuda.programs.scan import ScanProgram
 from anydml.engines.cuda.programs.scatter import ScatterProgram
@@ -43,6 +44,7 @@ __all__ = [
     "ProductProgram",
     "ReduceProgram",
     "ReverseProgram",
+    "SampleProgram",
     "ScaleProgram",
     "ScanProgram",
     "ScatterProgram",
@@ -70,7 +72,7 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
 
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[..., Program | None], ...]] = {
-    Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, MapProgram.plan),
+    Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, SampleProgram.plan, MapProgram.plan),
     Reduce: (WeightsProgram.plan, WindowProgram.plan, ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
     Scan: (ScanProgram.plan,),
     Scatter: (WinnersProgram.plan, ScatterProgram.plan),

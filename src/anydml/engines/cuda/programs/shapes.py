@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 MOST_ALIGNED = 16
 """Elements: a thread moves 16 bytes at most."""
 
+FULL = 0.9
+"""The part of tiles' columns that wide tiles must fill, or narrower ones are taken."""
+
 
 def ceil_power(number: int) -> int:
     """The smallest power of two that is not smaller."""
@@ -50,6 +53,13 @@ def fastest_first(sizes: Sequence[int], *strides: Sequence[int]) -> tuple[tuple[
 def warps_for(elements: int, each: int = 16) -> int:
     """As many warps as have `each` elements for a thread, 1 to 8."""
     return min(max(floor_power(max(elements // (32 * each), 1)), 1), 8)
+
+
+def columns_for(count: int, most: int) -> int:
+    """The columns of a tile, a power of two: the widest up to `most` that leave less than a tenth of tiles empty."""
+    widest = min(ceil_power(count), most)
+    several = [max(widest >> k, 1) for k in range(3)]
+    return next((n for n in several if count > FULL * (-(-count // n) * n)), widest)
 
 
 def kind_of(data_type: DataType) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_window import Ranks, emit_window, names_of
 from anydml.engines.cuda.kernels.windows import Window
-from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
 from anydml.engines.cuda.programs.prepared import Prepared
 from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
 from anydml.engines.cuda.programs.taps import MOST
@@ -22,15 +22,20 @@ from anydml.ir.trees import walk as walk_nodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.cuda.emit_window import Way
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.programs.prepared import Bases
+    from anydml.engines.cuda.programs.window_shapes import Shape
     from anydml.engines.cuda.programs.window_walk import Walked, WindowWalk
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View
 
 FEW = 32
 """Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
+BLOCKS = False
+ARCHITECTURE = 90
+"""From which on the hardware reads blocks by itself."""
 SHORT = 64
 """Places of one line below which products of matrices leave places to this."""
 
@@ -49,7 +54,10 @@ class WindowProgram(Prepared):
             return None
         primitive = replace(primitive, value=_bounded(primitive.value, walk.found.fold))
         walk, laid_out = lay_out(walk)
-        return cls.of(*_kernel(primitive, walk, figures), laid_out, primitive.sources, constants)
+        kernel, bases = _kernel(primitive, walk, figures, has_blocks=True)
+        is_read_so = any(isinstance(pointer, Block) for pointer in kernel.pointers)
+        otherwise = (lambda: _kernel(primitive, walk, figures)[0]) if is_read_so else None
+        return cls.of(kernel, bases, laid_out, primitive.sources, constants, otherwise)
 
 
 def _is_ours(walk: WindowWalk) -> bool:
@@ -76,7 +84,26 @@ def _bounded(value: Expr, fold: Expr) -> Expr:
     return made[value]
 
 
-def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kernel, Bases]:
+def _block(walk: WindowWalk, shape: Shape, figures: Figures) -> Block | None:
+    """The right factor as lines of terms, of which the hardware reads blocks by itself; None where it is none."""
+    right, width = walk.right, walk.kind.size_in_bytes
+    _, columns, terms = walk.shape
+    stride = right.stride(walk.found.columns[0]) if walk.found.columns else 0
+    apart = right.stride(walk.found.batch[0]) if walk.found.batch else 0
+    if IS_INTERPRETED or figures.target.arch < ARCHITECTURE or walk.run % shape.depth or right.stride(walk.inner) != 1:
+        return None
+    run = walk.run
+    for tap in walk.taps:
+        if right.stride(tap) != run and walk.found.sizes[tap] > 1:
+            return None
+        run *= walk.found.sizes[tap]
+    if stride < terms or stride * width % ALIGNMENT or apart % stride or apart < 0 or not BLOCKS:
+        return None
+    lines = apart // stride * (walk.groups - 1) + columns
+    return Block(kind_of(walk.kind), (lines, terms), stride, (shape.columns, shape.depth))
+
+
+def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks: bool = False) -> tuple[Kernel, Bases]:
     found, left, right = walk.found, walk.left, walk.right
     sizes, inner = found.sizes, walk.inner
     column, group = (of[0] if of else None for of in (found.columns, found.batch))
@@ -92,7 +119,9 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in loads]
     lines = [_line(view, walk) for view in (*views, target)]
-    made = emit_window(primitive.value, found.fold, "terms" if is_few else "taps", ranks, names, lines, is_turned)
+    block = _block(walk, shape, figures) if has_blocks and not is_few else None
+    way: Way = "terms" if is_few else "taps"
+    made = emit_window(primitive.value, found.fold, way, ranks, names, lines, is_turned, has_blocks=block is not None)
 
     def along(of: Walked, dimension: int | None) -> int:
         return 0 if dimension is None else of.stride(dimension)
@@ -110,6 +139,8 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
     known = {0} if right_inner != 2 and steps_matter else set[int]()
     known |= {1} if right_step != 2 else set()
     right_align = alignment_of([*right_taps, *(stride for k, stride in enumerate(right_more) if k not in known)])
+    if block is not None:
+        right_more, right_align = [0, 0, right_more[2] // block.stride], 1
     aligns, steps, numbers = [left_align, right_align], [left_step, right_step], list[tuple[int, ...]]()
     for view in (*views, target):
         own = [view.strides[k] for k in walk.rows]
@@ -153,7 +184,8 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures) -> tuple[Kern
         *bounds, *numbers, *map(bits_of, made.given),
     )  # fmt: skip
     programs = high * -(-columns // shape.columns) * walk.groups
-    pointers = [kind_of(walk.kind)] * 2 + [kind_of(view.data_type) for view in (*views, target)]
+    pointers: list[str | Block] = [kind_of(walk.kind), block or kind_of(walk.kind)]
+    pointers += [kind_of(view.data_type) for view in (*views, target)]
     kernel = Kernel(
         made.function, tuple(pointers), fixed, {"TILE": tile}, programs, shape.warps, figures, fuses=False,
         stages=shape.stages,
