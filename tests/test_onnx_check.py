@@ -234,14 +234,14 @@ def test_compiling_is_counted_apart_whenever_it_is_done(
     crop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: str
 ) -> None:
     """By a clock that moves while a program is made, and at no other time."""
-    now, make = [0.0], Program
+    now, make = [0.0], Program.of
 
     def slow(*given: Any) -> Any:
         now[0] += 5
         return make(*given)
 
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr("anydml.onnx.programs.Program", slow)
+    monkeypatch.setattr(Program, "of", slow)
     np.savez(tmp_path / "given.npz", x=np.ones((2, 6), "float32"), i=np.array([4, 0]))
     options: dict[str, list[object]] = {
         "bound": ["--shape", "batch=2"],

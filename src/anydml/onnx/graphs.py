@@ -137,6 +137,13 @@ _LISTED = "README.md names the {} node types that run, and `anydml check` tells 
 """The names themselves are 2,000 characters, in which an error's other lines are lost."""
 
 
+_OF_A_PROCESSOR = dict.fromkeys(
+    ("com.microsoft.nchwc", "com.ms.internal.nhwc"),
+    ": ONNX Runtime's optimiser wrote it for one kind of processor; optimise with ORT_ENABLE_EXTENDED instead",
+)
+"""By domain, why its node types are nobody else's."""
+
+
 def _unsupported_nodes(source: Source, nodes: list[Any]) -> Iterator[Fault]:
     """One fault for each type of nodes that there is no lowering for, and that the host does not take."""
     counts = Counter(map(kind_of, nodes))
@@ -145,7 +152,7 @@ def _unsupported_nodes(source: Source, nodes: list[Any]) -> Iterator[Fault]:
         others = f" and {count - 1} more" if count > 1 else ""
         at = f" at opset {source.opset}" if kind in lowered_kinds() else ""
         node = first[kind]
-        why = why_kept(node, source.functions, source.proto)
+        why = why_kept(node, source.functions, source.proto) or _OF_A_PROCESSOR.get(node.domain, "")
         rule = f"{label_of(node)}{others}: {printable(kind_of(node))} is not supported{at}{why}"
         way_out = _LISTED.format(len(lowered_kinds())) if i == len(counts) - 1 else ""
         yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.errors import printable
@@ -38,7 +39,10 @@ class Line(NamedTuple):
 
 
 class Kept(dict[str, Value]):
-    """The model's own tensors and what nodes make of them alone, by name: each once, for all programs of a device."""
+    """The model's own tensors and what nodes make of them alone, by name: each once, for all programs of a device.
+
+    Several threads may trace parts of a model at once.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +51,7 @@ class Kept(dict[str, Value]):
         self._lines: dict[int, tuple[Any, list[Line]]] = {}
         """By the number of a graph, which is held so that no other gets it."""
         self._alike: dict[Hashable, int] = {}
+        self._numbers = itertools.count()  # of which no two threads, tracing parts of a model at once, get the same
 
     def lines(self, graph: Any) -> list[Line]:
         """The nodes of a graph."""
@@ -67,5 +72,5 @@ class Kept(dict[str, Value]):
         if not has_some and sum(each.ByteSize() for each in proto.attribute) <= _MOST_ATTRIBUTES:
             attributes = (each.SerializeToString(deterministic=True) for each in proto.attribute)
             key = (kind, tuple(map(bool, outputs)), *attributes)
-            alike = self._alike.setdefault(key, len(self._alike))
+            alike = self._alike.setdefault(key, next(self._numbers))
         return Line(proto, label_of(proto), shown, kind, inputs, outputs, has_some, alike)

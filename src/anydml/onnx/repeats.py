@@ -123,6 +123,10 @@ class Pattern:
         return [None if one is None else _value(one, inputs, read) for one in self.made]
 
 
+NEW = Pattern((), (), folded=False, note="", bytes_folded=0, known=None)
+"""Stands for one that nobody looked for yet."""
+
+
 def _value(one: _Made, inputs: Sequence[Value | None], read: Callable[[_Place], Expression]) -> Value | None:
     own = None if one.own is None else inputs[one.own]
     if one.is_same:

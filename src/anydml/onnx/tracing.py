@@ -13,7 +13,7 @@ from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.lowerings.whole import KINDS, OPENING, put_together, remember_parts, with_parts
 from anydml.onnx.nodes import Node
 from anydml.onnx.offsets import is_offset, remember
-from anydml.onnx.repeats import key_of, sketch
+from anydml.onnx.repeats import NEW, key_of, sketch
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
 from anydml.onnx.tracer import Tracer
@@ -151,9 +151,7 @@ class _Walk:
         every = with_parts(inputs) if node.kind in KINDS else inputs
         if node.alike is not None and (told := key_of(every)) is not None:
             key = (node.alike, self._source.opset, told)
-            if key in kept.patterns:
-                pattern = kept.patterns[key]
-            else:
+            if (pattern := kept.patterns.get(key, NEW)) is NEW:
 
                 def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
                     own = put_together(given, inputs)

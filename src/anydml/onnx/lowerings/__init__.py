@@ -169,6 +169,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Squeeze": {1: shaping.squeeze},
     "SimplifiedLayerNormalization": {1: normalising.rms_norm},
     "Sum": {1: composing.fold("add")},
+    "TensorScatter": {24: by_others(scattering.tensor_scatter)},
     "Transpose": {1: moving.transpose},
     "Tile": {1: rearranging.tile_along_axis, 6: rearranging.tile},
     "TopK": {1: selecting.top_k_by_attribute, 10: selecting.top_k},

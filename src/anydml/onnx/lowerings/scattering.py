@@ -12,13 +12,15 @@ from anydml.enums import DataType, ReduceFunction
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import check_indices
+from anydml.onnx.lowerings.moving import spread
 from anydml.onnx.lowerings.slicing import take
-from anydml.onnx.types import BOOL, element_of
+from anydml.onnx.types import BOOL, INT64, element_of
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from anydml.onnx.lowerings.fused import Maker
     from anydml.onnx.nodes import Node
 
 _UINT32 = element_of(DataType.UINT32)
@@ -131,3 +133,23 @@ def _folded(node: Node, reduction: _Reduction, data: Value, places: Value, updat
     new = compute(node, dml.if_, here, node.tracer.reshape(updates, (rows, 1, count)), nothing, element=data.element)
     folded = node.tracer.apply(dml.reduce, [new], (rows, size, 1), reduction.fold, -1)
     return compute(node, reduction.pair, data, node.tracer.reshape(folded, (rows, size)))
+
+
+def tensor_scatter(node: Node, make: Maker) -> list[Value]:
+    """TensorScatter: new keys or values put into a cache, in each batch from a place on, or around its end."""
+    cache, update, starts = node.input(0), node.input(1), node.optional(2)
+    rank, mode = len(cache.shape), node.text("mode")
+    axis = node.axis(node.integer("axis"), rank)
+    if axis == 0 or len(update.shape) != rank or mode not in ("linear", "circular"):
+        rule = "axis must not be the batch's, update must have past_cache's dimensions, and mode be linear or circular"
+        node.refuse("axis", rule, value=(axis, mode), found=f"{axis}, {update.shape}, {mode!r}")
+    steps = Value.of(INT64, np.arange(update.shape[axis]).reshape(-1, *(1,) * (rank - axis - 1)))
+    places = steps
+    if starts is not None:
+        if starts.shape != cache.shape[:1]:
+            rule = f"write_indices must have the shape {cache.shape[:1]}, one for each batch"
+            node.refuse("write_indices", rule, value=starts.shape, found=str(starts.shape))
+        places = make("Add", node.tracer.reshape(starts, (*starts.shape, *(1,) * (rank - 1))), steps)
+    if mode == "circular":
+        places = make("Mod", places, Value.of(INT64, cache.shape[axis]))
+    return [make("ScatterElements", cache, spread(node, places, update.shape), update, axis=axis)]

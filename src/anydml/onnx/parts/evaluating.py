@@ -77,7 +77,7 @@ class Evaluator:
         values = [each for value in inputs.values() for each in (value if isinstance(value, list) else [value])]
         is_plain = all(type(value) is not np.ndarray or value.dtype.type.__module__ == "numpy" for value in values)
         is_exact = all(node.op_type not in _LESS_EXACT for node in model.graph.node)
-        session = _session(model) if is_plain and is_exact else None
+        session, why = _session(model) if is_plain and is_exact else (None, "")
         self._run: Callable[[Mapping[str, Any]], Sequence[Any]]
         if session is not None:
             self.by = "ONNX Runtime"
@@ -89,7 +89,8 @@ class Evaluator:
 
                 evaluator = ReferenceEvaluator(model)
             except Exception as error:
-                rule = f"nothing on the host could run it ({show(' '.join(str(error).split()), 200)})"
+                told = " ".join((f"{why} {error}" if why else str(error)).split())
+                rule = f"nothing on the host could run it ({show(told, 400)})"
                 raise UnsupportedError(label, Fault(field="", rule=rule)) from error
             self._run = functools.partial(_run_reference, evaluator)
 
@@ -107,14 +108,14 @@ class Evaluator:
             raise ModelError(self._label, Fault(field="", rule=rule)) from error
 
 
-def _session(model: Any) -> Any:
-    """A session of ONNX Runtime; None where it is missing or has not all of the nodes for these types.
+def _session(model: Any) -> tuple[Any, str]:
+    """A session of ONNX Runtime; None where it is missing or lacks some of the nodes for these types, and what it said.
 
     Nothing is optimised, so that a node means what it says; one thread, so that a small node costs no team of them.
     """
     there = runtime()
     if there is None:
-        return None
+        return None, ""
     options = there.SessionOptions()
     options.graph_optimization_level = there.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -122,10 +123,10 @@ def _session(model: Any) -> Any:
     options.log_severity_level = 4
     try:
         found = there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception:  # noqa: BLE001 - what it lacks, the reference evaluator may have
-        return None
+    except Exception as error:  # noqa: BLE001 - what it lacks, the reference evaluator may have
+        return None, f"ONNX Runtime: {error};"
     is_plain = not any(name in output.type for output in found.get_outputs() for name in _FOREIGN)
-    return found if is_plain else None
+    return found if is_plain else None, ""
 
 
 def _run_session(session: Any, names: list[str], inputs: Mapping[str, Any]) -> Sequence[Any]:

@@ -67,12 +67,24 @@ def group_of(
         return found
     for dimension in rows:
         tap = _tap(leaves, dimension, taps)
+        if tap is None or not _overlap(leaves, dimension, tap, primitive.sizes[tap]):
+            continue  # what two results read they do not share
         size = primitive.sizes[dimension]
         for count in (DOWN, DOWN // 2):
-            whole = -(-size // count) * count
-            if tap is not None and whole - size <= SPARE * size:
-                return Group(dimension, count, tap, is_whole=whole == size)
+            if _spare(size, count) <= SPARE:
+                return Group(dimension, count, tap, is_whole=size % count == 0)
     return Group(column, 1)
+
+
+def _spare(size: int, count: int) -> float:
+    """The part of groups of so many that is past the end, of what there is."""
+    return (-(-size // count) * count - size) / size
+
+
+def _overlap(leaves: Mapping[Expr, Walked], dimension: int, tap: int, taps: int) -> bool:
+    """Whether the windows of neighbours overlap."""
+    axes = [axis for leaf in leaves.values() for axis in leaf.axes if axis.steps.get(dimension) and tap in axis.steps]
+    return any(abs(axis.steps[dimension]) < abs(axis.steps[tap]) * taps for axis in axes)
 
 
 def _tap(leaves: Mapping[Expr, Walked], dimension: int, taps: Sequence[int]) -> int | None:
@@ -106,7 +118,10 @@ def _along(leaves: Mapping[Expr, Walked], primitive: Reduce, column: int, taps: 
     counts = [count for k in range(3) if (count := most >> k) > 1 and count % step == 0]
     if not counts:
         return None
-    count = next((count for count in counts if size % count == 0), counts[-1])
+    # Those that fill the rows, or more that are written one by one: by twos weights are read four times as often.
+    fitting = [count for count in counts if size % count == 0 and count >= min(DOWN, most)]
+    fitting += [count for count in counts if _spare(size, count) <= SPARE]
+    count = next(iter(fitting), counts[-1])
     return Group(column, count, tap, tuple(words), is_whole=size % count == 0)
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 FEW = 32
 """Products of a place and a tap below which taps are walked together: a tile of the hardware's would be empty."""
-BLOCKS = False
 ARCHITECTURE = 90
 """From which on the hardware reads blocks by itself."""
 SHORT = 64
@@ -97,7 +96,7 @@ def _block(walk: WindowWalk, shape: Shape, figures: Figures) -> Block | None:
         if right.stride(tap) != run and walk.found.sizes[tap] > 1:
             return None
         run *= walk.found.sizes[tap]
-    if stride < terms or stride * width % ALIGNMENT or apart % stride or apart < 0 or not BLOCKS:
+    if stride < terms or stride * width % ALIGNMENT or apart % stride or apart < 0:
         return None
     lines = apart // stride * (walk.groups - 1) + columns
     return Block(kind_of(walk.kind), (lines, terms), stride, (shape.columns, shape.depth))
@@ -119,7 +118,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in loads]
     lines = [_line(view, walk) for view in (*views, target)]
-    block = _block(walk, shape, figures) if has_blocks and not is_few else None
+    block = _block(walk, shape, figures) if has_blocks and shape.has_blocks and not is_few else None
     way: Way = "terms" if is_few else "taps"
     made = emit_window(primitive.value, found.fold, way, ranks, names, lines, is_turned, has_blocks=block is not None)
 
